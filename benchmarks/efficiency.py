@@ -18,8 +18,8 @@ import numpy as np
 from benchmarks import (
   command_line,
   goal,
-  journal,
   machine,
+  partial_results,
   report,
   whole_run,
 )
@@ -115,9 +115,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
   args = parser.parse_args(arguments)
   for name in args.tasks:
     head = machine.describe()
-    path = args.out / f"efficiency_{name}.partial.jsonl"
-    with journal.Journal(path) as rows:
-      found = measure(name, args.seeds, rows, with_peer=not args.without_peer)
+    with partial_results.PartialResults(args.out, _page_name(name)) as partial:
+      found = measure(
+        name, args.seeds, partial, with_peer=not args.without_peer
+      )
       found.write(args.out, head)
     print(found.markdown(head), flush=True)
   return 0
@@ -126,7 +127,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def measure(
   name: str,
   seeds: int,
-  rows: journal.Journal,
+  partial: partial_results.PartialResults,
   env_steps: int | None = None,
   with_peer: bool = True,
 ) -> report.Report:
@@ -135,7 +136,7 @@ def measure(
   Args:
     name: a name from `TASKS`.
     seeds: number of seeds.
-    rows: keeps the rows of the runs that have ended.
+    partial: keeps the rows of the runs that have ended.
     env_steps: environment steps of each run; None: those of the task.
     with_peer: whether Stable-Baselines3 is trained, too.
   """
@@ -143,7 +144,7 @@ def measure(
   learners = (*task.presets, *([PEER] if with_peer else []))
   task = task._replace(env_steps=env_steps or task.env_steps)
   raw = [
-    rows.measure(
+    partial.measure(
       f"{name}: {learner}, {task.env_steps:,} steps, seed {seed}",
       lambda learner=learner, seed=seed: _measure(task, learner, seed),
     )
@@ -162,7 +163,7 @@ def measure(
       )
     )
   return report.Report(
-    name=f"efficiency_{name}",
+    name=_page_name(name),
     title=f"{task.title}: sample efficiency",
     method=_METHOD.format(
       steps=task.env_steps, seeds=seeds, episodes=_EPISODES
@@ -171,6 +172,11 @@ def measure(
     medians=medians,
     goals=goals,
   )
+
+
+def _page_name(name: str) -> str:
+  """Returns the name of a task's page and of its table."""
+  return f"efficiency_{name}"
 
 
 def _measure(task: Task, learner: str, seed: int) -> report.Row:

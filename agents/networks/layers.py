@@ -39,7 +39,12 @@ class Layers:
     return Layers(getattr(self.ops, "bfloat16", self.ops), self.variable)
 
   def scoped(self, scope: str) -> "Layers":
-    """Returns layers whose variables' names start with 'SCOPE/'."""
+    """Returns layers whose variables' names start with 'SCOPE/'.
+
+    If the scope is '', the result is the object itself.
+    """
+    if not scope:
+      return self
 
     def variable(
       name: str, shape: tuple[int, ...], initializer: initializers.Initializer

@@ -113,7 +113,7 @@ class RecurrentTorso:
       inputs: inputs of the step, [B, ...] each.
       state: LSTM states before the step, float32 [B, 2 H].
     """
-    layers, x, continues, penalty = self._embed_inputs(layers, inputs)
+    x, continues, penalty = self._embed_inputs(layers, inputs)
     hidden, state = self._apply_lstm(layers, x, state * continues)
     return Features(hidden, state, penalty)
 
@@ -129,7 +129,7 @@ class RecurrentTorso:
     """
     ops, steps = layers.ops, inputs.first.shape[1]
     merged = Inputs(*(ops.reshape(x, (-1, *x.shape[2:])) for x in inputs))
-    layers, x, continues, penalty = self._embed_inputs(layers, merged)
+    x, continues, penalty = self._embed_inputs(layers, merged)
     x = ops.reshape(x, (-1, steps, x.shape[1]))
     continues = ops.reshape(continues, (-1, steps, 1))
     hidden = []
@@ -141,23 +141,20 @@ class RecurrentTorso:
 
   def _embed_inputs(
     self, layers: layers_lib.Layers, inputs: Inputs
-  ) -> tuple[layers_lib.Layers, Array, Array, Array | None]:
+  ) -> tuple[Array, Array, Array | None]:
     """Computes the LSTM's inputs from the network's inputs of one step.
 
     Returns:
-      Layers with the torso's scope; LSTM inputs [B, F]; a mask float32 [B, 1],
-      0 where an episode begins and 1 elsewhere; and penalties of illegal
-      actions [B, A], [A] or None.
+      LSTM inputs [B, F]; a mask float32 [B, 1], 0 where an episode begins and 1
+      elsewhere; and penalties of illegal actions [B, A], [A] or None.
     """
     ops = layers.ops
     observation, penalty = self._mask_splitter.split(ops, inputs.observation)
     continues = 1.0 - ops.float32(inputs.first)[:, None]
     if self._normalized:  # by statistics that all torsos share
       observation = normalization.normalize(layers, observation)
-    if self._scope:
-      layers = layers.scoped(self._scope)
     features = torsos.apply_torso(
-      layers,
+      layers.scoped(self._scope),
       self._torso,
       self._sizes,
       observation,
@@ -169,7 +166,7 @@ class RecurrentTorso:
       action = ops.one_hot(action, self._num_values)
     action = ops.float32(ops.flatten(action)) * continues
     reward = inputs.reward_before[:, None] * continues
-    return layers, ops.concat([features, action, reward]), continues, penalty
+    return ops.concat([features, action, reward]), continues, penalty
 
   def _apply_lstm(
     self, layers: layers_lib.Layers, x: Array, state: Array
@@ -184,7 +181,7 @@ class RecurrentTorso:
       x: inputs [B, F].
       state: LSTM states before the step, [B, 2 H]: output, then cell.
     """
-    ops = layers.ops
+    ops, layers = layers.ops, layers.scoped(self._scope)
     h, c = ops.split(state, 2)
     gates = layers.linear("gates", ops.concat([x, h]), 4 * self._lstm_size)
     i, f, g, o = ops.split(gates, 4)

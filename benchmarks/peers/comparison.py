@@ -4,7 +4,7 @@ import math
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from benchmarks import journal, report
+from benchmarks import partial_results, report
 from benchmarks.peers import entries, goals, medians, picture, rounds
 from benchmarks.peers.common import continuous
 
@@ -65,8 +65,8 @@ def measure(
   """
   chosen = entries.select(folders)
   name = _page_name(task, in_a_row)
-  with journal.Journal(folder / f"{name}.partial.jsonl") as kept:
-    raw = rounds.run(task, chosen, seeds, kept, in_a_row)
+  with partial_results.PartialResults(folder, name) as partial:
+    raw = rounds.run(task, chosen, seeds, partial, in_a_row)
     picture.draw(task, raw, folder / f"{name}.png")
     comparison = compare(task, raw, in_a_row)
     comparison.write(folder, head)

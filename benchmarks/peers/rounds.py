@@ -4,7 +4,7 @@ import functools
 import typing
 from collections.abc import Sequence
 
-from benchmarks import journal, machine, report
+from benchmarks import machine, partial_results, report
 from benchmarks.peers import entries, installation, learning, speed, watched
 
 _COLUMNS = (
@@ -23,7 +23,7 @@ def run(
   task: str,
   chosen: Sequence[entries.Entry],
   seeds: int,
-  kept: journal.Journal,
+  partial: partial_results.PartialResults,
   in_a_row: int = 1,
 ) -> list[report.Row]:
   """Measures all entries on a task, one after the other in each round.
@@ -32,7 +32,7 @@ def run(
     task: a name from `entries.TASKS`.
     chosen: entries to measure, Slipway's included.
     seeds: number of rounds, which have the seeds 1 to `seeds`.
-    kept: keeps the rows while others are measured.
+    partial: keeps the rows while others are measured.
     in_a_row: evaluations in a row that must reach the target. Speed is measured
       only if it is 1.
 
@@ -47,7 +47,7 @@ def run(
         ("learning", entry.learning),
       ):
         if task in tasks:
-          row = kept.measure(
+          row = partial.measure(
             f"{task}: {measured} of {entry.name}, seed {seed}{row_text}",
             functools.partial(_measure, measured, task, entry, seed, in_a_row),
             _is_result,

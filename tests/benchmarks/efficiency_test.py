@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from benchmarks import efficiency, journal
+from benchmarks import efficiency, partial_results
 from slipway.configs import catalog
 
 pytestmark = pytest.mark.benchmarks
@@ -18,9 +18,9 @@ def test_tasks_have_presets(task):
 
 
 def test_final_policies_are_played(tmp_path):
-  rows = journal.Journal(tmp_path / "rows.jsonl")
+  partial = partial_results.PartialResults(tmp_path, "rows")
   found = efficiency.measure(
-    "ppo_cartpole", 2, rows, env_steps=2_000, with_peer=False
+    "ppo_cartpole", 2, partial, env_steps=2_000, with_peer=False
   )
   assert [row["seed"] for row in found.raw] == [1, 2]
   assert all(8 <= row["return"] <= 500 for row in found.raw)

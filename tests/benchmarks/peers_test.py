@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from benchmarks import dm_environment, journal, machine
+from benchmarks import dm_environment, machine, partial_results
 from benchmarks.peers import (
   comparison,
   entries,
@@ -70,6 +70,22 @@ def _program(folder: pathlib.Path, text: str) -> list[str]:
   path = folder / "program.py"
   path.write_text(textwrap.dedent(text))
   return [sys.executable, str(path)]
+
+
+def _run_until_reached(command: list[str]) -> watched.Line:
+  """Runs a program that reaches its target; returns its last line."""
+  done = subprocess.run(
+    command,
+    capture_output=True,
+    text=True,
+    env={"PYTHONPATH": str(_COMMON)},
+    timeout=_PATIENCE_S,
+  )
+  assert done.returncode == 0
+  last = watched.parse(done.stdout.splitlines()[-1])
+  assert last is not None
+  assert last.reached
+  return last
 
 
 def _rows(measured, column, values, note=""):
@@ -186,19 +202,9 @@ def test_progress_needs_20_episodes(tmp_path):
       reporter.add_return(9.0)
     """,
   )
-  done = subprocess.run(
-    command,
-    capture_output=True,
-    text=True,
-    env={"PYTHONPATH": str(_COMMON)},
-    timeout=_PATIENCE_S,
-  )
-  last = watched.parse(done.stdout.splitlines()[-1])
-  assert last is not None
-  assert last.reached
+  last = _run_until_reached(command)
   assert last.env_steps == 19
   assert last.mean_return == 9.0
-  assert done.returncode == 0
 
 
 @pytest.mark.parametrize(
@@ -221,16 +227,7 @@ def test_progress_counts_means_in_a_row(tmp_path, add, steps):
         {add}
     """,
   )
-  done = subprocess.run(
-    command,
-    capture_output=True,
-    text=True,
-    env={"PYTHONPATH": str(_COMMON)},
-    timeout=_PATIENCE_S,
-  )
-  last = watched.parse(done.stdout.splitlines()[-1])
-  assert last is not None
-  assert last.reached
+  last = _run_until_reached(command)
   assert last.env_steps == steps
 
 
@@ -365,8 +362,8 @@ def test_peer_that_cannot_be_installed_is_reported(monkeypatch, tmp_path):
 
   monkeypatch.setattr(installation, "install_for", refuse)
   (entry,) = [e for e in entries.PEERS if e.name == entries.CLEANRL]
-  kept = journal.Journal(tmp_path / "rows.jsonl")
-  raw = rounds.run("cartpole", [entry], 1, kept)
+  partial = partial_results.PartialResults(tmp_path, "rows")
+  raw = rounds.run("cartpole", [entry], 1, partial)
   assert [row["note"] for row in raw] == [
     "not installed: no wheel for this machine"
   ] * 2

@@ -51,7 +51,6 @@ class Reporter:
     self.updates = 0
     self.paused_s = 0.0
     self._until = math.inf if until is None else until
-    self._evaluates = until is not None
     self._in_a_row = in_a_row
     # Evaluations in a row that have reached the target, and training episodes
     # in a row after which the mean of the last 20 was at the target.
@@ -82,7 +81,9 @@ class Reporter:
     Args:
       period: environment steps between two evaluations.
     """
-    if not self._evaluates or self.env_steps - self._evaluated_at < period:
+    if self._until == math.inf:
+      return False
+    if self.env_steps - self._evaluated_at < period:
       return False
     self._evaluated_at = self.env_steps
     return True
@@ -102,8 +103,9 @@ class Reporter:
     if returns:
       self._evaluated = statistics.fmean(returns)
       is_at_target = self._evaluated >= self._until
-      self._evaluations_at_target += 1
-      self._evaluations_at_target *= is_at_target
+      self._evaluations_at_target = (
+        self._evaluations_at_target + 1 if is_at_target else 0
+      )
       if self._evaluations_at_target == self._in_a_row:
         self._exit()
 

@@ -1,4 +1,4 @@
-"""Journal: keeps the rows of a long benchmark while it is measured."""
+"""Partial results: the rows of a long benchmark while it is measured."""
 
 import json
 import pathlib
@@ -8,8 +8,8 @@ from collections.abc import Callable
 from benchmarks import machine, report
 
 
-class Journal:
-  """Rows of a benchmark that goes on after an interruption.
+class PartialResults:
+  """Rows of a benchmark that continues after an interruption.
 
   A context manager: rows are in a file until it ends without an error. A
   benchmark that was interrupted, and is started again on the same commit,
@@ -17,13 +17,15 @@ class Journal:
   git, all are measured, as the code may differ.
   """
 
-  def __init__(self, path: pathlib.Path):
+  def __init__(self, folder: pathlib.Path, name: str):
     """Reads the rows that an interrupted benchmark of this commit has left.
 
     Args:
-      path: path of the file with one JSON object per row.
+      folder: folder of the file, which has one JSON object per row.
+      name: name of the benchmark, as of its `report.Report`.
     """
-    self._path, self._commit = path, machine.commit()
+    path = self._path = folder / f"{name}.partial.jsonl"
+    self._commit = machine.commit()
     is_known = self._commit != machine.UNKNOWN
     is_clean = is_known and not self._commit.endswith(machine.CHANGED)
     self._rows: dict[str, report.Row] = {}
@@ -37,13 +39,13 @@ class Journal:
         self._rows[entry["name"]] = entry["row"]
     if self._rows:
       print(
-        f"going on after {len(self._rows)} measurements in {path}",
+        f"continuing after {len(self._rows)} measurements in {path}",
         file=sys.stderr,
         flush=True,
       )
 
-  def __enter__(self) -> "Journal":
-    """Returns the journal."""
+  def __enter__(self) -> "PartialResults":
+    """Returns the object itself."""
     return self
 
   def __exit__(self, exception: object, *unused: object) -> None:

@@ -1,8 +1,8 @@
-"""Journals: what an interrupted benchmark has measured is kept."""
+"""Partial results: what an interrupted benchmark has measured is kept."""
 
 import pytest
 
-from benchmarks import journal, machine
+from benchmarks import machine, partial_results
 
 
 class Measurement:
@@ -19,41 +19,46 @@ class Measurement:
 @pytest.fixture
 def path(tmp_path, monkeypatch):
   monkeypatch.setattr(machine, "commit", lambda: "abcdef")
-  return tmp_path / "results" / "rows.jsonl"
+  return tmp_path / "results" / "rows.partial.jsonl"
+
+
+def read(path):
+  """The partial results in a file."""
+  return partial_results.PartialResults(path.parent, "rows")
 
 
 def test_rows_are_measured_once(path):
   measurement = Measurement()
-  with pytest.raises(KeyboardInterrupt), journal.Journal(path) as first:
+  with pytest.raises(KeyboardInterrupt), read(path) as first:
     row = first.measure("a", measurement)
     assert first.measure("a", measurement) == row
     raise KeyboardInterrupt
-  with journal.Journal(path) as again:
+  with read(path) as again:
     assert again.measure("a", measurement) == row
     assert again.measure("b", measurement) == {"value": 2, "note": None}
   assert not path.exists()
-  assert journal.Journal(path).measure("a", measurement)["value"] == 3
+  assert read(path).measure("a", measurement)["value"] == 3
 
 
 def test_failures_are_measured_again(path):
   measurement = Measurement()
   for value in (1, 2):
-    rows = journal.Journal(path)
+    rows = read(path)
     row = rows.measure("a", measurement, lambda row: row["value"] > 1)
     assert row["value"] == value
-  assert journal.Journal(path).measure("a", measurement)["value"] == 2
+  assert read(path).measure("a", measurement)["value"] == 2
 
 
 def test_a_line_that_was_cut_off_is_measured_again(path):
   measurement = Measurement()
-  first = journal.Journal(path)
+  first = read(path)
   for name in "abc":
     first.measure(name, measurement)
   path.write_text(path.read_text()[:-20])
-  second = journal.Journal(path)
+  second = read(path)
   values = [second.measure(name, measurement)["value"] for name in "abc"]
   assert values == [1, 2, 4]
-  third = journal.Journal(path)
+  third = read(path)
   assert [third.measure(x, measurement)["value"] for x in "abc"] == values
 
 
@@ -68,6 +73,6 @@ def test_a_line_that_was_cut_off_is_measured_again(path):
 def test_rows_of_other_code_are_measured_again(path, monkeypatch, before, now):
   measurement = Measurement()
   monkeypatch.setattr(machine, "commit", lambda: before)
-  journal.Journal(path).measure("a", measurement)
+  read(path).measure("a", measurement)
   monkeypatch.setattr(machine, "commit", lambda: now)
-  assert journal.Journal(path).measure("a", measurement)["value"] == 2
+  assert read(path).measure("a", measurement)["value"] == 2
