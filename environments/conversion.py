@@ -149,7 +149,8 @@ def make_action_converter_to_space(space: gymnasium.Space) -> Convert | None:
   """Makes the function that converts actions of the spec to a space's actions.
 
   Actions for a Box are clipped to [-1, 1] and rescaled. -1 becomes exactly the
-  Box's lower bound, and 1 its upper bound.
+  Box's lower bound, and 1 its upper bound. Those of all axes are one vector
+  [B, N], in C order.
 
   Actions for a MultiDiscrete or MultiBinary are values of the components
   [B, K], or numbers of joint actions [B] (`arrays.JointActionArray`).
@@ -167,12 +168,14 @@ def make_action_converter_to_space(space: gymnasium.Space) -> Convert | None:
   if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
     return _make_component_converter_to_space(space)
   low, high, dtype = *_bounds(space), space.dtype
+  shape: Any = space.shape
 
   def rescale(actions: np.ndarray) -> np.ndarray:
     """Converts actions in [-1, 1] to the bounds of the Box."""
     # In float64, so that rounding to float32 can't exceed the bounds.
     fraction = (np.clip(actions, -1.0, 1.0).astype(np.float64) + 1.0) * 0.5
-    return (low * (1.0 - fraction) + high * fraction).astype(dtype, copy=False)
+    own = (low * (1.0 - fraction) + high * fraction).astype(dtype, copy=False)
+    return own.reshape(len(own), *shape)
 
   return rescale
 
@@ -195,15 +198,16 @@ def convert_actions_to_space_with(
   """
   if isinstance(space, spaces.Discrete):
     return actions + np.int32(space.start)
+  shape: Any = space.shape
   if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
     if len(actions.shape) == 1:
       sizes = spaces_lib.component_sizes(space) or ()
       actions = ops.take(arrays.list_joint_actions(sizes), actions)
     start = np.reshape(getattr(space, "start", 0), -1).astype(np.int32)
-    shape: Any = space.shape
     return ops.reshape(actions + start, (-1, *shape))
   low, high = (bound.astype(np.float32) for bound in _bounds(space))
-  return (ops.clip(actions, -1.0, 1.0) + 1.0) * (0.5 * (high - low)) + low
+  own = (ops.clip(actions, -1.0, 1.0) + 1.0) * (0.5 * (high - low)) + low
+  return own if len(shape) == 1 else ops.reshape(own, (-1, *shape))
 
 
 def convert_actions_to_spec(
@@ -219,7 +223,7 @@ def convert_actions_to_spec(
     actions: Actions of the space.  # [B, ...]
 
   Returns:
-    Actions [B, ...]: int32 that count from 0, or float32 in [-1, 1].
+    Actions [B, ...]: int32 that count from 0, or float32 [B, N] in [-1, 1].
   """
   if isinstance(space, spaces.Discrete):
     return (actions - int(space.start)).astype(np.int32)
@@ -228,7 +232,8 @@ def convert_actions_to_spec(
     return counted.reshape(len(actions), -1).astype(np.int32)
   low, high = _bounds(space)
   width = np.where(high > low, high - low, 1.0)
-  scaled = (2.0 * actions - low - high) / width
+  own = actions.reshape(len(actions), -1)
+  scaled = (2.0 * own - low - high) / width
   return np.clip(scaled, -1.0, 1.0).astype(np.float32)
 
 
@@ -267,5 +272,6 @@ def _is_image(space: spaces.Box) -> bool:
 
 
 def _bounds(space: Any) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the lower and upper bounds of a Box as float64."""
-  return space.low.astype(np.float64), space.high.astype(np.float64)
+  """Returns the lower and upper bounds of a Box of N numbers, float64 [N]."""
+  low, high = (x.astype(np.float64) for x in (space.low, space.high))
+  return low.reshape(-1), high.reshape(-1)

@@ -9,13 +9,14 @@
 | any of these with an action mask | `arrays.MaskedArray` | mask appended |
 | Discrete(n, start) action | DiscreteArray int32 of n | counted from 0 |
 | MultiDiscrete, MultiBinary action | `arrays.MultiDiscreteArray` | the same |
-| Box action of bounded floats | BoundedArray float32, -1 to 1 | rescaled |
+| Box action of bounded floats | BoundedArray float32 [N], -1 to 1 | rescaled |
 
 So continuous actions of all algorithms are in [-1, 1], whatever the
 environment's bounds are. Integers of 2^24 and above lose their last digits in
 float32.
 """
 
+import math
 import os
 
 import gymnasium
@@ -136,7 +137,8 @@ def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
     and space.is_bounded("both")
     and 0 not in space.shape
   ):
-    return specs.BoundedArray(space.shape, np.float32, -1.0, 1.0, "action")
+    size = math.prod(space.shape)  # as networks return them
+    return specs.BoundedArray((size,), np.float32, -1.0, 1.0, "action")
   raise ValueError(
     f"config.environment.name is {name!r}, whose action space "
     f"{spaces_lib.one_line(space)} no algorithm supports: supported are "

@@ -1,5 +1,7 @@
 """Conversion: bounds are reached exactly, and values come back."""
 
+import math
+
 import gymnasium
 import numpy as np
 import pytest
@@ -40,6 +42,19 @@ def test_each_dimension_has_its_own_bounds():
   write = conversion.make_action_converter_to_space(space)
   actions = np.float32([[0.5, 0.5], [-1, 1]])
   np.testing.assert_array_equal(write(actions), [[0.5, 7.5], [-1, 10]])
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 3), (2, 3)])
+def test_actions_of_all_axes_are_one_vector(shape):
+  space = spaces.Box(
+    -1.0, np.arange(1.0, 7.0)[: max(1, math.prod(shape))].reshape(shape), shape
+  )
+  actions = np.random.default_rng(0).uniform(-1, 1, (5, math.prod(shape)))
+  own = conversion.make_action_converter_to_space(space)(actions)
+  assert own.shape == (5, *shape)
+  assert all(map(space.contains, own))
+  read = conversion.convert_actions_to_spec(space, own)
+  np.testing.assert_allclose(read, actions, atol=1e-6)
 
 
 def test_no_rounding_leaves_the_bounds():
