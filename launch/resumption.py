@@ -37,13 +37,16 @@ _FIXED_FIELDS = {
   "adder": "the saved transitions were formed by other rules",
   "learner.averaging": "the saved variables have an average, or have none",
   "learner.critic_target": "the saved items were formed for the other target",
+  "learner.policy_loss": "the saved variables belong to the other loss",
   "replay.transitions_per_item": "the saved items have so many transitions",
   "replay.shards": "the saved items are spread over that number of servers",
 }
 # Reasons why further fields can't change in a resume in mode 'single', by name.
 _FIXED_FIELDS_IN_SINGLE = {
   "seed": "the saved random states belong to it",
+  "topology.environments_per_worker": "so many environments are saved",
   "replay.sampler": "a uniform table saves no priorities",
+  "replay.priority_exponent": "the saved weights of the items depend on it",
 }
 # Formats of the count that has reached a limit, by the limit's name, for error
 # messages.

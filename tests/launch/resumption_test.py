@@ -218,6 +218,14 @@ def test_a_capacity_below_the_saved_sequences(make_run):
   )
 
 
+def test_another_loss_has_other_variables(make_run):
+  check_refused(
+    make_run("--config=ddpg"),
+    ["--config.learner.policy_loss=soft"],
+    ["--config.learner.policy_loss='soft'", "it was 'deterministic'"],
+  )
+
+
 def test_an_agent_stays(make_run):
   folder = make_run()
   config = folder.read_config()
@@ -233,6 +241,8 @@ def test_an_agent_stays(make_run):
     ("--mode=sync", "'single'"),
     ("--config.seed=2", "it was 1"),
     ("--config.replay.sampler=uniform", "it was 'prioritized'"),
+    ("--config.replay.priority_exponent=0.7", "it was 0.6"),
+    ("--config.topology.environments_per_worker=3", "it was 32"),
     ("--config.network.hidden_sizes=(8,)", "it was (64, 64)"),
   ],
 )
@@ -242,8 +252,7 @@ def test_what_one_process_can_not_follow(make_run, argument, says):
   for followed in (
     "--mode=single",
     "--config.learner.learning_rate=1e-4",
-    "--config.replay.priority_exponent=0.7",
-    "--config.topology.environments_per_worker=3",
+    "--config.topology.workers=7",
     "--config.evaluation.episodes=3",
   ):
     resume(folder, followed)
