@@ -53,7 +53,8 @@ class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   Attributes:
     restart_count: number of earlier processes of the node.
-    env_steps: environment steps of the earlier processes.
+    env_steps: environment steps of the earlier processes. Without one, the mean
+      of the other nodes of the role.
   """
 
   restart_count: int = 0

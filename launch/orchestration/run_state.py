@@ -197,15 +197,20 @@ class RunState:
     self.saved.absent = list(nodes)
 
   def registration(self, role: str, index: int) -> messages.Registration:
-    """Returns counts of a node's earlier processes; 0 before its first one.
+    """Returns counts of a node's earlier processes.
+
+    Before its first one, its environment steps are the mean of the other nodes
+    of its role: one that joins explores as much as those do now.
 
     Args:
       role: the node's role.
       index: index of the node among the nodes of its role.
     """
     nodes = self.saved.nodes.get(role, {})
-    node = nodes.get(index) or node_state.NodeState()
-    return messages.Registration(node.incarnations, node.counts.env_steps)
+    if node := nodes.get(index):
+      return messages.Registration(node.incarnations, node.counts.env_steps)
+    steps = [node.counts.env_steps for node in nodes.values()]
+    return messages.Registration(0, sum(steps) // max(1, len(steps)))
 
   def add_evaluation(
     self, evaluation: curves.Evaluation, repeated: Sequence[float] = ()

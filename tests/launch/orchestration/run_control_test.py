@@ -628,7 +628,8 @@ def test_a_node_registers(make_control):
   assert control.register("worker", 1) == messages.Registration(1, 40)
   control.report("worker", 1, Worker(incarnation=2.0, env_steps=2))
   assert control.register("worker", 1) == messages.Registration(2, 42)
-  assert control.register("worker", 0) == messages.Registration(0, 0)
+  assert control.register("worker", 0) == messages.Registration(0, 42)
+  assert control.register("evaluator", 0) == messages.Registration(0, 0)
 
 
 def test_a_successor_continues_the_run(make_control, tmp_path):

@@ -573,7 +573,8 @@ def test_a_resumed_run_continues_its_counts(clock):
   assert not resumed.have_all_reported()
   assert resumed.variables_version() == 3
   assert resumed.registration("worker", 0) == messages.Registration(2, 15)
-  assert resumed.registration("worker", 2) == messages.Registration()
+  # A worker that joins begins with the mean of the others' steps.
+  assert resumed.registration("worker", 2) == messages.Registration(0, 17)
   resumed.report("worker", 0, Worker(3.0, env_steps=100))
   assert resumed.status().env_steps == 135
   assert resumed.status().restarts == before.restarts, "a resume is none"
