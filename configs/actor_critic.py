@@ -111,7 +111,9 @@ FIELDS: fields.Fields = {
     0.005,
     "tau, the weight of the learned networks in the moving average that is "
     "made of the target networks; Haarnoja et al. 2018, table 1",
-    checks.within(0, 1, "targets would not follow the critics"),
+    checks.above(0, "targets would not follow the critics").up_to(
+      1, "targets would overshoot the critics"
+    ),
   ),
   "learner.target_critics": Field(
     0,
@@ -184,7 +186,9 @@ FIELDS: fields.Fields = {
   "learner.dual_learning_rate": Field(
     1e-2,
     "Adam's step size of temperature and multipliers in 'constrained'; Acme",
-    checks.above(0, "temperature and multipliers would not change"),
+    checks.above(0, "temperature and multipliers would not change").up_to(
+      1e3, "they would overflow"
+    ),
   ),
   "exploration.noise": Field(
     "gaussian",
@@ -239,8 +243,15 @@ _REQUIREMENTS = tuple(
     (
       "learner.policy_loss",
       ("deterministic",),
-      ("learner.target_noise", "learner.target_noise_clip"),
+      (
+        "learner.target_noise",
+        "learner.target_noise_clip",
+        "exploration.noise",
+        "exploration.noise_std",
+        "exploration.lowest_noise_std",
+      ),
     ),
+    ("replay.sampler", ("prioritized",), (*groups.PRIORITIES, "replay.eta")),
     (
       "learner.policy_loss",
       ("soft", "constrained"),

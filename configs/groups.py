@@ -341,8 +341,8 @@ POLICY: fields.Fields = {
   ),
   "network.orthogonal": Field(
     False,
-    "whether weights are initialised orthogonally, with a gain of 0.01 for the "
-    "policy's output layer",
+    "whether weights are initialised orthogonally, except for those of critics "
+    "of actions, with a gain of 0.01 for the policy's output layer",
   ),
 }
 

@@ -205,6 +205,16 @@ REFUSED = [
   ),
   (
     "sac",
+    {"exploration__noise_std": 0.5},
+    "config.exploration.noise_std=0.5 has no effect with",
+  ),
+  (
+    "sac",
+    {"replay__priority_exponent": 0.5},
+    "config.replay.priority_exponent=0.5 has no effect with",
+  ),
+  (
+    "d4pg",
     {"exploration__lowest_noise_std": 0.5},
     "config.exploration.lowest_noise_std=0.5 is above",
   ),
