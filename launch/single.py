@@ -113,8 +113,11 @@ class Single:
       self._updates = local_updates.LocalUpdates(
         learner, table, self._table, self._rates.is_update_due
       )
+      # A worker's exploration depends on the number of workers.
+      alone = config.copy_and_resolve_references()
+      alone.topology.workers = 1
       self._worker = worker_lib.Worker(
-        config,
+        alone,
         spec,
         builder,
         self._rates,
@@ -401,7 +404,8 @@ class Single:
     if self._table is None:
       return
     self._table.load(folder / _TABLE_FOLDER)
-    if state["grants"] != self._rates.single_process_ratio:
+    has_changed = state["grants"] != self._rates.single_process_ratio
+    if has_changed and isinstance(self._table, local_table.LocalTable):
       # The resume has changed the ratio of samples to inserts. The count of
       # samples is set so that no update is due for the items in the table.
       before_first, ratio = self._rates.single_process_ratio

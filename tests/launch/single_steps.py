@@ -265,6 +265,17 @@ def check_changed_ratio(algorithm, path):
     assert 0.75 < rate < 1.1, change
 
 
+def check_larger_batch(algorithm, path):
+  """A queue's updates wait for as many rollouts as a batch has then."""
+  run = Stepped(make_config(algorithm), path)
+  run.step_until(UPDATE)
+  changed = make_config(algorithm)
+  changed.learner.update({"batch_size": 12, "minibatch_size": 12})
+  other = run.copy("larger", changed)
+  done = [other.step()[0] for _ in range(60)]
+  assert done.count(UPDATE) > 2
+
+
 def check_evaluations_of_another_size(algorithm, path):
   """They continue with new environments."""
   run = Stepped(make_config(algorithm), path)
