@@ -144,7 +144,10 @@ def vmpo(
   policy_loss = -tf.reduce_sum(weights * log_prob)
   half = tf.cast(tf.maximum(count // 2, 1), advantage.dtype)
   mean = tf.reduce_logsumexp(scaled) - tf.math.log(half)
-  temperature_loss = temperature * (temperature_bound + mean)
+  # Of fewer than two steps there is no half, and no temperature to learn.
+  temperature_loss = tf.where(
+    count >= 2, temperature * (temperature_bound + mean), 0.0
+  )
   share = learned / tf.maximum(tf.reduce_sum(learned), 1.0)
   mean_kl = tf.reduce_sum(share[:, None] * kl, axis=0)  # [K]
   kl_loss = output.kl_penalty(mean_kl, multipliers, kl_bounds)

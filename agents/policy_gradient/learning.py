@@ -72,7 +72,9 @@ class PolicyGradientLearner:
     # earlier ones, and is normalized with its own.
     observation, is_first = batch.data.observation[:, :-1], self.steps == 0
     self._normalizer.add_observations(observation, is_first)
-    rollout = self._normalizer.normalize_sequences(batch.data)
+    normalized = self._normalizer.normalize_sequences(batch.data)
+    # An LSTM's inputs have the rewards that its actors saw, as they came.
+    rollout = normalized._replace(reward=batch.data.reward)
     passes = self._learner.epochs * self._batch_steps // self._minibatch_steps
     learn = (
       self._learn_in_one_step if passes == 1 else self._learn_in_minibatches
@@ -80,7 +82,7 @@ class PolicyGradientLearner:
     dead = self._dead_units.update(
       self.steps, lambda: self._model.compute_dead_units(rollout)
     )
-    metrics, steps, values = learn(rollout)
+    metrics, steps, values = learn(rollout, normalized.reward)
     metrics[dead_units.NAME] = dead
     with tf.control_dependencies([metrics["gradient_norm"]]):
       self._normalizer.add_observations(observation, tf.logical_not(is_first))
@@ -111,11 +113,15 @@ class PolicyGradientLearner:
     }
 
   def _learn_in_one_step(
-    self, rollout: sequences.Sequence
+    self, rollout: sequences.Sequence, reward: tf.Tensor
   ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
     """Takes one gradient step on a whole batch of rollouts.
 
     The networks run once, for both the advantages and the loss.
+
+    Args:
+      rollout: rollouts with normalized observations.
+      reward: normalized rewards [B, T].
 
     Returns:
       Metrics by name; results of `_estimate_targets`, [B * T, ...] each; and
@@ -123,7 +129,7 @@ class PolicyGradientLearner:
     """
     with tf.GradientTape() as tape:
       parameters, values = self._model.unroll(rollout)
-      steps = self._estimate_targets(rollout, parameters, values)
+      steps = self._estimate_targets(rollout, reward, parameters, values)
       flat = {name: _merge_batch_and_time(x) for name, x in steps.items()}
       before = _merge_batch_and_time(values[:, :-1])
       loss, metrics = self._objective(
@@ -136,19 +142,23 @@ class PolicyGradientLearner:
     return metrics, flat, before
 
   def _learn_in_minibatches(
-    self, rollout: sequences.Sequence
+    self, rollout: sequences.Sequence, reward: tf.Tensor
   ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
     """Takes one gradient step per minibatch, for several epochs.
 
     Stops early if the KL divergence of a minibatch exceeds `learner.kl_limit`,
     unless that is 0.
 
+    Args:
+      rollout: rollouts with normalized observations.
+      reward: normalized rewards [B, T].
+
     Returns:
       Metrics by name; results of `_estimate_targets`, [B * T, ...] each; and
       values [B * T] before the update.
     """
     parameters, values = self._model.unroll(rollout)
-    estimated = self._estimate_targets(rollout, parameters, values)
+    estimated = self._estimate_targets(rollout, reward, parameters, values)
     units = self._model.split_into_units(rollout)
     steps_per_minibatch_unit = self._model.steps_per_minibatch_unit
     count, size = (
@@ -210,7 +220,11 @@ class PolicyGradientLearner:
     )
 
   def _estimate_targets(
-    self, rollout: sequences.Sequence, parameters: tf.Tensor, values: tf.Tensor
+    self,
+    rollout: sequences.Sequence,
+    reward: tf.Tensor,
+    parameters: tf.Tensor,
+    values: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
     """Returns the inputs `steps` of the objective, [B, T, ...] each by name.
 
@@ -218,12 +232,13 @@ class PolicyGradientLearner:
     autoresets. 'behaviour' has the distribution parameters of the actor.
 
     Args:
-      rollout: normalized rollouts of T steps.
+      rollout: rollouts of T steps, with normalized observations.
+      reward: normalized rewards [B, T].
       parameters: distribution parameters before the update, [B, T + 1, P].
       values: values before the update, [B, T + 1].
     """
     settings = self._learner
-    given = (rollout.reward, rollout.discount, rollout.ended, values)
+    given = (reward, rollout.discount, rollout.ended, values)
     behaviour = rollout.extras[policies.LOG_PROB]
     # Autoresets are no steps of an episode, so nothing is learned from them.
     learned = 1.0 - tf.cast(rollout.first[:, 1:], tf.float32)

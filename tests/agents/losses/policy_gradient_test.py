@@ -166,6 +166,19 @@ def test_equal_advantages_still_leave_half():
   np.testing.assert_allclose(found.weights.numpy().sum(), 1.0)
 
 
+@pytest.mark.parametrize("learned", [0, 1])
+def test_without_a_half_vmpo_learns_no_temperature(learned):
+  inputs = make_vmpo(1) | {"learned": np.eye(N)[0] * learned}
+  inputs = checks.to_tensors(inputs)
+  with tf.GradientTape() as tape:
+    tape.watch(list(inputs.values()))
+    loss = vmpo_loss(inputs, slow=False)
+  gradients = tape.gradient(loss, inputs)
+  assert gradients["temperature"] == 0
+  for name in ("log_prob", "kl", "multipliers"):
+    assert np.isfinite(gradients[name]).all()
+
+
 @pytest.mark.parametrize(
   "name", ["log_prob", "temperature", "multipliers", "kl"]
 )

@@ -300,6 +300,15 @@ def test_acting_equals_the_graph(variant):
     assert metrics.get("clip_fraction", 0) == 0
 
 
+def test_an_lstm_learns_with_the_rewards_of_its_actor():
+  """Normalized rewards are for the targets only."""
+  config = of(ppo, "Pendulum-v1", **RECURRENT)()
+  config.normalization.rewards = True
+  config.learner.epochs, config.learner.minibatch_size = 1, 0
+  metrics = make_learner(config).update(collect(config)[1]).metrics
+  assert abs(metrics["kl"]) < 1e-9
+
+
 def test_only_the_acting_variables_are_published():
   for name in ("a2c_shared", "ppo_recurrent"):
     config = VARIANTS[name]()
