@@ -116,13 +116,7 @@ class SoftImprovement:
     self._log_temperature = tf.Variable(tf.math.log(self._learner.temperature))
     sizes = arrays.component_sizes(spec.actions)
     self._is_discrete = sizes is not None
-    # Minus the number of action dimensions: appendix D. Discrete: a part
-    # of the largest entropy, Christodoulou 2019, section 3.
-    self._target_entropy = (
-      -float(np.prod(spec.actions.shape))
-      if sizes is None
-      else self._learner.discrete_entropy * math.log(sizes[0])
-    )
+    self._dimensions = math.prod(spec.actions.shape)
     self._optimizer = _make_optimizer(
       self._learner, self.network.trainable_variables, "policy"
     )
@@ -155,7 +149,7 @@ class SoftImprovement:
     with tf.GradientTape() as tape:
       temperature_loss = tf.reduce_mean(
         losses.temperature_loss(
-          self._log_temperature, log_prob, self._target_entropy
+          self._log_temperature, log_prob, self._compute_target_entropy(action)
         )
       )
     self._temperature_optimizer.minimize(temperature_loss, tape, rate)
@@ -189,6 +183,22 @@ class SoftImprovement:
       "policy_optimizer": self._optimizer,
       "temperature_optimizer": self._temperature_optimizer,
     }
+
+  def _compute_target_entropy(self, action: tf.Tensor) -> float | tf.Tensor:
+    """Returns the policy's desired entropy, in nats.
+
+    Minus the number of an action's dimensions, []: appendix D. For discrete
+    actions a part of the largest entropy [B], that of the legal ones:
+    Christodoulou 2019, section 3.
+
+    Args:
+      action: actions, or probabilities, as `_sample` returns them, [B, A].
+    """
+    if not self._is_discrete:
+      return -float(self._dimensions)
+    # Illegal actions have the probability 0.
+    legal = tf.math.count_nonzero(action, axis=-1, dtype=tf.float32)
+    return self._learner.discrete_entropy * tf.math.log(legal)
 
   def _sample(
     self, features: tf.Tensor, seed: tf.Tensor

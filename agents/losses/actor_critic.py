@@ -45,13 +45,13 @@ def critic_loss(q_tm1: tf.Tensor, target: tf.Tensor) -> output.LossOutput:
     target: [B], the result of `soft_target`.
 
   Returns:
-    `LossOutput`, whose error is the mean over the critics. Gradients flow into
-    `q_tm1` only.
+    `LossOutput`, whose error is the mean absolute one of the critics: errors of
+    two that disagree would cancel out. Gradients flow into `q_tm1` only.
   """
   output.check_ranks(q_tm1=(q_tm1, 2), target=(target, 1))
   errors = tf.stop_gradient(target)[:, None] - q_tm1
   loss = 0.5 * tf.reduce_sum(errors**2, axis=1)
-  return output.LossOutput(loss, tf.reduce_mean(errors, axis=1))
+  return output.LossOutput(loss, tf.reduce_mean(tf.abs(errors), axis=1))
 
 
 def categorical_critic_loss(
@@ -125,7 +125,9 @@ def soft_policy_loss(
 
 
 def temperature_loss(
-  log_temperature: typing.Any, log_prob: tf.Tensor, target_entropy: float
+  log_temperature: typing.Any,
+  log_prob: tf.Tensor,
+  target_entropy: float | tf.Tensor,
 ) -> tf.Tensor:
   """Returns -log alpha (log pi(a | o) + target entropy): equation 18, [B].
 
@@ -134,7 +136,7 @@ def temperature_loss(
   Args:
     log_temperature: [], log alpha, the variable that learns.
     log_prob: [B], log-probabilities of actions, which get no gradient.
-    target_entropy: desired entropy of the policy, in nats.
+    target_entropy: desired entropy of the policy, in nats, [] or [B].
   """
   output.check_ranks(log_prob=(log_prob, 1))
   return -log_temperature * tf.stop_gradient(log_prob + target_entropy)

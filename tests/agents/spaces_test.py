@@ -59,6 +59,37 @@ def test_masked_actions_are_neither_taken_nor_learned_from(name, action):
     assert 0 < metrics["entropy"] < np.log(shaped.SIZES[action]).sum()
 
 
+def test_the_target_entropy_is_one_of_legal_actions():
+  """Half of 4 actions are legal, so no entropy is near log 4."""
+  config = make_config("sac", masked=True)
+  config.learner.discrete_entropy = 0.9
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  learner = builder.make_learner(config, spec)
+  data = collected.collect(config, learner.get_variables(), 64)
+  batch = collected.make_batch(builder.make_table(config, spec).schema, data)
+  first, second = (learner.update(batch).metrics for _ in range(2))
+  # The first policy is nearly uniform, above nine tenths of each maximum, so
+  # the temperature falls.
+  assert second["temperature"] < first["temperature"]
+
+
+@pytest.mark.parametrize("shape", [(), (1, 3), (2, 3)])
+@pytest.mark.parametrize("name", ["ddpg", "sac", "mpo", "ppo"])
+def test_continuous_actions_of_any_number_of_axes(name, shape, monkeypatch):
+  space = gymnasium.spaces.Box(-2.0, 3.0, shape)
+  monkeypatch.setitem(shaped.ACTIONS, "box", space)
+  monkeypatch.setitem(shaped.SIZES, "box", (2,) * max(1, space.sample().size))
+  environment = make_config("ppo", action="box").environment
+  config = CONFIGS[name].get_config()
+  config.environment = environment
+  config.network.hidden_sizes = (16, 16)
+  config.topology.environments_per_worker = 4
+  config.normalization.observations = False
+  # The environment raises an error at an action of another shape.
+  assert all(np.isfinite(x) for x in learn(config).values())
+
+
 @pytest.mark.parametrize("name", ["dqn", "ppo", "sac"])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(

@@ -473,7 +473,7 @@ def test_discrete_soft_targets_and_losses_are_exact_expectations(batches):
     target = float(data.r_t[i]) + float(data.discount_t[i]) * value
     taken = [target - q_tm1[i, c, int(data.a_tm1[i])] for c in range(2)]
     critic_loss += 0.5 * sum(x**2 for x in taken) / ITEMS
-    errors += abs(sum(taken) / 2) / ITEMS
+    errors += sum(map(abs, taken)) / 2 / ITEMS
   assert float(metrics["critic_loss"]) == pytest.approx(critic_loss, rel=1e-4)
   assert float(metrics["td_error_abs_mean"]) == pytest.approx(errors, rel=1e-4)
 
