@@ -156,6 +156,12 @@ class VectorEnvironment:
     """
     return self._observe(observations)
 
+  def convert_rewards_to_spec(self, rewards: np.ndarray) -> np.ndarray:
+    """Returns rewards [B] as agents receive them: scaled, and clipped."""
+    if self._transform_rewards is None:
+      return rewards
+    return self._transform_rewards(rewards)
+
   def convert_actions_to_space(self, actions: np.ndarray) -> np.ndarray:
     """Converts actions [B, ...] of the spec to those of the gymnasium space."""
     return self._convert_actions(actions) if self._convert_actions else actions
@@ -337,11 +343,13 @@ class VectorEnvironment:
       self._check_finite(call, "reward", reward)
     if self._masks is not None:
       observation = self._add_mask(call, observation, infos, terminated)
-    raw_reward = reward
-    if self._transform_rewards is not None:
-      reward = self._transform_rewards(reward)
     return StepBatch(
-      observation, reward, terminated, truncated, first, raw_reward
+      observation,
+      self.convert_rewards_to_spec(reward),
+      terminated,
+      truncated,
+      first,
+      reward,
     )
 
   def _add_mask(

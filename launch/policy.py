@@ -28,8 +28,9 @@ def load(run: str | os.PathLike[str], which: str = "best") -> "Policy":
       policy = slipway.load("runs/first")
       observation, _ = environment.reset()
       policy.reset()
+      reward, done = 0.0, False
       while not done:
-        action = policy(observation)
+        action = policy(observation, reward)
         observation, reward, terminated, truncated, _ = environment.step(action)
         done = terminated or truncated
 
@@ -116,8 +117,8 @@ class Policy:
     Args:
       observation: an element of the observation space, or a batch of them
         [B, ...].
-      reward: reward of the step before the observation, or rewards [B]; only
-        recurrent networks use it.
+      reward: the environment's reward of the step before the observation, or
+        rewards [B]; only recurrent networks use it.
       action_mask: mask [M], or masks [B, M], with ones for the legal ones of M
         actions; required if `config.environment.action_mask` is set.
 
@@ -140,9 +141,10 @@ class Policy:
       observations = expected.join(
         observations, np.atleast_2d(np.asarray(action_mask))
       )
+    rewards = np.broadcast_to(np.asarray(reward, np.float32), len(observations))
     output = self.actor.act(
       observations,
-      np.broadcast_to(np.asarray(reward, np.float32), len(observations)),
+      self._environment.convert_rewards_to_spec(rewards),
       np.full(len(observations), self._begins_episode),
     )
     self._begins_episode = False
@@ -193,7 +195,8 @@ class Policy:
     are in the environment's terms where these are arrays of numbers: actions
     count from the space's first one, or lie within its bounds. A recurrent
     network has the further inputs `action_before`, `reward_before`, `first` and
-    `state`, and the output `next_state`.
+    `state`, and the output `next_state`. The reward is the one that agents
+    receive, after `environment.reward_scale` and `environment.reward_clip`.
 
     Args:
       path: path of the file to write; an existing file is replaced.

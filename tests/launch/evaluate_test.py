@@ -3,11 +3,13 @@
 import re
 
 import msgspec
+import numpy as np
 import pytest
+import tree
 
 import slipway
 from slipway.agents import registry
-from slipway.configs import dqn
+from slipway.configs import dqn, r2d2
 from slipway.environments import factory, recordings
 from slipway.launch import evaluate
 from slipway.launch.runs import (
@@ -35,6 +37,22 @@ def write_run(config, tmp_path):
   learner = registry.make_builder(config.agent).make_learner(config, spec)
   best_variables.save(folder.best, 7, learner.get_variables(), outbox.Outbox())
   return folder
+
+
+def test_a_loaded_policy_scales_rewards_as_its_training_did(tmp_path):
+  config = r2d2.get_config()
+  config.environment.reward_scale = 0.01
+  run, spec = write_run(config, tmp_path), factory.make_spec(config.environment)
+  policy = slipway.load(run.path)
+  actor = registry.make_builder(config.agent).make_greedy_actor(config, spec)
+  actor.load(best_variables.load(run.best)[1])
+  observation = np.float32([0.1, -0.2, 0.3, -0.4])
+  for reward, first in ((0.0, True), (100.0, False), (50.0, False)):
+    policy(observation, reward)
+    actor.act(observation[None], np.float32([reward * 0.01]), np.array([first]))
+  tree.map_structure(
+    np.testing.assert_array_equal, policy.actor.get_state(), actor.get_state()
+  )
 
 
 def test_recorded_episodes_are_those_it_reports(run, tmp_path, capsys):
