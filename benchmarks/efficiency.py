@@ -79,6 +79,18 @@ TASKS = {
     ("sac:pendulum",),
     ("sac_pendulum", "actor_critic"),
   ),
+  "sac_halfcheetah": Task(
+    "SAC on HalfCheetah",
+    30_000,
+    ("sac:halfcheetah",),
+    ("sac_halfcheetah", "actor_critic"),
+  ),
+  "td3_halfcheetah": Task(
+    "TD3 on HalfCheetah",
+    30_000,
+    ("td3:halfcheetah",),
+    ("td3_halfcheetah", "actor_critic"),
+  ),
 }
 
 

@@ -137,7 +137,7 @@ FOLLOWED = [
   "--config.limits.wall_clock_s=61.6",
   "--config.limits.target_return=210.3",
   # What it has already is no change.
-  "--config.adder.n_step=10",
+  "--config.adder.n_step=15",
   "--config.network.hidden_sizes=(64, 64)",
 ]
 
@@ -168,7 +168,7 @@ REFUSED = {
   "head": (
     ["--config.network.dueling=False"], ["--config.network.dueling=False"],
   ),
-  "n_step": (["--config.adder.n_step=1"], ["adder.n_step=1", "it was 10"]),
+  "n_step": (["--config.adder.n_step=1"], ["adder.n_step=1", "it was 15"]),
   "discount": (["--config.adder.discount=0.9"], ["adder.discount=0.9"]),
   "transitions an item": (
     ["--config.replay.transitions_per_item=8"],
