@@ -48,20 +48,18 @@ class Collector:
       earlier_env_steps: environment steps of the earlier processes, from which
         the exploration schedule continues.
       environment: a batch of `topology.environments_per_worker` environments,
-        which the first step resets, or None to make them from the config.
+        or None to make them from the config. The first step resets them, so
+        that a reset that hangs is noticed.
     """
     num_envs = config.topology.environments_per_worker
-    # The newest step or reset, with the observations that the actor acts on
-    # next; None before the first reset.
+    self._environment = environment or factory.make(
+      config.environment,
+      num_envs,
+      seed=seeds.for_restart(config.seed * 1_000 + worker, restarts),
+    )
+    # The newest step, with the observations that the actor acts on next; None
+    # before the first reset.
     self._newest_step: vector.StepBatch | None = None
-    if environment is None:
-      environment = factory.make(
-        config.environment,
-        num_envs,
-        seed=seeds.for_restart(config.seed * 1_000 + worker, restarts),
-      )
-      self._newest_step = environment.reset()
-    self._environment = environment
     self._actor = builder.make_actor(
       config, spec, worker, restarts, earlier_env_steps
     )

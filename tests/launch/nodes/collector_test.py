@@ -2,8 +2,11 @@
 
 import pickle
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs import registration
+from gymnasium.envs.classic_control import cartpole
 
 from slipway.agents import registry
 from slipway.configs import dqn
@@ -60,6 +63,30 @@ def open_transitions(steps, n_step):
   for step in steps:
     lengths = np.where(step.first, 0, lengths + 1)
   return int(np.minimum(lengths, n_step).sum())
+
+
+class Counted(cartpole.CartPoleEnv):
+  """Counts the resets of all instances."""
+
+  resets = 0
+
+  def reset(self, **kwargs):
+    Counted.resets += 1
+    return super().reset(**kwargs)
+
+
+def test_the_first_step_resets_the_environments(monkeypatch):
+  """Before, nothing would notice a reset that hangs."""
+  monkeypatch.setitem(
+    gymnasium.registry,
+    "Counted-v0",
+    registration.EnvSpec("Counted-v0", entry_point=Counted),
+  )
+  monkeypatch.setattr(Counted, "resets", 0)
+  collector, _ = make_collector(make_config(environment="Counted-v0"))
+  before = Counted.resets  # of the environment that gave the spec
+  collector.step()
+  assert Counted.resets == before + NUM_ENVS
 
 
 @pytest.mark.parametrize("n_step", [1, 3])
