@@ -118,12 +118,12 @@ class SweepFolder:
   """The folder of a sweep.
 
   Attributes:
-    path: path of the folder.
+    path: absolute path of the folder, which stays valid in other folders.
   """
 
   def __init__(self, path: pathlib.Path):
-    """Sets the folder's path, without access to the disk."""
-    self.path = path
+    """Sets the folder's path, without access to the folder."""
+    self.path = path.absolute()
 
   @classmethod
   def create(cls, run_dir: str, name: str, overwrite: bool) -> "SweepFolder":

@@ -65,9 +65,7 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
   process.communicate()
 
   # From another folder, while the killed sweep's run may still save itself.
-  process = start(
-    *(f"--resume={folder}", "--seeds=2", "--at_once=2"), cwd=tmp_path
-  )
+  process = start(*("--resume=swept", "--seeds=2", "--at_once=2"), cwd=tmp_path)
   output, _ = process.communicate()
   assert process.returncode == 0, output
   runs = read(folder / "runs.csv")
