@@ -319,7 +319,8 @@ class _Sweep:
       try:
         if waiting:
           _check_setting(self._plan, index)
-      except ValueError as error:  # of a setting that was drawn later
+      # Of a setting that was chosen later.
+      except (ValueError, user_code.UserCodeError) as error:
         self._errors.append(str(error))
         self._say(str(error))
         continue
@@ -443,9 +444,7 @@ class _Sweep:
     if path in self._final:
       return self._final[path]
     if run.setting not in self._environments:
-      config = _parse(plan, run.setting).config
-      name, _ = factory.get_name_and_kwargs(config.environment)
-      self._environments[run.setting] = name
+      self._environments[run.setting] = _find_environment(plan, run.setting)
     score = report.score_run(
       run,
       self._environments[run.setting],
@@ -575,6 +574,18 @@ def _parse(plan: sweep_folder.Plan, index: int) -> absl_flags.FlagValues:
   """
   arguments = [*plan.flags, *space.to_flags(plan.settings[index])]
   return train_flags.parse(["slipway train", *arguments], "")
+
+
+def _find_environment(plan: sweep_folder.Plan, index: int) -> str:
+  """Returns gymnasium's id of a setting's environment.
+
+  Returns '' for a setting whose flags are invalid, which is never trained.
+  """
+  try:
+    config = _parse(plan, index).config
+    return factory.get_name_and_kwargs(config.environment)[0]
+  except (ValueError, user_code.UserCodeError):
+    return ""
 
 
 def _join_values(train_flags_given: Sequence[str]) -> list[str]:

@@ -124,19 +124,38 @@ def test_a_failed_run_is_told_and_the_others_go_on(tmp_path):
   assert ended == [not x for x in failed]
 
 
-def test_a_setting_that_can_not_be_trained_later_is_left_out(tmp_path):
+@pytest.mark.parametrize(
+  ("seed", "field", "values", "is_valid"),
+  [
+    (1, "adder.discount", "0.5..1.5", lambda text: float(text) <= 1),
+    # No integer, so the setting has no config at all.
+    (6, "learner.batch_size", "32,1e2", str.isdigit),
+  ],
+)
+def test_a_setting_that_can_not_be_trained_later_is_left_out(
+  seed, field, values, is_valid, tmp_path
+):
   process = start(
     *(f"--run_dir={tmp_path}", "--name=swept", "--search=optuna"),
-    *("--settings=4", "--search_seed=1", "--vary=adder.discount=0.5..1.5"),
+    *("--settings=4", f"--search_seed={seed}", f"--vary={field}={values}"),
     *(*_FLAGS, "--config.limits.trainer_steps=5"),
   )
   output, _ = process.communicate()
   assert process.returncode == 1, output
-  settings = read(tmp_path / "swept" / "settings.csv")
-  invalid = [x for x in settings if float(x["adder.discount"]) > 1]
-  assert len(invalid) == 1
-  assert output.count("sweep: setting 3 (discount=1.0") == 1
+  folder = tmp_path / "swept"
+  settings = read(folder / "settings.csv")
+  invalid = [x for x in settings if not is_valid(x[field])]
+  assert invalid
+  for setting in invalid:
+    assert output.count(f"sweep: setting {setting['setting']} (") == 1
   assert [x["done"] for x in settings].count("1") == 4 - len(invalid)
+
+  (folder / "settings.csv").unlink()
+  process = start(f"--resume={folder}")
+  output, _ = process.communicate()
+  assert process.returncode == 1, output
+  assert f"resume:  slipway sweep --resume={folder}" in output
+  assert read(folder / "settings.csv") == settings
 
 
 def test_nobody_needs_to_read_the_output(tmp_path):
