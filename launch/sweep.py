@@ -14,6 +14,7 @@ import time
 import typing
 from collections.abc import Callable, Iterator, Sequence
 
+import ml_collections
 import rich.console
 import rich.live
 import rich.table
@@ -81,6 +82,8 @@ def main(argv: Sequence[str]) -> int:
       train_flags_given = _join_values(train_flags_given)
       if flags.resume is None:
         plan = _make_plan(flags, train_flags_given)
+        # Before the folder, which may replace an older sweep.
+        slots = _connect(flags, plan, resources)
         folder = sweep_folder.SweepFolder.create(
           flags.run_dir,
           flags.name or run_folder.make_name("sweep", ""),
@@ -92,8 +95,9 @@ def main(argv: Sequence[str]) -> int:
         folder = sweep_folder.SweepFolder.open(flags.resume)
         resources.enter_context(folder.locked())
         plan = _extend_plan(flags, folder.read_plan())
+        slots = _connect(flags, plan, resources)
       folder.write_plan(plan)
-      sweep = _make_sweep(flags, folder, plan, resources)
+      sweep = _make_sweep(flags, folder, plan, slots)
     except KeyboardInterrupt:
       print("sweep: interrupted; nothing was started", file=sys.stderr)
       return 1
@@ -492,60 +496,26 @@ def _check_setting(plan: sweep_folder.Plan, index: int) -> None:
     ) from error
 
 
-def _make_sweep(
+def _connect(
   flags: absl_flags.FlagValues,
-  folder: sweep_folder.SweepFolder,
   plan: sweep_folder.Plan,
   resources: contextlib.ExitStack,
-) -> _Sweep:
-  """Makes the sweep, which trains on this machine or on a cluster.
+) -> "slots_lib.Slots | None":
+  """Connects to the Ray cluster on whose machines the runs are trained.
 
   Args:
     flags: the flags of `slipway sweep`.
-    folder: the sweep's folder.
     plan: the sweep's plan.
-    resources: gets the connection to the cluster.
+    resources: gets the connection.
 
-  Raises:
-    ValueError: the cluster can't be used.
-  """
-  cores = _count_cores(plan)
-  if not flags.ray_address or _LAUNCH_RAY in plan.flags:
-    # A run on all machines of a cluster leaves no room for another one.
-    fit = len(os.sched_getaffinity(0)) // cores
-    fit = 1 if _LAUNCH_RAY in plan.flags else max(1, fit)
-    at_once = flags.at_once or fit
-    return _Sweep(
-      folder,
-      plan,
-      lambda: at_once,
-      lambda run: processes.TrainProcess(
-        run, plan.flags, plan.settings[run.setting]
-      ),
-    )
-  slots = _connect(flags.ray_address, plan, cores)
-  resources.callback(slots.close)
-  return _Sweep(
-    folder,
-    plan,
-    lambda: flags.at_once or slots.count(),
-    lambda run: slots.start(run, _parse(plan, run.setting).config),
-  )
-
-
-def _connect(
-  address: str, plan: sweep_folder.Plan, cores: int
-) -> "slots_lib.Slots":
-  """Connects to a Ray cluster.
-
-  Args:
-    address: 'host:port' of Ray's head node.
-    plan: the sweep's plan.
-    cores: CPUs that each run needs.
+  Returns:
+    The cluster's slots, or None if this machine starts the runs.
 
   Raises:
     ValueError: Ray is missing, or the cluster can't be used.
   """
+  if not flags.ray_address or _LAUNCH_RAY in plan.flags:
+    return None
   if importlib.util.find_spec("ray") is None:
     raise ValueError(
       "--ray_address needs Ray, which is not installed: run `make setup-ray`, "
@@ -554,16 +524,54 @@ def _connect(
   from slipway.launch.machines import admission
 
   insecure = _parse(plan, 0).insecure
-  address = admission.authenticate(address, insecure)
+  address = admission.authenticate(flags.ray_address, insecure)
   from slipway.launch.machines import cluster  # loads Ray
   from slipway.launch.sweeps import slots as slots_lib
 
-  modules = {
-    path: None
-    for index in range(len(plan.settings))
-    for path in user_modules.find_files(_parse(plan, index).config)
-  }
-  return slots_lib.Slots(cluster.Cluster(address, list(modules)), cores)
+  configs = _list_configs(plan)
+  modules = {path for x in configs for path in user_modules.find_files(x)}
+  slots = slots_lib.Slots(
+    cluster.Cluster(address, sorted(modules)), _count_cores(configs)
+  )
+  resources.callback(slots.close)
+  return slots
+
+
+def _make_sweep(
+  flags: absl_flags.FlagValues,
+  folder: sweep_folder.SweepFolder,
+  plan: sweep_folder.Plan,
+  slots: "slots_lib.Slots | None",
+) -> _Sweep:
+  """Makes the sweep, which trains on this machine or on a cluster.
+
+  Args:
+    flags: the flags of `slipway sweep`.
+    folder: the sweep's folder.
+    plan: the sweep's plan.
+    slots: the cluster's slots, or None if this machine starts the runs.
+  """
+  if slots is not None:
+    return _Sweep(
+      folder,
+      plan,
+      lambda: flags.at_once or slots.count(),
+      lambda run: slots.start(run, _parse(plan, run.setting).config),
+    )
+  # A run on all machines of a cluster leaves no room for another one.
+  fit = 1
+  if _LAUNCH_RAY not in plan.flags:
+    cores = _count_cores(_list_configs(plan))
+    fit = max(1, len(os.sched_getaffinity(0)) // cores)
+  at_once = flags.at_once or fit
+  return _Sweep(
+    folder,
+    plan,
+    lambda: at_once,
+    lambda run: processes.TrainProcess(
+      run, plan.flags, plan.settings[run.setting]
+    ),
+  )
 
 
 def _parse(plan: sweep_folder.Plan, index: int) -> absl_flags.FlagValues:
@@ -574,6 +582,21 @@ def _parse(plan: sweep_folder.Plan, index: int) -> absl_flags.FlagValues:
   """
   arguments = [*plan.flags, *space.to_flags(plan.settings[index])]
   return train_flags.parse(["slipway train", *arguments], "")
+
+
+def _list_configs(
+  plan: sweep_folder.Plan,
+) -> list[ml_collections.ConfigDict]:
+  """Returns the configs of all settings whose flags are valid.
+
+  Raises:
+    ValueError: the flags of setting 0, which had to be valid, no longer are.
+  """
+  configs = [_parse(plan, 0).config]
+  for index in range(1, len(plan.settings)):
+    with contextlib.suppress(ValueError, user_code.UserCodeError):
+      configs.append(_parse(plan, index).config)
+  return configs
 
 
 def _find_environment(plan: sweep_folder.Plan, index: int) -> str:
@@ -603,13 +626,18 @@ def _join_values(train_flags_given: Sequence[str]) -> list[str]:
   return joined
 
 
-def _count_cores(plan: sweep_folder.Plan) -> int:
-  """Returns how many cores a run keeps busy.
+def _count_cores(configs: Sequence[ml_collections.ConfigDict]) -> int:
+  """Returns how many cores a run of any setting keeps busy, at most.
 
   In mode 'single' it is one; otherwise one per worker and one for the trainer.
+
+  Args:
+    configs: configs of the settings.
   """
-  config = _parse(plan, 0).config
-  return 1 if config.mode == "single" else 1 + max(1, config.topology.workers)
+  return max(
+    1 if config.mode == "single" else 1 + max(1, config.topology.workers)
+    for config in configs
+  )
 
 
 if __name__ == "__main__":

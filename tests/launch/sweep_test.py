@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -156,6 +157,21 @@ def test_a_setting_that_can_not_be_trained_later_is_left_out(
   assert process.returncode == 1, output
   assert f"resume:  slipway sweep --resume={folder}" in output
   assert read(folder / "settings.csv") == settings
+
+
+def test_runs_at_once_leave_cores_for_the_largest_setting(tmp_path):
+  cores = sorted(os.sched_getaffinity(0))[:2]
+  process = start(
+    *(f"--run_dir={tmp_path}", "--name=swept", "--vary=mode=single,async"),
+    *("--config.topology.workers=1", "--config.limits.trainer_steps=5"),
+    *(flag for flag in _FLAGS if flag != "--mode=single"),
+    preexec_fn=lambda: os.sched_setaffinity(0, cores),
+  )
+  output, _ = process.communicate()
+  assert process.returncode == 0, output
+  ended, begun = (tmp_path / "swept" / x for x in ("0-1", "1-1"))
+  ended_s = (ended / "summary.json").stat().st_mtime
+  assert ended_s <= (begun / "config.json").stat().st_mtime
 
 
 def test_nobody_needs_to_read_the_output(tmp_path):
