@@ -295,7 +295,8 @@ class _Sweep:
         run = next(waiting, None)
         if run is None:
           break
-        processes.wait_until_ended(run)
+        with contextlib.suppress(ValueError):  # `slipway train` reports it
+          run.wait_until_ended()
         self._active.append(self._start(run))
       if not self._active:
         return

@@ -4,9 +4,12 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import time
 from collections.abc import Iterator
 
 from slipway.launch.runs import run_folder
+
+_POLL_S = 0.2  # seconds between two attempts to take the lock
 
 
 @contextlib.contextmanager
@@ -38,6 +41,28 @@ def held(folder: run_folder.RunFolder, kind: str = "run") -> Iterator[None]:
     yield
   finally:
     os.close(descriptor)
+
+
+def wait_until_free(folder: run_folder.RunFolder, timeout_s: float) -> None:
+  """Waits until no other process holds the lock on a run's folder.
+
+  Args:
+    folder: the run's folder, which must exist.
+    timeout_s: longest wait in seconds.
+
+  Raises:
+    ValueError: another process still holds the lock after that time.
+    OSError: the folder can't be opened.
+  """
+  deadline_s = time.monotonic() + timeout_s
+  while True:
+    try:
+      with held(folder):
+        return
+    except ValueError:
+      if time.monotonic() > deadline_s:
+        raise
+    time.sleep(_POLL_S)
 
 
 def _describe_holder(path: pathlib.Path) -> str:

@@ -1,17 +1,11 @@
 """Processes: trains the runs of a sweep, several at the same time."""
 
-import contextlib
 import os
 import signal
 import subprocess
-import time
 
 from slipway.launch.processes import attached_process
-from slipway.launch.runs import run_lock
 from slipway.launch.sweeps import space, sweep_folder
-
-_END_TIMEOUT_S = 30.0  # seconds to wait for the end of an earlier process
-_POLL_S = 0.2  # seconds between two attempts
 
 
 class TrainProcess:
@@ -79,15 +73,3 @@ def make_flags(
     f"--name={folder.path.name}",
     "--overwrite",  # a run that has saved nothing begins again
   ]
-
-
-def wait_until_ended(run: sweep_folder.SweepRun) -> None:
-  """Waits up to 30 s until an earlier process of a run has ended.
-
-  After a kill of a sweep, its runs save themselves and end.
-  """
-  deadline_s = time.monotonic() + _END_TIMEOUT_S
-  while run.folder.path.is_dir() and time.monotonic() < deadline_s:
-    with contextlib.suppress(ValueError), run_lock.held(run.folder):
-      return
-    time.sleep(_POLL_S)

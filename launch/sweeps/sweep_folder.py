@@ -25,6 +25,8 @@ from slipway.launch.sweeps import space
 
 _PLAN = "sweep.json"
 _LOG_TAIL_BYTES = 4_096
+# Seconds within which the runs of a killed sweep have saved themselves.
+_END_TIMEOUT_S = 30.0
 # Reasons of a stop after which a run has no more to do.
 _FINAL_REASONS = {*limits.Counts._fields, limits.ALL_LIMITS}
 
@@ -88,6 +90,15 @@ class SweepRun(typing.NamedTuple):
       return False
     return summary.stopped_because in _FINAL_REASONS
 
+  def wait_until_ended(self) -> None:
+    """Waits up to 30 s until an earlier process of the run has ended.
+
+    Raises:
+      ValueError: the process is still active after that time.
+    """
+    if self.folder.path.is_dir():
+      run_lock.wait_until_free(self.folder, _END_TIMEOUT_S)
+
   def can_resume(self) -> bool:
     """Returns whether the run has saved a snapshot."""
     return self.folder.is_run() and any(self.folder.snapshots.glob("[0-9]*"))
@@ -133,10 +144,11 @@ class SweepFolder:
       run_dir: folder of all runs and sweeps; made if it is missing.
       name: name of the sweep's folder.
       overwrite: whether to delete an older sweep of that name with all its
-        runs. Any other folder is never deleted.
+        runs, once they have ended. Any other folder is never deleted.
 
     Raises:
-      ValueError: the name is invalid, or the folder exists or can't be made.
+      ValueError: the name is invalid, or the folder exists or can't be made, or
+        one of its runs is still active after 30 s.
     """
     run_folder.check_name(name)
     folder = cls(pathlib.Path(run_dir, name))
@@ -144,6 +156,9 @@ class SweepFolder:
       if folder.path.exists():
         folder._check_replaceable(overwrite)
         with folder.locked():
+          for config in folder.path.glob(f"*/{run_folder.CONFIG}"):
+            run = run_folder.RunFolder(config.parent)
+            run_lock.wait_until_free(run, _END_TIMEOUT_S)
           shutil.rmtree(folder.path)
       folder.path.mkdir(mode=0o700, parents=True)
     except OSError as error:

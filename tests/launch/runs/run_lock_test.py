@@ -54,6 +54,13 @@ def test_it_goes_with_its_process(folder, holder):
     pass
 
 
+def test_a_wait_ends_with_the_process_or_in_one_line(folder, holder):
+  with pytest.raises(ValueError, match=f"in process {holder.pid}:"):
+    run_lock.wait_until_free(folder, timeout_s=0.0)
+  holder.kill()
+  run_lock.wait_until_free(folder, timeout_s=30.0)
+
+
 def test_it_can_be_held_again_and_leaves_no_file(folder):
   before = sorted(folder.path.iterdir())
   for _ in range(2):

@@ -1,0 +1,38 @@
+"""The folder of a sweep, and what it says about its runs."""
+
+import threading
+
+from slipway.launch.runs import run_folder, run_lock
+from slipway.launch.sweeps import sweep_folder
+
+
+def make_plan():
+  return sweep_folder.Plan(
+    flags=[],
+    working_folder="",
+    vary=[],
+    search="grid",
+    search_seed=0,
+    max_settings=1,
+    seeds=[1],
+    settings=[{}],
+  )
+
+
+def test_an_overwritten_sweep_is_deleted_once_its_runs_have_ended(tmp_path):
+  old = sweep_folder.SweepFolder.create(str(tmp_path), "swept", False)
+  old.write_plan(make_plan())
+  run = run_folder.RunFolder.create(old.path, "0-1", overwrite=False)
+  run.config.write_text("{}")
+  arguments = (str(tmp_path), "swept", True)
+  overwrite = threading.Thread(
+    target=sweep_folder.SweepFolder.create, args=arguments
+  )
+  with run_lock.held(run):
+    overwrite.start()
+    overwrite.join(timeout=1.0)
+    assert overwrite.is_alive()
+    assert run.is_run()
+  overwrite.join(timeout=60.0)
+  assert not overwrite.is_alive()
+  assert not any(old.path.iterdir())
