@@ -557,7 +557,10 @@ def _make_sweep(
       folder,
       plan,
       lambda: flags.at_once or slots.count(),
-      lambda run: slots.start(run, _parse(plan, run.setting).config),
+      lambda run: slots.start(
+        run,
+        _parse_setting(plan, _place_uploads(folder, plan, run.setting)).config,
+      ),
     )
   # A run on all machines of a cluster leaves no room for another one.
   fit = 1
@@ -570,9 +573,31 @@ def _make_sweep(
     plan,
     lambda: at_once,
     lambda run: processes.TrainProcess(
-      run, plan.flags, plan.settings[run.setting]
+      run, plan.flags, _place_uploads(folder, plan, run.setting)
     ),
   )
+
+
+def _place_uploads(
+  folder: sweep_folder.SweepFolder, plan: sweep_folder.Plan, index: int
+) -> space.Setting:
+  """Returns a setting whose runs upload snapshots below the sweep's name.
+
+  The runs of all sweeps have the same names, such as 0-1, so at the same URL
+  they would replace one another's snapshots.
+
+  Args:
+    folder: the sweep's folder.
+    plan: the sweep's plan.
+    index: index of the setting.
+
+  Raises:
+    ValueError: a flag of the setting is invalid.
+  """
+  setting, url = plan.settings[index], _parse(plan, index).config.snapshot.url
+  if not url:
+    return setting
+  return {**setting, "snapshot.url": f"{url.rstrip('/')}/{folder.path.name}"}
 
 
 def _parse(plan: sweep_folder.Plan, index: int) -> absl_flags.FlagValues:
@@ -581,7 +606,14 @@ def _parse(plan: sweep_folder.Plan, index: int) -> absl_flags.FlagValues:
   Raises:
     ValueError: a flag is invalid.
   """
-  arguments = [*plan.flags, *space.to_flags(plan.settings[index])]
+  return _parse_setting(plan, plan.settings[index])
+
+
+def _parse_setting(
+  plan: sweep_folder.Plan, setting: space.Setting
+) -> absl_flags.FlagValues:
+  """Returns the flags of `slipway train` for any setting; see `_parse`."""
+  arguments = [*plan.flags, *space.to_flags(setting)]
   return train_flags.parse(["slipway train", *arguments], "")
 
 

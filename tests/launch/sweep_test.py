@@ -174,6 +174,22 @@ def test_runs_at_once_leave_cores_for_the_largest_setting(tmp_path):
   assert ended_s <= (begun / "config.json").stat().st_mtime
 
 
+def test_sweeps_share_a_url_for_snapshots(tmp_path):
+  for name in ("first", "second"):
+    process = start(
+      *(f"--run_dir={tmp_path}", f"--name={name}", *_FLAGS),
+      f"--config.snapshot.url={tmp_path}/uploads/",
+      "--config.limits.trainer_steps=5",
+    )
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+  for name in ("first", "second"):
+    uploaded = tmp_path / "uploads" / name / "0-1"
+    assert any(uploaded.glob("snapshots/0*"))
+    config = json.loads((uploaded / "config.json").read_text())
+    assert config["snapshot"]["url"] == str(uploaded.parent)
+
+
 def test_nobody_needs_to_read_the_output(tmp_path):
   process = start(
     *(f"--run_dir={tmp_path}", "--name=swept", *_FLAGS),
