@@ -96,6 +96,29 @@ def wait_until_ended(folder: run_folder.RunFolder) -> None:
     time.sleep(_POLL_S)
 
 
+def has_reached_limit(folder: run_folder.RunFolder) -> bool:
+  """Returns whether a run's newest snapshot is at a limit of its own config.
+
+  Such a run can't be resumed. It has no summary if it was killed after its last
+  snapshot.
+
+  Args:
+    folder: the run's folder.
+
+  Raises:
+    ValueError: the run is still active, or its config or its snapshot can't be
+      read.
+    OSError: the remote location can't be read, and the folder has no snapshot.
+  """
+  wait_until_ended(folder)
+  config = folder.read_config()
+  snapshot = snapshot_store.open_store(config, folder).newest()
+  if snapshot is None:
+    return False
+  counters = run_counters.RunCounters.read(snapshot.path)
+  return _would_end(config.limits, counters)
+
+
 @dataclasses.dataclass(frozen=True)
 class Resumption:
   """The snapshot and the config with which a run is resumed.
@@ -294,9 +317,9 @@ def _check_limits(
     limits: section `limits` of the resumed run's config.
     counters: the run's counters at the snapshot.
   """
-  counts = limits_lib.Counts.from_counters(counters, limits)
-  if limits_lib.find_reason(limits, counts) is None:
+  if not _would_end(limits, counters):
     return
+  counts = limits_lib.Counts.from_counters(counters, limits)
   name = limits_lib.find_reached(limits, counts)[0]
   has = _COUNT_FORMATS[name].format(getattr(counts, name))
   none = "inf" if name == "target_return" else "0"
@@ -305,3 +328,16 @@ def _check_limits(
     f"it would end at once; raise it with --config.limits.{name}=... "
     f"({none}: no limit)"
   )
+
+
+def _would_end(
+  limits: ml_collections.ConfigDict, counters: run_counters.RunCounters
+) -> bool:
+  """Returns whether limits would end a resumed run at once.
+
+  Args:
+    limits: section `limits` of the run's config.
+    counters: the run's counters at the snapshot.
+  """
+  counts = limits_lib.Counts.from_counters(counters, limits)
+  return limits_lib.find_reason(limits, counts) is not None

@@ -21,7 +21,7 @@ import rich.table
 from absl import flags as absl_flags
 
 from slipway.environments import factory, user_code
-from slipway.launch import train_flags, training
+from slipway.launch import resumption, train_flags, training
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.orchestration import limits
 from slipway.launch.processes import signals
@@ -297,6 +297,10 @@ class _Sweep:
           break
         with contextlib.suppress(ValueError):  # `slipway train` reports it
           run.wait_until_ended()
+        if _has_reached_limit(run):
+          score = self._score_run(run)._replace(is_done=True)
+          self._final[run.folder.path] = score
+          continue
         self._active.append(self._start(run))
       if not self._active:
         return
@@ -536,6 +540,17 @@ def _connect(
   )
   resources.callback(slots.close)
   return slots
+
+
+def _has_reached_limit(run: sweep_folder.SweepRun) -> bool:
+  """Returns whether a run without a summary has no more to train.
+
+  It was killed after its last snapshot. Its evaluations are in curves.csv.
+  """
+  try:
+    return run.can_resume() and resumption.has_reached_limit(run.folder)
+  except (ValueError, OSError):
+    return False  # `slipway train` reports why it can't be resumed
 
 
 def _make_sweep(

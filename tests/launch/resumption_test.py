@@ -266,6 +266,21 @@ def test_a_limit_of_the_run_itself(make_run):
   resume(folder, "--config.limits.trainer_steps=2_000")
 
 
+def test_a_limit_that_the_newest_snapshot_has_reached(make_run):
+  below = make_run("--config.limits.trainer_steps=1_501")
+  assert not resumption.has_reached_limit(below)
+  reached = make_run("--config.limits.trainer_steps=1_500")
+  assert resumption.has_reached_limit(reached)
+  # The other limit is not reached.
+  both = make_run(
+    "--config.limits.trainer_steps=1_500",
+    "--config.limits.environment_steps=20_000",
+    "--config.limits.combine=all",
+  )
+  assert not resumption.has_reached_limit(both)
+  assert not resumption.has_reached_limit(make_run(snapshots_taken=0))
+
+
 def test_a_run_that_was_not_evaluated_has_reached_no_return(make_run):
   folder = make_run(eval_returns=[], best_eval_return=None)
   resume(folder, "--config.limits.target_return=-1")

@@ -174,6 +174,23 @@ def test_runs_at_once_leave_cores_for_the_largest_setting(tmp_path):
   assert ended_s <= (begun / "config.json").stat().st_mtime
 
 
+def test_a_run_that_was_killed_after_its_last_snapshot_is_done(tmp_path):
+  process = start(
+    *(f"--run_dir={tmp_path}", "--name=swept", *_FLAGS),
+    "--config.limits.trainer_steps=5",
+  )
+  assert process.wait() == 0
+  folder = tmp_path / "swept"
+  settings = (folder / "settings.csv").read_bytes()
+  log = (folder / "0-1.log").read_bytes()
+  (folder / "0-1" / "summary.json").unlink()
+  process = start(f"--resume={folder}")
+  output, _ = process.communicate()
+  assert process.returncode == 0, output
+  assert (folder / "settings.csv").read_bytes() == settings
+  assert (folder / "0-1.log").read_bytes() == log  # was not started again
+
+
 def test_sweeps_share_a_url_for_snapshots(tmp_path):
   for name in ("first", "second"):
     process = start(
