@@ -667,7 +667,8 @@ def _join_values(train_flags_given: Sequence[str]) -> list[str]:
   """
   joined: list[str] = []
   for argument in train_flags_given:
-    if joined and not argument.startswith("-"):
+    is_flag = argument.startswith("-") and not flags_lib.is_number(argument)
+    if joined and not is_flag:
       joined[-1] += f"={argument}"
     else:
       joined.append(argument)

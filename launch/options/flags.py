@@ -213,7 +213,7 @@ def parse_known(
   known = {*values, *(f"no{name}" for name in values if values[name].boolean)}
   to = own
   for argument in argv[1:]:
-    if argument.startswith("-"):
+    if argument.startswith("-") and not is_number(argument):
       to = own if argument.lstrip("-").partition("=")[0] in known else others
     to.append(argument)  # a value that is an argument of its own follows
   return parse(values, own, usage), others
@@ -288,14 +288,14 @@ def split_words(
   for argument in arguments:
     if argument in with_values:
       given.append(f"--{with_values[argument]}={next(arguments, '')}")
-    elif argument.startswith("-") and not _is_number(argument):
+    elif argument.startswith("-") and not is_number(argument):
       given.append(argument)
     else:
       words.append(argument)
   return given, words
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
   """Returns whether a text is a number, such as '-1'."""
   try:
     float(text)

@@ -191,6 +191,20 @@ def test_a_run_that_was_killed_after_its_last_snapshot_is_done(tmp_path):
   assert (folder / "0-1.log").read_bytes() == log  # was not started again
 
 
+def test_a_negative_value_belongs_to_its_flag(tmp_path):
+  process = start(
+    *(f"--run_dir={tmp_path}", "--name=swept", *_FLAGS),
+    *("--config.limits.target_return", "-200", "--seeds", "1"),
+    "--config.limits.trainer_steps=5",
+  )
+  output, _ = process.communicate()
+  assert process.returncode == 0, output
+  plan = json.loads((tmp_path / "swept" / "sweep.json").read_text())
+  # A resume leaves out all flags of the config, with their values.
+  assert "--config.limits.target_return=-200" in plan["flags"]
+  assert "-200" not in plan["flags"]
+
+
 def test_sweeps_share_a_url_for_snapshots(tmp_path):
   for name in ("first", "second"):
     process = start(
