@@ -213,6 +213,7 @@ class _Process(typing.Protocol):
   """What trains a run, here or on another machine; see TrainProcess."""
 
   run: sweep_folder.SweepRun
+  log_start: int
 
   def poll(self) -> int | None: ...
   def stop(self) -> None: ...
@@ -352,8 +353,8 @@ class _Sweep:
     run = process.run
     name = f"run {run.folder.name}"
     score = self._score_run(run).score
-    if process.poll():
-      text = run.read_error()
+    if status := process.poll():
+      text = processes.describe_failure(run, status, process.log_start)
       self._errors.append(f"{name} failed: {text}")
     elif math.isfinite(score):
       text = f"mean of the last 10 evaluations {score:,.2f}"

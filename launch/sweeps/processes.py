@@ -9,7 +9,12 @@ from slipway.launch.sweeps import space, sweep_folder
 
 
 class TrainProcess:
-  """The process of one run; `slipway train` with its output in a file."""
+  """The process of one run; `slipway train` with its output in a file.
+
+  Attributes:
+    run: the run.
+    log_start: size of the log in bytes before this process.
+  """
 
   def __init__(
     self,
@@ -29,6 +34,7 @@ class TrainProcess:
     """
     self.run = run
     with run.log.open("ab") as log:
+      self.log_start = log.tell()
       self._process, self._alive_pipe = attached_process.start(
         make_flags(run, flags, setting),
         stdout=log,
@@ -73,3 +79,21 @@ def make_flags(
     f"--name={folder.path.name}",
     "--overwrite",  # a run that has saved nothing begins again
   ]
+
+
+def describe_failure(
+  run: sweep_folder.SweepRun, status: int, log_start: int
+) -> str:
+  """Returns why a run has failed, in one line.
+
+  Args:
+    run: the run.
+    status: exit status of its process; a negative one is that of a signal.
+    log_start: size of the log in bytes before the process.
+  """
+  if status > 0:
+    return run.read_error(log_start)
+  text = f"ended by signal {-status} ({signal.strsignal(-status)})"
+  if status == -signal.SIGKILL:
+    text += ", perhaps because the machine's memory had run out"
+  return text

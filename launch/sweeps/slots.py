@@ -83,6 +83,7 @@ class SlotProcess:
       config: the config of the run's setting.
     """
     self.run = run
+    self.log_start = run.log.stat().st_size if run.log.exists() else 0
     self._cluster, self._cpus = cluster, cpus
     self._config = ml_collections.ConfigDict({**config, "seed": run.seed})
     self._stops = 0  # interrupts so far

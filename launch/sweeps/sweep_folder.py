@@ -103,12 +103,16 @@ class SweepRun(typing.NamedTuple):
     """Returns whether the run has saved a snapshot."""
     return self.folder.is_run() and any(self.folder.snapshots.glob("[0-9]*"))
 
-  def read_error(self) -> str:
-    """Returns the last line of the log, which says why a run has failed."""
+  def read_error(self, start: int) -> str:
+    """Returns the last line of the log, which says why a run has failed.
+
+    Args:
+      start: size of the log in bytes before the process that has failed.
+    """
     try:
       with self.log.open("rb") as log:
         log.seek(0, os.SEEK_END)
-        log.seek(max(0, log.tell() - _LOG_TAIL_BYTES))
+        log.seek(max(start, log.tell() - _LOG_TAIL_BYTES))
         lines = log.read().decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
       lines = []

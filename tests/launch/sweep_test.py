@@ -125,6 +125,20 @@ def test_a_failed_run_is_told_and_the_others_go_on(tmp_path):
   assert ended == [not x for x in failed]
 
 
+def test_the_signal_that_ended_a_run_is_named(tmp_path):
+  folder = tmp_path / "swept"
+  process = start(
+    *(f"--run_dir={tmp_path}", "--name=swept", *_FLAGS),
+    "--config.limits.trainer_steps=1_000_000",
+  )
+  wait_until(lambda: list_processes(folder))
+  for run in list_processes(folder):
+    run.kill()
+  output, _ = process.communicate()
+  assert process.returncode == 1
+  assert "sweep: run 0-1 failed: ended by signal 9 (Killed), perhaps" in output
+
+
 @pytest.mark.parametrize(
   ("seed", "field", "values", "is_valid"),
   [

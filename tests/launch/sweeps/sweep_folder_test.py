@@ -36,3 +36,14 @@ def test_an_overwritten_sweep_is_deleted_once_its_runs_have_ended(tmp_path):
   overwrite.join(timeout=60.0)
   assert not overwrite.is_alive()
   assert not any(old.path.iterdir())
+
+
+def test_an_error_is_of_the_last_process(tmp_path):
+  folder = sweep_folder.SweepFolder(tmp_path)
+  (run,) = folder.list_runs(0, [1])
+  run.log.write_text("train: an older error\n")
+  start = run.log.stat().st_size
+  assert run.read_error(start) == "no output"
+  with run.log.open("a") as log:
+    log.write("train: the error\nsomething else\n")
+  assert run.read_error(start) == "the error"
