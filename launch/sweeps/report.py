@@ -31,7 +31,9 @@ class RunScore(typing.NamedTuple):
     run: the run.
     score: mean of the last 10 evaluations, nan before the first one.
     human_normalized: the score of an Atari game, human-normalized; else nan.
-    best: highest mean return, nan before the first evaluation.
+    best: highest mean return, nan before the first evaluation. In a run that
+      has stopped, it is of a repetition with other episodes, since the highest
+      of many means is too high by chance.
     env_steps: environment steps at the last evaluation.
     wall_s: seconds at the last evaluation.
     target_steps: environment steps at the evaluation that has met the target,
@@ -127,6 +129,8 @@ def score_run(
     none = (np.nan, np.nan, np.nan)
     return RunScore(run, *none, 0.0, 0.0, np.nan, np.nan, run.is_done())
   recent = run_status.recent_mean_return(returns.tolist())
+  summary = run.read_summary()
+  repeated = summary.best_eval_return if summary else None
   at_target = returns >= target
   met = np.convolve(at_target, np.ones(evaluations), "valid")
   first = np.flatnonzero(met == evaluations)
@@ -135,7 +139,7 @@ def score_run(
     run,
     recent,
     atari_scores.normalize(environment, recent),
-    float(returns.max()),
+    float(returns.max()) if repeated is None else repeated,
     steps[-1],
     rows["wall_s"][-1],
     steps[first[0] + evaluations - 1] if len(first) else np.nan,

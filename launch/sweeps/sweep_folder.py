@@ -84,11 +84,15 @@ class SweepRun(typing.NamedTuple):
 
   def is_done(self) -> bool:
     """Returns whether the run has ended at one of its limits."""
+    summary = self.read_summary()
+    return summary is not None and summary.stopped_because in _FINAL_REASONS
+
+  def read_summary(self) -> results.Summary | None:
+    """Returns the run's summary, or None if the run has none."""
     try:
-      summary = results.Summary.read(self.folder)
+      return results.Summary.read(self.folder)
     except (OSError, msgspec.DecodeError):
-      return False
-    return summary.stopped_because in _FINAL_REASONS
+      return None
 
   def wait_until_ended(self) -> None:
     """Waits up to 30 s until an earlier process of the run has ended.

@@ -86,6 +86,7 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
     assert summary["resumes"] == 0 or run["seed"] == "5"
     assert config["seed"] == int(run["seed"])
     assert float(run["score"]) == pytest.approx(summary["recent_eval_return"])
+    assert float(run["best"]) == pytest.approx(summary["best_eval_return"])
   settings = read(folder / "settings.csv")
   assert [x["done"] for x in settings] == ["2", "2"]
   assert 0 <= float(settings[1]["improvement"]) <= 1

@@ -2,10 +2,11 @@
 
 import pathlib
 
+import msgspec
 import numpy as np
 import pytest
 
-from slipway.launch.runs import curves, run_folder
+from slipway.launch.runs import curves, results, run_folder, run_status
 from slipway.launch.sweeps import report, sweep_folder
 
 
@@ -40,15 +41,19 @@ def make_runs(setting, *normalized, is_done=True):
   ]
 
 
-def test_a_target_that_is_met_and_lost_again(tmp_path):
-  folder = run_folder.RunFolder(tmp_path)
-  returns = [480.0, 20.0, 475.0, 500.0, 490.0, 30.0, 500.0, 100.0]
+def write_curves(folder, returns):
   lines = [",".join(curves.COLUMNS)]
   for index, value in enumerate(returns):
     row = dict.fromkeys(curves.COLUMNS, 1.0)
     row |= {"env_steps": 1_000 * index, "eval_return": value}
     lines.append(",".join(str(row[name]) for name in curves.COLUMNS))
   folder.curves_csv.write_text("\n".join(lines) + "\n")
+
+
+def test_a_target_that_is_met_and_lost_again(tmp_path):
+  folder = run_folder.RunFolder(tmp_path)
+  returns = [480.0, 20.0, 475.0, 500.0, 490.0, 30.0, 500.0, 100.0]
+  write_curves(folder, returns)
   run = sweep_folder.SweepRun(0, 1, folder, tmp_path / "a.log")
   score = report.score_run(run, "CartPole-v1", target=475.0, evaluations=3)
   assert score.target_steps == 4_000
@@ -57,6 +62,20 @@ def test_a_target_that_is_met_and_lost_again(tmp_path):
   score = report.score_run(run, "CartPole-v1", target=475.0, evaluations=4)
   assert np.isnan(score.target_steps)
   assert np.isnan(score.held)
+
+
+def test_the_best_evaluation_is_the_repeated_one(tmp_path):
+  folder = run_folder.RunFolder(tmp_path)
+  write_curves(folder, [20.0, 500.0, 100.0])
+  run = sweep_folder.SweepRun(0, 1, folder, tmp_path / "a.log")
+  assert report.score_run(run, "", np.inf, 1).best == 500.0  # no summary yet
+  for repeated, best in ((310.0, 310.0), (None, 500.0)):
+    status = run_status.RunStatus(
+      evaluation=run_status.EvaluationStatus(best_mean_return=repeated)
+    )
+    summary = results.Summary.from_status(status)
+    folder.summary.write_bytes(msgspec.json.encode(summary))
+    assert report.score_run(run, "", np.inf, 1).best == best
 
 
 def test_games_are_measured_together():
