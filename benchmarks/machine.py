@@ -58,6 +58,14 @@ def commit() -> str:
   return f"{head}{CHANGED}" if changed else head
 
 
+def is_clean(commit: str) -> bool:
+  """Returns whether a result of `commit` tells which code was measured.
+
+  It does not if files were changed, or without git.
+  """
+  return commit != UNKNOWN and not commit.endswith(CHANGED)
+
+
 def _git(*arguments: str) -> str:
   """Returns the output of a git command; '' if it fails."""
   try:

@@ -26,8 +26,7 @@ class PartialResults:
     """
     path = self._path = folder / f"{name}.partial.jsonl"
     self._commit = machine.commit()
-    is_known = self._commit != machine.UNKNOWN
-    is_clean = is_known and not self._commit.endswith(machine.CHANGED)
+    is_clean = machine.is_clean(self._commit)
     self._rows: dict[str, report.Row] = {}
     lines = path.read_text().splitlines() if path.exists() else []
     for line in lines:

@@ -129,7 +129,7 @@ def measure(
   """Runs algorithms on the suite, and scores them.
 
   What each run has recorded is kept in `out`/bsuite/ALGORITHM.csv when the run
-  ends, and settings in that file are not run again.
+  ends, and settings in that file are not run again on the same commit.
 
   Args:
     algorithms: names from `ALGORITHMS`.

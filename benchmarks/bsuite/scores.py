@@ -13,6 +13,9 @@ from bsuite import sweep
 from bsuite.experiments import summary_analysis
 from bsuite.logging import csv_logging, logging_utils
 
+from benchmarks import machine
+from slipway.launch.runs import run_folder
+
 # Names of the experiments, but for those that download MNIST when they start.
 EXPERIMENTS = tuple(
   name
@@ -83,7 +86,9 @@ def read_run(folder: pathlib.Path, bsuite_id: str) -> list[dict[str, str]]:
 class Recorded:
   """The rows of an algorithm's finished runs, kept in a CSV file.
 
-  Each experiment has columns of its own, which are empty for the others.
+  Each experiment has columns of its own, which are empty for the others. Rows
+  of another commit do not count, nor do any rows if files were changed, as the
+  code may differ.
   """
 
   def __init__(self, path: pathlib.Path):
@@ -92,11 +97,15 @@ class Recorded:
     Args:
       path: path of the CSV file.
     """
-    self._path = path
+    self._path, self._commit = path, machine.commit()
     self._rows: list[dict[str, str]] = []
-    if path.exists():
+    if path.exists() and machine.is_clean(self._commit):
       with open(path, newline="", encoding="utf-8") as file:
-        self._rows = list(csv.DictReader(file))
+        self._rows = [
+          row
+          for row in csv.DictReader(file)
+          if row.get("commit") == self._commit
+        ]
 
   @property
   def ids(self) -> set[str]:
@@ -104,15 +113,18 @@ class Recorded:
     return {row["bsuite_id"] for row in self._rows}
 
   def add(self, rows: Iterable[dict[str, str]]) -> None:
-    """Adds the rows of a run, and writes the file.
+    """Adds the rows of a run, and replaces the file atomically.
 
     Args:
       rows: result of `read_run`.
     """
-    self._rows += rows
+    self._rows += [{"commit": self._commit, **row} for row in rows]
     self._rows.sort(key=lambda row: sweep.SWEEP.index(row["bsuite_id"]))
     self._path.parent.mkdir(parents=True, exist_ok=True)
-    with open(self._path, "w", newline="", encoding="utf-8") as file:
+    with (
+      run_folder.replacing(self._path) as temporary,
+      open(temporary, "w", newline="", encoding="utf-8") as file,
+    ):
       columns = dict.fromkeys(name for row in self._rows for name in row)
       writer = csv.DictWriter(file, list(columns), lineterminator="\n")
       writer.writeheader()
@@ -124,7 +136,7 @@ class Recorded:
     Args:
       ids: bsuite ids of the runs that count.
     """
-    table = pd.read_csv(self._path)
+    table = pd.read_csv(self._path).drop(columns="commit")
     table = logging_utils.join_metadata(table[table.bsuite_id.isin(list(ids))])
     found = []
     for experiment, rows in table.groupby("bsuite_env", sort=False):

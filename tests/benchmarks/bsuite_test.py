@@ -5,6 +5,7 @@ import math
 
 import pytest
 
+from benchmarks import machine
 from benchmarks.bsuite import __main__ as bsuite
 
 pytestmark = [pytest.mark.benchmarks, pytest.mark.timeout(300)]
@@ -21,7 +22,19 @@ def measure(out):
   )
 
 
-def test_runs_are_recorded_scored_and_drawn(tmp_path, capfd):
+def measure_bandit(out, algorithm="dqn"):
+  return bsuite.measure(
+    (algorithm,),
+    settings=1,
+    at_once=1,
+    out=out,
+    experiments=("bandit",),
+    episodes=50,
+  )
+
+
+def test_runs_are_recorded_scored_and_drawn(tmp_path, capfd, monkeypatch):
+  monkeypatch.setattr(machine, "commit", lambda: "abcdef")
   found = measure(tmp_path)
   assert [row["experiment"] for row in found.raw] == ["bandit", "catch"]
   assert [row["settings"] for row in found.raw] == [2, 2]
@@ -40,6 +53,7 @@ def test_runs_are_recorded_scored_and_drawn(tmp_path, capfd):
     *("catch/0", "catch/19"),
   ]
   assert {int(row["episode"]) for row in rows} >= {1, 100, 300}
+  assert {row["commit"] for row in rows} == {"abcdef"}
   assert "bsuite: dqn, catch/0" in capfd.readouterr().err
 
   again = measure(tmp_path)
@@ -47,14 +61,19 @@ def test_runs_are_recorded_scored_and_drawn(tmp_path, capfd):
   assert again.raw == found.raw
 
 
+@pytest.mark.parametrize("now", ["fedcba", "abcdef" + machine.CHANGED])
+def test_rows_of_other_code_are_measured_again(
+  tmp_path, capfd, monkeypatch, now
+):
+  for commit in ("abcdef", now):
+    monkeypatch.setattr(machine, "commit", lambda commit=commit: commit)
+    measure_bandit(tmp_path)
+    assert "bsuite: dqn, bandit/0" in capfd.readouterr().err
+  with open(tmp_path / "bsuite" / "dqn.csv", newline="") as file:
+    assert {row["commit"] for row in csv.DictReader(file)} == {now}
+
+
 @pytest.mark.parametrize("algorithm", bsuite.ALGORITHMS)
 def test_the_values_of_each_algorithm_make_a_run(tmp_path, algorithm):
-  found = bsuite.measure(
-    (algorithm,),
-    settings=1,
-    at_once=1,
-    out=tmp_path,
-    experiments=("bandit",),
-    episodes=50,
-  )
+  found = measure_bandit(tmp_path, algorithm)
   assert [row["algorithm"] for row in found.raw] == [algorithm]
