@@ -44,8 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
       arguments of this process.
 
   Returns:
-    Exit status of the command; 2 if there is no such command, or 1 if the
-    reader of standard output has closed it.
+    Exit status of the command; 2 if there is no such command, or 1 if it was
+    interrupted or the reader of standard output has closed it.
   """
   argv = sys.argv if argv is None else argv
   name, *arguments = argv[1:] or ["--help"]
@@ -73,12 +73,15 @@ def main(argv: Sequence[str] | None = None) -> int:
   # working directory.
   if os.getcwd() not in sys.path:
     sys.path.insert(0, os.getcwd())
-  module = importlib.import_module(f"slipway.launch.{_COMMANDS[name][0]}")
   try:
+    module = importlib.import_module(f"slipway.launch.{_COMMANDS[name][0]}")
     status = module.main([f"slipway {name}", *arguments])
     sys.stdout.flush()
   except BrokenPipeError:  # as in `slipway list | head`
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 1
+  except KeyboardInterrupt:
+    print(f"{name}: interrupted", file=sys.stderr)
     return 1
   return status
 

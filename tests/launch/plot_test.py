@@ -1,9 +1,18 @@
 """The command `slipway plot`, on folders of runs."""
 
+import array
+import fcntl
+import os
 import pathlib
+import signal
+import subprocess
+import sys
+import termios
+import time
 
 import msgspec
 import numpy as np
+import psutil
 import pytest
 
 from slipway.configs import catalog
@@ -83,3 +92,37 @@ def test_what_can_not_be_drawn_is_one_line(make_run, tmp_path, capsys):
     error = capsys.readouterr().err
     assert words in error
     assert error.startswith("plot: ") and error.count("\n") == 1
+
+
+def test_an_interrupt_is_one_line(make_run):
+  folder = make_run("whole", 1, [1.0])
+  folder.curves_csv.unlink()
+  os.mkfifo(folder.curves_csv)
+  process = subprocess.Popen(
+    [*(sys.executable, "-m", "slipway.launch.cli", "plot"), folder.path],
+    stderr=subprocess.PIPE,
+    text=True,
+    # Where a shell started the tests in the background, it is ignored.
+    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+  )
+  with open(folder.curves_csv, "wb", buffering=0) as pipe:
+    pipe.write(b"\n")
+    # Until it has read that, and waits for more.
+    while count_unread(pipe) or not is_asleep(process):
+      time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate()
+  assert error == "plot: interrupted\n"
+  assert process.returncode == 1
+
+
+def count_unread(pipe):
+  """Bytes in a pipe that its reader has not read yet."""
+  count = array.array("i", [0])
+  fcntl.ioctl(pipe, termios.FIONREAD, count)
+  return count[0]
+
+
+def is_asleep(process):
+  """Whether a process waits in a system call."""
+  return psutil.Process(process.pid).status() == psutil.STATUS_SLEEPING
