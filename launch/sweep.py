@@ -402,32 +402,36 @@ class _Sweep:
       time.sleep(_POLL_S)
 
   def _end(self) -> int:
-    """Writes and prints the results.
+    """Prints and writes the results.
 
     Returns:
       0 if all runs have ended at a limit, else 1.
+
+    Raises:
+      ValueError: a run's curves.csv can't be read.
+      OSError: a file can't be written.
     """
     plan, folder = self._plan, self._folder
     scores = [self._score(index) for index in range(len(plan.settings))]
-    files = report.write(folder, plan, scores)
     measures = report.score_settings(plan, scores)
     self._say(report.make_table(measures, plan, len(measures)))
     if games := report.score_games(plan, scores):
       self._say(report.make_games_table(games))
     for error in self._errors:
       print(f"sweep: {error}", file=sys.stderr)
-    self._say(f"results: {folder.path} ({', '.join(files)})")
     settings = (
       len(plan.settings) if plan.search == "grid" else plan.max_settings
     )
     planned = settings * len(plan.seeds)
     missing = planned - sum(x.is_done for runs in scores for x in runs)
-    if not missing:
-      return 0
-    path = shlex.quote(str(folder.path))
-    self._say(f"{missing} of {planned} runs have not ended at a limit")
-    self._say(f"resume:  slipway sweep --resume={path}")
-    return 1
+    if missing:
+      path = shlex.quote(str(folder.path))
+      self._say(f"{missing} of {planned} runs have not ended at a limit")
+      self._say(f"resume:  slipway sweep --resume={path}")
+    # Last, since a full disk rejects them.
+    files = report.write(folder, plan, scores)
+    self._say(f"results: {folder.path} ({', '.join(files)})")
+    return 1 if missing else 0
 
   def _make_display(self) -> rich.console.Group:
     """Returns the table of the settings, and a line about the active runs."""

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -234,6 +235,20 @@ def test_sweeps_share_a_url_for_snapshots(tmp_path):
     assert any(uploaded.glob("snapshots/0*"))
     config = json.loads((uploaded / "config.json").read_text())
     assert config["snapshot"]["url"] == str(uploaded.parent)
+
+
+def test_results_that_can_not_be_written_are_shown(tmp_path):
+  folder = tmp_path / "swept"
+  process = start(
+    *(f"--run_dir={tmp_path}", "--name=swept", *_FLAGS),
+    "--config.limits.trainer_steps=5",
+  )
+  wait_until(lambda: (folder / "0-1").exists())
+  (folder / "runs.csv").mkdir()
+  output, _ = process.communicate()
+  assert process.returncode == 1
+  assert re.search(r"as +1/1 ", output)  # the row of the setting
+  assert f"sweep: '{folder}/runs.csv' cannot be written" in output
 
 
 def test_nobody_needs_to_read_the_output(tmp_path):
