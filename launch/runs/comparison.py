@@ -64,7 +64,8 @@ def read(folders: Sequence[run_folder.RunFolder]) -> list[Group]:
   """Reads the curves of runs, and groups the runs by their configs.
 
   Args:
-    folders: folders of runs, which may be active.
+    folders: folders of runs, which may be active; one that is given twice
+      counts once.
 
   Returns:
     The groups, in the order of their first runs.
@@ -73,7 +74,7 @@ def read(folders: Sequence[run_folder.RunFolder]) -> list[Group]:
     ValueError: a run's files can't be read, or it has no evaluation yet.
   """
   groups: dict[tuple, list[tuple[str, dict[str, np.ndarray]]]] = {}
-  for folder in folders:
+  for folder in {folder.path.resolve(): folder for folder in folders}.values():
     values = fields.flatten(folder.read_config())
     values.pop("seed", None)
     rows = curves.read_evaluations(folder.curves_csv)
@@ -136,7 +137,6 @@ def draw_panels(picture: "figure.FigureBase", groups: Sequence[Group]) -> None:
         color=color(index),
         linestyle=style,
         linewidth=1.6,
-        label=group.name,
       )
     axes.set_xlabel(label)
     axes.set_xlim(left=0)
@@ -146,7 +146,9 @@ def draw_panels(picture: "figure.FigureBase", groups: Sequence[Group]) -> None:
     axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
   panels[0].set_ylabel("mean return of an evaluation")
   picture.legend(
-    *panels[0].get_legend_handles_labels(),
+    # With names, since matplotlib itself leaves out those that begin with '_'.
+    panels[0].get_lines(),
+    [group.name for group in groups],
     loc="outside lower center",
     ncols=min(len(groups), 3),
     frameon=False,

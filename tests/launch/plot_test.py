@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 import psutil
 import pytest
+from matplotlib import figure
 
 from slipway.configs import catalog
 from slipway.launch import cli
@@ -76,6 +77,25 @@ def test_the_picture_and_its_lines(make_run, tmp_path, capsys):
     "other: mean of the last 10 evaluations 9.00",
     f"picture: {output}",
   ]
+
+
+def test_a_run_that_is_given_twice_counts_once(make_run, tmp_path):
+  run = make_run("a", 1, [0.0, 10.0])
+  (tmp_path / "link").symlink_to(run.path)
+  link = run_folder.RunFolder(tmp_path / "link")
+  (group,) = comparison.read([run, link, make_run("b", 2, [1.0])])
+  assert group.name == "a (2 seeds)"
+  assert len(group.curves) == 2
+
+
+def test_the_legend_has_all_names(make_run):
+  groups = comparison.read(
+    [make_run("_a", 1, [1.0, 2.0]), make_run("b", 1, [5.0, 3.0], "ppo")]
+  )
+  picture = figure.Figure(layout="constrained")
+  comparison.draw_panels(picture, groups)
+  (legend,) = picture.legends
+  assert [x.get_text() for x in legend.get_texts()] == ["_a", "b"]
 
 
 def test_what_can_not_be_drawn_is_one_line(make_run, tmp_path, capsys):
