@@ -91,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: arguments of the command line; None: those of this process.
 
   Returns:
-    Exit status 0.
+    Exit status: 0, or 2 if there are no curves to draw.
   """
   args = _parse(arguments)
   task, folder = TASKS[args.task], args.out / args.task
@@ -110,6 +110,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
       head = {"config": " ".join(_command(algorithm, task)), **made_with}
       _write(folder / f"{algorithm}.csv", head, rows)
   kept = {path.stem: read(path) for path in sorted(folder.glob("*.csv"))}
+  if not kept:
+    print(
+      f"curves: {str(folder)!r} has no saved curves, so there is nothing to "
+      "draw: give --algorithms=NAME,NAME",
+      file=sys.stderr,
+    )
+    return 2
   curves = {name: found for name, (_, found) in kept.items()}
   curves_picture.draw(curves, args.out / f"{args.task}.png")
   page = _PAGE.format(

@@ -41,6 +41,13 @@ def test_a_task_is_drawn_from_what_is_kept(tmp_path, capfd):
   assert (tmp_path / "cartpole.png").stat().st_size > 10_000
 
 
+def test_a_task_without_curves_is_one_line(tmp_path, capfd):
+  assert curves.main(["--task=pendulum", f"--out={tmp_path}"]) == 2
+  printed = capfd.readouterr().err
+  assert printed.startswith("curves: ") and printed.count("\n") == 1
+  assert "no saved curves" in printed
+
+
 def test_a_file_is_a_curve_a_seed(tmp_path):
   keep(tmp_path / "dqn.csv", 1.0)
   made_with, found = curves.read(tmp_path / "dqn.csv")
