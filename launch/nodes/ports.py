@@ -104,14 +104,15 @@ class VariablesSource(typing.Protocol):
 
 
 class VariablesSink(typing.Protocol):
-  """Protocol by which a trainer publishes the learner's variables.
+  """Protocol by which a trainer publishes the learner's variables."""
 
-  Attributes:
-    pending: whether the last variables did not reach the server, so the trainer
-      should publish again.
-  """
+  @property
+  def pending(self) -> bool:
+    """Whether the server lacks the last variables.
 
-  pending: bool
+    The trainer should then publish again.
+    """
+    ...
 
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
     """Publishes variables as the next version.

@@ -141,6 +141,12 @@ class Trainer:
     before, self._steps = self._steps, int(self._learner.steps)
     if last is None:
       self._waiting_since_s = self._waiting_since_s or time.monotonic()
+      # A server may have lost its batches of this round. While no server is up,
+      # the tables are unknown.
+      if self._rates.in_rounds and (statuses := self._updates.statuses()):
+        self._publication_schedule.limit_updates(
+          self._rates.updates_of_round(statuses)
+        )
     else:
       self._metrics = {
         **last.metrics,

@@ -226,6 +226,14 @@ class PublicationSchedule:
     """
     self.updates_left = updates
 
+  def limit_updates(self, updates: int) -> None:
+    """Shortens the trainer's phase of a round that has too few batches left.
+
+    Args:
+      updates: maximum number of updates that are left.
+    """
+    self.updates_left = min(self.updates_left, updates)
+
   def record_updates(self, steps_before: int, steps_after: int) -> bool:
     """Counts the updates of a learner call; returns whether to publish now.
 

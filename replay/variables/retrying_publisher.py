@@ -16,10 +16,6 @@ class RetryingPublisher:
   """Publisher of variables that reconnects after restarts of its server.
 
   While the server is down, `publish` does nothing, without an error.
-
-  Attributes:
-    pending: whether the variables of the last `publish` have not reached the
-      server. The caller should then publish again once the server is up.
   """
 
   def __init__(self, server: shard_monitor.ShardMonitor, first_version: int):
@@ -33,7 +29,20 @@ class RetryingPublisher:
     self._version = first_version - 1
     self._publisher: variables_lib.VariablesPublisher | None = None
     self._incarnation = 0  # of the server that the publisher is connected to
-    self.pending = False
+    # Incarnation of the server that has confirmed the newest version.
+    self._confirmed_by: int | None = None
+
+  @property
+  def pending(self) -> bool:
+    """Whether the newest version must be published again.
+
+    It has not reached the server, or the server has restarted since. A
+    restarted server has the version of its snapshot, or none.
+    """
+    server = self._server
+    return self._confirmed_by is None or (
+      server.up and self._confirmed_by != server.incarnation
+    )
 
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
     """Publishes the variables as a new version, if the server is up.
@@ -48,7 +57,7 @@ class RetryingPublisher:
     Raises:
       ValueError: an array's dtype cannot be sent.
     """
-    self.pending = True
+    self._confirmed_by = None
     if not self._server.up:
       self.close()
       return self._version
@@ -60,7 +69,7 @@ class RetryingPublisher:
       # Its writer would send this version again, after newer ones.
       self.close()
     else:
-      self.pending = False
+      self._confirmed_by = self._incarnation
     return self._version
 
   def close(self) -> None:

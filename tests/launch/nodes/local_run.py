@@ -91,13 +91,16 @@ class LocalRun:
     )
 
   def make_trainer(self, version: int | None = None) -> trainer.Trainer:
-    """Makes the trainer; without rounds, the table's counts grant updates."""
+    """Makes the trainer; the table's counts grant updates."""
     is_due = self.rates.is_update_due
+    if self.rates.in_rounds:
+      batch_size = self.rates.table.batch_size
+      is_due = lambda status: status.size >= batch_size  # noqa: E731
     updates = local_updates.LocalUpdates(
       self.learner,
       self.rates.table,
       self.table,
-      (lambda status: True) if self.rates.in_rounds else is_due,
+      is_due,
     )
     return trainer.Trainer(
       self.config, self.rates, self.learner, updates, self.variables, version

@@ -246,6 +246,21 @@ def test_a_round_of_a_queue_takes_whole_batches():
   trainer.close()
 
 
+def test_a_round_ends_when_its_batches_are_lost():
+  run = make_queue_run()
+  trainer = run.make_trainer()
+  write_rollouts(run, 12)
+  collected = messages.Command(collected_version=1)
+  assert trainer.step(collected) == 1
+  run.table.sample(8)  # as if a server had restarted without these rollouts
+  assert [trainer.step(collected) for _ in range(3)] == [1, 1, 1]
+  assert trainer.waits_for_round
+  assert (trainer.version, published(run)) == (2, 1)
+  write_rollouts(run, 4)
+  assert trainer.step(messages.Command(collected_version=2)) == 2
+  trainer.close()
+
+
 def test_a_worker_and_a_trainer_take_turns():
   run = local_run.LocalRun(local_run.make_queue_config("sync"))
   worker, trainer = run.make_worker(), run.make_trainer()

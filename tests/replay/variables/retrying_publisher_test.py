@@ -70,6 +70,24 @@ def test_what_could_not_be_published_is_pending(port, monitor):
   publisher.close()
 
 
+def test_what_a_restarted_server_has_lost_is_pending(port, monitor):
+  server = serve(port)
+  until(lambda: monitor.up)
+  publisher = retrying_publisher.RetryingPublisher(monitor, first_version=1)
+  publisher.publish(ARRAYS)
+  assert not publisher.pending
+  server.stop()
+  until(lambda: not monitor.up)
+  server = serve(port)
+  until(lambda: monitor.up)
+  assert publisher.pending
+  assert publisher.publish(ARRAYS) == 2
+  assert not publisher.pending
+  assert newest(port) == 2
+  publisher.close()
+  server.stop()
+
+
 def test_counts_of_a_server_that_is_gone(port, monitor):
   assert monitor.status() is None
   server = serve(port)
