@@ -9,13 +9,20 @@ import sys
 import typing
 from collections.abc import Callable, Collection, Sequence
 
+import ml_collections
 import psutil
 from absl import flags as absl_flags
 
 from slipway.agents import core, registry
 from slipway.configs import fields
 from slipway.environments import factory, specs, user_code
-from slipway.launch import ending, memory, resumption, train_flags
+from slipway.launch import (
+  ending,
+  host_plan,
+  memory,
+  resumption,
+  train_flags,
+)
 from slipway.launch.display import plain_warnings
 from slipway.launch.hooks import catalog as hooks
 from slipway.launch.options import overrides
@@ -111,11 +118,39 @@ def check(
   builder.check(config, spec)
   hooks.check(config.hooks)
   on_cluster = flags.launch == "ray"
+  _check_shards(config, on_cluster)
   # This machine's memory matters only if it runs the trainer.
   if not on_cluster or config.topology.trainer_machine == "home":
     available_bytes = memory.machine_bytes()
     memory.check(config, spec, builder, available_bytes, not on_cluster)
   return spec, builder
+
+
+def _check_shards(config: ml_collections.ConfigDict, on_cluster: bool) -> None:
+  """Checks that at least one worker writes to each replay server.
+
+  A run without workers has any number of external processes. On a cluster whose
+  machines are not counted in the config, the number of workers may grow.
+
+  Args:
+    config: the whole config.
+    on_cluster: whether the run is on the machines of a cluster.
+
+  Raises:
+    ValueError: some servers would stay empty.
+  """
+  shards, topology = host_plan.count_replay_servers(config), config.topology
+  workers = topology.workers
+  if on_cluster:
+    workers = topology.home_workers + topology.machines * topology.workers
+  unknown = on_cluster and not topology.machines
+  if 0 < workers < shards and not unknown:
+    raise ValueError(
+      f"config.replay.shards={shards} with {workers} workers in all "
+      "(config.topology): each worker writes to one shard, so some shards "
+      f"would stay empty; use at most {workers} shards, or {shards} or more "
+      "workers"
+    )
 
 
 def _kill_descendants(spared: Collection[psutil.Process]) -> None:

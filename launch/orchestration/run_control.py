@@ -118,6 +118,7 @@ class RunControl(control_service.ControlService):
       ValueError: a file of the run cannot be read.
     """
     self._workers_fixed_because = workers_fixed_because
+    self._shards = rates.table.shards if rates.table is not None else 1
     self._state_path = state_path
     self._lock = threading.RLock()
     self._reported = threading.Condition(self._lock)
@@ -372,6 +373,12 @@ class RunControl(control_service.ControlService):
       if self._workers_fixed_because:
         raise ValueError(self._workers_fixed_because)
       base.check_workers(count)
+      if count < self._shards:
+        raise ValueError(
+          f"workers {count} is below config.replay.shards={self._shards}: each "
+          "worker writes to one shard, so some shards would get no new items; "
+          f"use {self._shards} or more"
+        )
       logging.info("the number of workers is %d now", count)
       self._state.set_expected("worker", count)
       self._commands.workers = count

@@ -621,6 +621,17 @@ def test_a_number_of_workers_that_is_fixed(make_control):
   assert control.status().workers_target == 2
 
 
+def test_each_shard_keeps_a_worker(make_control):
+  config = dqn.get_config()
+  config.replay.shards = 2
+  control = make_control(rates=make_rates(config))
+  with pytest.raises(ValueError, match=r"workers 1 is below .*shards=2"):
+    control.set_workers(1)
+  assert control.status().workers_target == 2
+  control.set_workers(3)
+  assert control.status().workers_target == 3
+
+
 def test_a_node_registers(make_control):
   control = make_control()
   assert control.register("worker", 1) == messages.Registration(0, 0)

@@ -1,0 +1,54 @@
+"""Training: which configs are rejected before anything is started."""
+
+import pytest
+
+from slipway.launch import train_flags, training
+
+SHARDS = ("--config.replay.shards=4", "--config.topology.replay=own_process")
+RAY = "--launch=ray"
+
+
+def check(*arguments):
+  training.check(train_flags.parse(["train", *SHARDS, *arguments], "Trains."))
+
+
+def workers(count):
+  return f"--config.topology.workers={count}"
+
+
+# arguments, number of workers
+REJECTED = [
+  ((workers(3),), 3),
+  ((workers(1), RAY, "--config.topology.machines=3"), 3),
+  (
+    (
+      workers(1),
+      RAY,
+      "--config.topology.machines=2",
+      "--config.topology.home_workers=1",
+    ),
+    3,
+  ),
+]
+
+
+@pytest.mark.parametrize(("arguments", "count"), REJECTED)
+def test_shards_without_a_worker_are_rejected(arguments, count):
+  with pytest.raises(ValueError) as error:
+    check(*arguments)
+  line = str(error.value)
+  assert f"config.replay.shards=4 with {count} workers" in line
+  assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+  "arguments",
+  [
+    (workers(4),),
+    (workers(0),),  # external processes write
+    (workers(2), RAY, "--config.topology.machines=2"),
+    (workers(1), RAY),  # on as many machines as there are
+  ],
+)
+def test_shards_with_enough_workers(arguments):
+  check(*arguments)
