@@ -74,11 +74,10 @@ class HostedTables:
     # With several shards, the run continues while one restarts. Then the lost
     # steps follow from the lost items.
     if shards == 1:
-      env_steps = (
-        run_counters.RunCounters.read(snapshot.path).environment_steps
-        if snapshot
-        else 0
-      )
+      env_steps = 0
+      if snapshot:
+        counters = run_counters.RunCounters.read(snapshot.path)
+        env_steps = counters.environment_steps - counters.lost.env_steps
     self._restored = messages.RestoredCounts(
       env_steps=env_steps, inserted=self._counts().inserted
     )

@@ -116,8 +116,8 @@ class RestoredCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   computes lost work from them.
 
   Attributes:
-    env_steps: environment steps of the run, or None if the node does not
-      restore them.
+    env_steps: environment steps of the run without those lost before the
+      snapshot, or None if the node does not restore them.
     trainer_steps: trainer steps of the run, or None if the node is not the
       trainer.
     inserted: items inserted into the node's table, or None if the node has no

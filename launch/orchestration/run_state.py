@@ -519,7 +519,8 @@ class RunState:
     """Adds the work that a node's restart from a snapshot has lost.
 
     The lost work is the difference between the run's counts and the snapshot's
-    counts.
+    counts. Environment steps that were lost before are in neither count: a
+    second restart from the same snapshot does not lose them again.
 
     Args:
       node: state of the node before its restart.
@@ -529,7 +530,7 @@ class RunState:
     if restored is None:
       return
     lost, replay = self.saved.lost, self._replay()
-    env_steps = self._collected().env_steps
+    env_steps = self._collected().env_steps - lost.env_steps
     inserted = replay.inserted if replay else 0
     env_steps_lost = _excess(env_steps, restored.env_steps)
     if isinstance(node.report, messages.ReplayReport) and self._is_sharded:

@@ -537,6 +537,26 @@ def test_what_is_lost_where_a_trainer_restores_a_snapshot():
   assert losses(make_state(state.counters())) == [300, 20, 290]
 
 
+def test_two_restarts_from_the_same_snapshot():
+  state = make_state()
+  state.report("worker", 0, Worker(env_steps=10_000))
+  state.report("trainer", 0, Trainer(1.0))
+  # Restarts at 20,000 and 25,000 steps, from a snapshot at 10,000.
+  restored = messages.RestoredCounts(10_000, 0, 0)
+  for incarnation, env_steps, lost in (
+    (2.0, 20_000, 10_000),
+    (3.0, 25_000, 15_000),
+  ):
+    state.report("worker", 0, Worker(env_steps=env_steps))
+    state.report("trainer", 0, Trainer(incarnation, restored=restored))
+    assert state.status().env_steps_lost == lost
+  # A third one, from a snapshot that was made at 30,000 steps.
+  state.report("worker", 0, Worker(env_steps=34_000))
+  restored = messages.RestoredCounts(30_000 - 15_000, 0, 0)
+  state.report("trainer", 0, Trainer(4.0, restored=restored))
+  assert state.status().env_steps_lost == 19_000
+
+
 def run_with_a_past():
   state = make_state()
   take(
