@@ -26,9 +26,6 @@ _MACHINES_PERIOD_S = 1.0  # seconds between two polls of the list of machines
 # Seconds without a reply after which an agent counts as lost. It is longer than
 # the agent's poll timeout, so that no node ever runs twice.
 _LOST_AFTER_S = 20.0
-# Seconds that an agent may take to start its nodes. Ray may first have to make
-# a runtime environment, and the first import is slow.
-_START_TIMEOUT_S = 120.0
 # Seconds for which a machine is not used after its agent was lost, because Ray
 # may still list a dead machine as alive.
 _EXCLUDED_S = 30.0
@@ -80,7 +77,7 @@ class _Member:
     if self.stage is _Stage.PLACED:  # not called yet
       return False
     is_running = self.stage is _Stage.RUNNING
-    timeout_s = _LOST_AFTER_S if is_running else _START_TIMEOUT_S
+    timeout_s = _LOST_AFTER_S if is_running else host_agent.START_TIMEOUT_S
     return time.monotonic() - self.replied_at_s > timeout_s
 
 

@@ -32,6 +32,10 @@ CONTROL_SOCKET = "control socket"
 # Seconds without a poll after which an agent kills its nodes. The supervisor
 # waits longer before it replaces an agent, so that no node ever runs twice.
 POLL_TIMEOUT_S = 15.0
+# Seconds that an agent may wait for the call of `start`, and then may take to
+# start its nodes. Ray may first have to make a runtime environment, and the
+# first import is slow.
+START_TIMEOUT_S = 120.0
 # Seconds between two checks whether the supervisor still polls.
 _CHECK_PERIOD_S = 0.5
 
@@ -115,10 +119,11 @@ class HostAgent:
     self._thread: threading.Thread | None = None
     self._failure: failures.Failure | None = None
     self._sent_bytes: dict[str, int] = {}  # by the log's name
-    self._polled_at_s = time.monotonic()
+    # Monotonic seconds at which the agent ends unless it is called before.
+    self._call_due_s = time.monotonic() + START_TIMEOUT_S
     self._closed = threading.Event()
     threading.Thread(
-      target=self._end_when_not_polled, name="poll timeout", daemon=True
+      target=self._end_when_not_called, name="poll timeout", daemon=True
     ).start()
 
   def start(
@@ -138,6 +143,7 @@ class HostAgent:
     Raises:
       ValueError: this machine has no identity in the cluster.
     """
+    self._call_due_s = time.monotonic() + START_TIMEOUT_S
     task = self._task
     identity = cluster_keys.find_identity() if task.secure else None
     self._gateway = gateway.Gateway(task.host, identity)
@@ -179,6 +185,7 @@ class HostAgent:
     services = self._offer_services(self._gateway, wiring)
     self._thread = threading.Thread(target=self._run, name="runner")
     self._thread.start()
+    self._call_due_s = time.monotonic() + POLL_TIMEOUT_S
     return services
 
   def poll(self, command: AgentCommand) -> AgentReport:
@@ -190,7 +197,7 @@ class HostAgent:
     Args:
       command: the supervisor's newest command.
     """
-    self._polled_at_s = time.monotonic()
+    self._call_due_s = time.monotonic() + POLL_TIMEOUT_S
     assert self._runner is not None and self._thread is not None
     assert self._gateway is not None
     self._update_endpoints(command.endpoints)
@@ -313,12 +320,12 @@ class HostAgent:
           self._sent_bytes[name] = sent + len(data)
     return found
 
-  def _end_when_not_polled(self) -> None:
-    """Kills the nodes and this process if there is no poll for 15 s.
+  def _end_when_not_called(self) -> None:
+    """Kills the nodes and this process if the supervisor's next call is late.
 
     It is the function of the agent's thread 'poll timeout'.
     """
-    while time.monotonic() - self._polled_at_s < POLL_TIMEOUT_S:
+    while time.monotonic() < self._call_due_s:
       if self._closed.wait(_CHECK_PERIOD_S):
         return
     with contextlib.suppress(Exception):

@@ -1,10 +1,12 @@
 """A host agent that runs a whole run, polled without Ray."""
 
 import contextlib
+import os
 import pathlib
 import socket
 import stat
 import time
+import types
 
 import pytest
 
@@ -31,8 +33,8 @@ def make_config():
 
 
 @pytest.fixture
-def started(tmp_path, monkeypatch):
-  """An agent that has started all of a run."""
+def made(tmp_path, monkeypatch):
+  """An agent for all of a run, the numbers of nodes, and the run's folder."""
   monkeypatch.setenv("HOME", str(tmp_path))
   monkeypatch.setenv("RAY_AUTH_TOKEN", "of the cluster")
   monkeypatch.delenv("RAY_TLS_SERVER_CERT", raising=False)
@@ -51,9 +53,42 @@ def started(tmp_path, monkeypatch):
       secure=True,
     )
   )
-  services = agent.start(groups.count_expected(0), {})
-  yield agent, services, folder
+  yield agent, groups.count_expected(0), folder
   agent.close()
+
+
+@pytest.fixture
+def started(made):
+  """An agent that has started all of a run."""
+  agent, expected, folder = made
+  return agent, agent.start(expected, {}), folder
+
+
+@pytest.fixture
+def clock(monkeypatch):
+  """The agent's clock, and what its process exited with."""
+  clock = types.SimpleNamespace(now_s=100.0, exits=[])
+  clock.monotonic = lambda: clock.now_s
+  monkeypatch.setattr(host_agent, "time", clock)
+  monkeypatch.setattr(host_agent, "_CHECK_PERIOD_S", 0.01)
+  monkeypatch.setattr(os, "_exit", clock.exits.append)
+  return clock
+
+
+def lives_for(clock, seconds):
+  """Whether the agent's process is there after so long without a call."""
+  clock.now_s += seconds
+  time.sleep(0.5)  # many checks
+  return not clock.exits
+
+
+def ends_after(clock, seconds):
+  """Whether the agent's process has ended after so long without a call."""
+  clock.now_s += seconds
+  deadline_s = time.monotonic() + 60.0
+  while not clock.exits and time.monotonic() < deadline_s:
+    time.sleep(0.01)
+  return clock.exits == [1]
 
 
 def poll_until(agent, condition, timeout_s=60.0):
@@ -109,6 +144,21 @@ def test_a_forced_shutdown_ends_all(started):
   agent, *_ = started
   agent.poll(host_agent.AgentCommand({}, stopping=True, forced_shutdown=True))
   poll_until(agent, lambda report: report.ended)
+
+
+def test_an_agent_that_is_never_started_ends(clock, made):
+  assert lives_for(clock, 119.0)
+  assert ends_after(clock, 2.0)
+
+
+def test_an_agent_that_is_not_polled_ends(clock, made):
+  agent, expected, _ = made
+  assert lives_for(clock, 119.0)
+  agent.start(expected, {})
+  assert lives_for(clock, 14.0)
+  agent.poll(NO_COMMAND)
+  assert lives_for(clock, 14.0)
+  assert ends_after(clock, 2.0)
 
 
 def steps_of(control):
