@@ -44,6 +44,7 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
     name: the run's name.
     expected: number of nodes of each role that will report.
     started_at_s: unix seconds of the user's command.
+    began_s: monotonic seconds of the user's command.
     resumed_from: counters of the snapshot from which the run was resumed, or
       None if it was not resumed.
     nodes: state of each node, by role and index.
@@ -64,6 +65,7 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
   name: str
   expected: dict[str, int]
   started_at_s: float
+  began_s: float
   resumed_from: run_counters.RunCounters | None = None
   nodes: dict[str, dict[int, node_state.NodeState]] = {}
   absent: list[tuple[str, int]] = []
@@ -93,7 +95,9 @@ class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
       resumed_from: counters of the snapshot from which the run is resumed, or
         None if the run is new.
     """
-    run = cls(name, dict(expected), started_at_s, resumed_from)
+    age_s = max(0.0, time.time() - started_at_s)
+    began_s = time.monotonic() - age_s
+    run = cls(name, dict(expected), started_at_s, began_s, resumed_from)
     if resumed_from:
       run.evaluations = resumed_from.evaluations
       run.eval_returns = list(resumed_from.eval_returns)
@@ -547,10 +551,13 @@ class RunState:
     )
 
   def _wall_s(self) -> float:
-    """Returns the run's duration in seconds, including time before a resume."""
+    """Returns the run's duration in seconds, including time before a resume.
+
+    Steps of the system clock do not change it.
+    """
     resumed_from = self.saved.resumed_from
     before_s = resumed_from.wall_s if resumed_from else 0.0
-    return time.time() - self.saved.started_at_s + before_s
+    return time.monotonic() - self.saved.began_s + before_s
 
   def _node(self, role: str, index: int) -> node_state.NodeState:
     """Returns the state of a node, or adds an empty one if it has none."""

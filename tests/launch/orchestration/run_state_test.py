@@ -574,6 +574,20 @@ def run_with_a_past():
   return state
 
 
+@pytest.mark.parametrize("step_s", [-7_200.0, 7_200.0])
+def test_a_step_of_the_system_clock_does_not_change_the_duration(clock, step_s):
+  began_at_s = clock.time() - 3.0
+  saved = run_state.SavedRun.start("a-run", EXPECTED, began_at_s)
+  config = apex_dqn.get_config()
+  clock.now_s += 10.0
+  clock.time = lambda: 1.6e9 + step_s + clock.now_s
+  # A restarted control node reads what the one before has saved.
+  for read in (saved, records.from_json(records.to_json(saved), type(saved))):
+    state = run_state.RunState(config, read, make_rates(config))
+    assert state.status().wall_s == 13.0
+    assert state.counters().wall_s == 13.0
+
+
 def test_a_resumed_run_continues_its_counts(clock):
   clock.now_s = 100.0
   state = run_with_a_past()
