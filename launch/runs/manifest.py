@@ -12,10 +12,12 @@ import msgspec
 
 FILE = "manifest.json"  # name of the manifest in a snapshot's folder
 
-# Largest size in bytes of a file with a checksum in the manifest: 64 MiB.
-# Larger files are TFRecords, which contain checksums, and a restart must not
-# read their gigabytes twice.
-_MAX_CHECKSUM_BYTES = 1 << 26
+# Largest size in bytes of a TFRecord file with a checksum in the manifest: 64
+# MiB. TFRecords contain a checksum per record, and a restart must not read
+# their gigabytes twice.
+_MAX_RECORDS_BYTES = 1 << 26
+_TFRECORD = ".tfrecord"  # suffix of Reverb's files
+_BLOCK_BYTES = 1 << 20  # bytes that are read at once for a checksum
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,7 +25,8 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   Attributes:
     bytes: size of the file in bytes.
-    crc32: CRC-32 checksum of the file, or None for a file above 64 MiB.
+    crc32: CRC-32 checksum of the file, or None for a TFRecord file above 64
+      MiB.
   """
 
   bytes: int
@@ -57,7 +60,8 @@ def write(folder: pathlib.Path, step: int) -> None:
     if path.is_file():
       size = path.stat().st_size
       name = str(path.relative_to(folder))
-      files[name] = Entry(size, _checksum(path, size))
+      is_large = path.suffix == _TFRECORD and size > _MAX_RECORDS_BYTES
+      files[name] = Entry(size, None if is_large else _checksum(path))
   content = msgspec.json.encode(Manifest(step, files)).decode()
   (folder / FILE).write_text(f"{content}\n{zlib.crc32(content.encode())}")
 
@@ -89,7 +93,7 @@ def check_sizes(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
 def check(folder: pathlib.Path) -> Manifest:
   """Returns a local snapshot's manifest, after a check of all its files.
 
-  Sizes and checksums are compared.
+  Sizes are compared, and the checksums of all files that have one.
 
   Args:
     folder: the snapshot's folder.
@@ -100,7 +104,8 @@ def check(folder: pathlib.Path) -> Manifest:
   """
   manifest = check_sizes(fsspec.filesystem("file"), str(folder.absolute()))
   for name, expected in manifest.files.items():
-    if _checksum(folder / name, expected.bytes) != expected.crc32:
+    crc32 = expected.crc32
+    if crc32 is not None and _checksum(folder / name) != crc32:
       raise ValueError(f"{name} differs from what was written")
   return manifest
 
@@ -131,11 +136,10 @@ def _read_manifest(files: fsspec.AbstractFileSystem, folder: str) -> Manifest:
   return manifest
 
 
-def _checksum(path: pathlib.Path, size: int) -> int | None:
-  """Returns a file's CRC-32, or None if it exceeds `_MAX_CHECKSUM_BYTES`.
-
-  Args:
-    path: path of the file.
-    size: size of the file in bytes.
-  """
-  return zlib.crc32(path.read_bytes()) if size <= _MAX_CHECKSUM_BYTES else None
+def _checksum(path: pathlib.Path) -> int:
+  """Returns the CRC-32 checksum of a file."""
+  crc32 = 0
+  with path.open("rb") as file:
+    while block := file.read(_BLOCK_BYTES):
+      crc32 = zlib.crc32(block, crc32)
+  return crc32
