@@ -103,6 +103,36 @@ def test_either_shard_is_killed_and_comes_back(start_run):
   assert 0 < run.summary["items_lost"] <= run.summary["env_steps"]
 
 
+@pytest.mark.chaos
+@pytest.mark.parametrize("config", [None, "ppo.py:cartpole"])
+def test_rounds_continue_when_either_shard_is_killed(start_run, config):
+  run = start_run(
+    "--mode=sync", *(FLAGS if config is None else FLAGS[1:]), config=config
+  )
+  run.wait_until_learning()
+  wait_for(run, lambda s: s["snapshots"]["written"] > 0)
+  trainer = run.processes("trainer/0")
+  for shard in (0, 1):
+    kill(run, f"replay/{shard}")
+    node = f"replay/{shard}"
+    wait_for(
+      run,
+      lambda s, node=node: (
+        s["node_restarts"].get(node) == 1 and s["replay"]["shards_up"] == 2
+      ),
+    )
+    before = run.status()
+    wait_for(
+      run,
+      lambda s, before=before: (
+        s["variables"]["version"] > before["variables"]["version"] + 2
+        and s["trainer_steps"] > before["trainer_steps"]
+      ),
+    )
+  assert run.processes("trainer/0") == trainer
+  end(run)
+
+
 def _warnings(run):
   said = run.log("trainer/0").splitlines()
   return "\n".join(line for line in said if "is down" in line)
