@@ -46,8 +46,8 @@ DECAY: fields.Fields = {
   "learner.decay_steps": Field(
     0,
     "trainer steps over which learner.learning_rate, and learner.clip where "
-    "there is one, would decay linearly to 0; they stay at 5 % of their values, "
-    "which is reached after 95 % of these steps; 0: no decay",
+    "there is one, would decay linearly to 0; they stay at 5 % of their "
+    "values, which they reach after 95 % of these steps; 0: no decay",
     checks.at_least(0, "a number of steps is never negative", "0: no decay"),
   ),
 }
