@@ -62,6 +62,7 @@ def make_config(algorithm: str):
   config = algorithms["apex_dqn" if frozen else algorithm].get_config()
   if frozen:
     config.agent = "tests.launch.single_steps:FrozenBuilder"
+    config.adder.n_step = 3  # items come steadily, although episodes are short
   config.mode = "single"
   config.network.hidden_sizes = (8,)
   config.topology.update(workers=1, environments_per_worker=ENVIRONMENTS)
