@@ -7,7 +7,7 @@ import importlib.util
 import pathlib
 import sys
 import typing
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 import ml_collections
 import psutil
@@ -59,7 +59,7 @@ def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
   # Children that the caller of this function has started before are spared.
   spared = psutil.Process().children()
   with contextlib.ExitStack() as resources:
-    resources.callback(_kill_descendants, spared)
+    resources.callback(descendants.kill_children, spared)
     resources.callback(signal_handler.ignore)
     try:
       flags = train_flags.parse(argv, _USAGE)
@@ -151,16 +151,6 @@ def _check_shards(config: ml_collections.ConfigDict, on_cluster: bool) -> None:
       f"would stay empty; use at most {workers} shards, or {shards} or more "
       "workers"
     )
-
-
-def _kill_descendants(spared: Collection[psutil.Process]) -> None:
-  """Kills child processes, such as those that environments have started.
-
-  Args:
-    spared: children that are not killed.
-  """
-  children = psutil.Process().children()
-  descendants.kill_and_wait(child for child in children if child not in spared)
 
 
 def _begin_run(

@@ -9,7 +9,7 @@ import gc
 import os
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from multiprocessing import popen_fork
 
 import psutil
@@ -57,13 +57,15 @@ def kill(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
   return killed
 
 
-def kill_and_wait(processes: Iterable[psutil.Process]) -> None:
-  """Kills processes and their descendants; waits up to 5 s for their ends.
+def kill_children(spared: Collection[psutil.Process] = ()) -> None:
+  """Kills this process's descendants; waits up to 5 s for their ends.
 
   Args:
-    processes: the processes, as for `kill`.
+    spared: children that are not killed, nor their descendants.
   """
-  psutil.wait_procs(kill(processes), _END_TIMEOUT_S)
+  children = psutil.Process().children()
+  killed = kill(child for child in children if child not in spared)
+  psutil.wait_procs(killed, _END_TIMEOUT_S)
 
 
 def started_pids() -> set[int]:

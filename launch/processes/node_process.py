@@ -120,7 +120,7 @@ def _exit(status: int) -> typing.NoReturn:
     for stream in (sys.stdout, sys.stderr):
       with contextlib.suppress(Exception):  # an environment may have closed it
         stream.flush()
-    descendants.kill_and_wait(psutil.Process().children())
+    descendants.kill_children()
   finally:
     os._exit(status)
 

@@ -6,6 +6,10 @@ import signal
 import typing
 from collections.abc import Callable
 
+import psutil
+
+from slipway.launch.processes import descendants
+
 # Signals to the launcher that stop the run in the stop order.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # Signals that a terminal or a batch system sends to a whole process group: the
@@ -44,7 +48,10 @@ class Signals:
   them 10 s later, even while they save. Nodes ignore these signals.
 
   Before `begin_run`, a stop signal ends this process at once, with a message
-  and exit status 0, because nothing has been started.
+  and exit status 0, because no node has been started. The processes that an
+  environment may have started are killed.
+
+  SIGHUP stays ignored if it was ignored before, as by `nohup`.
 
   Attributes:
     first: the first stop signal that was received, or None before that.
@@ -53,11 +60,16 @@ class Signals:
   """
 
   def __init__(self):
-    """Installs the handlers; must be called in the main thread."""
+    """Installs the handlers; must be called in the main thread.
+
+    The children that this process has now may be those of a shell that it has
+    replaced, so they are spared.
+    """
     self.first: signal.Signals | None = None
     self.snapshot_requested = False
     self._interrupted_again = False
     self._run_has_begun = False
+    self._spared = psutil.Process().children()
     self._on_second_interrupt: Callable[[], None] = _interrupt
     # While a library is loaded, Python delays handlers, and then calls only one
     # for several equal signals. So signals are counted by a pipe, to which
@@ -100,6 +112,8 @@ class Signals:
     """Installs the signal handlers, and the pipe that counts signals."""
     signal.set_wakeup_fd(self._pipe_in, warn_on_full_buffer=False)
     for number in STOP_SIGNALS:
+      if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+        continue
       signal.signal(number, self._handle_stop)
     signal.signal(signal.SIGUSR1, self._handle_save)
 
@@ -116,6 +130,7 @@ class Signals:
       # An import in progress could catch an exception, so none is raised.
       name = signal.Signals(number).name
       os.write(2, f"train: ended by {name} before anything began\n".encode())
+      descendants.kill_children(self._spared)
       _exit_now(0)
     interrupts = self._read_numbers().count(signal.SIGINT)
     is_second = self.first is not None or interrupts > 1

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 
+import psutil
 import pytest
 
 from slipway.launch.processes import signals as signals_lib
@@ -141,12 +142,33 @@ def test_before_a_run_begins_it_is_one_line(tmp_path, number):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_slow_environment_does_not_take_a_signal_for_its_own(tmp_path):
+def test_sighup_that_nohup_ignores_stays_ignored():
+  script = (
+    "import signal\n"
+    "from slipway.launch.processes import signals\n"
+    "taken = signals.Signals()\n"
+    "signal.raise_signal(signal.SIGHUP)\n"
+    "taken.begin_run()\n"
+    "signal.raise_signal(signal.SIGHUP)\n"
+    "assert taken.first is None\n"
+    "print('continues')\n"
+  )
+  done = subprocess.run(
+    ["nohup", sys.executable, "-c", script],
+    stdin=subprocess.DEVNULL,
+    stdout=subprocess.PIPE,
+    check=True,
+  )
+  assert done.stdout == b"continues\n"
+
+
+def test_a_signal_during_the_start_up_ends_an_environments_processes(tmp_path):
+  """It ends the command, although the constructor has not returned."""
   (tmp_path / "slow.py").write_text(
-    "import time, gymnasium\n"
+    "import subprocess, time, gymnasium\n"
     "class Slow(gymnasium.Env):\n"
     "  def __init__(self):\n"
-    "    print('constructed', flush=True)\n"
+    "    print(subprocess.Popen(['sleep', '60']).pid, flush=True)\n"
     "    time.sleep(60.0)\n"
     "gymnasium.register('Slow-v0', Slow)\n"
   )
@@ -166,11 +188,12 @@ def test_a_slow_environment_does_not_take_a_signal_for_its_own(tmp_path):
     env={**os.environ, "PYTHONPATH": str(tmp_path)},
     text=True,
   )
-  assert train.stdout.readline() == "constructed\n"
+  child = psutil.Process(int(train.stdout.readline()))
   train.send_signal(signal.SIGTERM)
   _, said = train.communicate(timeout=60)
   assert train.returncode == 0, said
   assert said == "train: ended by SIGTERM before anything began\n"
+  assert not child.is_running()
 
 
 def _catches_signals(pid):
