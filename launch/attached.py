@@ -15,7 +15,7 @@ import threading
 from collections.abc import Sequence
 
 from slipway.launch import train
-from slipway.launch.processes import signals
+from slipway.launch.processes import signals, standard_streams
 
 
 def main(argv: Sequence[str]) -> int:
@@ -33,12 +33,7 @@ def main(argv: Sequence[str]) -> int:
   threading.Thread(
     target=_stop_when_process_ends, args=(int(descriptor),), daemon=True
   ).start()
-  status = train.main([program, *flags])
-  # Python resets the handlers when it exits, so a signal then would change the
-  # exit status.
-  for number in signals.STOP_SIGNALS:
-    signal.signal(number, signal.SIG_IGN)
-  return status
+  return train.main([program, *flags])
 
 
 def _stop_when_process_ends(descriptor: int) -> None:
@@ -52,4 +47,6 @@ def _stop_when_process_ends(descriptor: int) -> None:
 
 
 if __name__ == "__main__":
-  sys.exit(main(sys.argv))
+  # At once, so that neither threads that an environment has left behind nor a
+  # signal can change the end.
+  standard_streams.exit_process(main(sys.argv))

@@ -7,7 +7,10 @@ import difflib
 import importlib
 import os
 import sys
+import typing
 from collections.abc import Sequence
+
+from slipway.launch.processes import standard_streams
 
 # Module in launch/ and description of each command, by the command's name.
 _COMMANDS = {
@@ -36,18 +39,25 @@ commands
 `slipway COMMAND --help` shows the flags of a command."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main() -> typing.NoReturn:
+  """Runs the command of this process's arguments, and exits the process.
+
+  Threads that an environment has left behind can't prevent the exit.
+  """
+  standard_streams.replace_missing()
+  standard_streams.exit_process(run(sys.argv))
+
+
+def run(argv: Sequence[str]) -> int:
   """Runs the command that is the first argument of `slipway`.
 
   Args:
-    argv: the program's name, the command and its arguments, or None for the
-      arguments of this process.
+    argv: the program's name, the command and its arguments.
 
   Returns:
     Exit status of the command; 2 if there is no such command, or 1 if it was
     interrupted or the reader of standard output has closed it.
   """
-  argv = sys.argv if argv is None else argv
   name, *arguments = argv[1:] or ["--help"]
   if name in ("--help", "-h", "help"):
     shown = "\n".join(
@@ -78,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     status = module.main([f"slipway {name}", *arguments])
     sys.stdout.flush()
   except BrokenPipeError:  # as in `slipway list | head`
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    standard_streams.discard_output()
     return 1
   except KeyboardInterrupt:
     print(f"{name}: interrupted", file=sys.stderr)
@@ -87,4 +97,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-  sys.exit(main())
+  main()

@@ -12,7 +12,9 @@ from slipway.launch.runs import run_folder
 
 
 def describe(
-  folder: run_folder.RunFolder, config: ml_collections.ConfigDict
+  folder: run_folder.RunFolder,
+  config: ml_collections.ConfigDict,
+  shown: run_folder.RunFolder,
 ) -> str:
   """Returns lines with a run's results, and how to evaluate and resume it.
 
@@ -21,11 +23,12 @@ def describe(
   Args:
     folder: the run's folder, with its summary.
     config: the run's config at its start.
+    shown: the same folder, by the path that is shown to the user.
   """
-  path = shlex.quote(str(folder.path))
+  path = shlex.quote(str(shown.path))
   lines = [
     f"results:  {path} (summary.json, curves.csv, curves.png; for "
-    f"TensorBoard: {shlex.quote(str(folder.events))})"
+    f"TensorBoard: {shlex.quote(str(shown.events))})"
   ]
   if folder.best.exists():
     lines.append(f"evaluate: slipway evaluate --run={path}")

@@ -24,7 +24,7 @@ from slipway.environments import factory, user_code
 from slipway.launch import resumption, train_flags, training
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.orchestration import limits
-from slipway.launch.processes import signals
+from slipway.launch.processes import signals, standard_streams
 from slipway.launch.runs import run_folder, user_modules
 from slipway.launch.sweeps import (
   processes,
@@ -376,10 +376,7 @@ class _Sweep:
       with self._console.capture() as capture:
         self._console.print(shown)
       shown = capture.get().rstrip()
-    try:
-      print(shown, flush=True)
-    except BrokenPipeError:
-      os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    standard_streams.print_line(shown)
 
   def _stop_all(self) -> None:
     """Stops the active runs; a second interrupt kills them."""

@@ -7,7 +7,7 @@ This module imports little, so that signals are handled before the import of
 import sys
 from collections.abc import Sequence
 
-from slipway.launch.processes import signals
+from slipway.launch.processes import signals, standard_streams
 
 
 def main(argv: Sequence[str]) -> int:
@@ -27,4 +27,4 @@ def main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-  sys.exit(main(sys.argv))
+  standard_streams.exit_process(main(sys.argv))

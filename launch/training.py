@@ -4,10 +4,11 @@ import contextlib
 import functools
 import importlib
 import importlib.util
+import os
 import pathlib
 import sys
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import ml_collections
 import psutil
@@ -26,7 +27,12 @@ from slipway.launch import (
 from slipway.launch.display import plain_warnings
 from slipway.launch.hooks import catalog as hooks
 from slipway.launch.options import overrides
-from slipway.launch.processes import descendants, lean_tensorflow, signals
+from slipway.launch.processes import (
+  descendants,
+  lean_tensorflow,
+  signals,
+  standard_streams,
+)
 from slipway.launch.runs import (
   config_file,
   run_folder,
@@ -62,15 +68,18 @@ def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
     resources.callback(descendants.kill_children, spared)
     resources.callback(signal_handler.ignore)
     try:
+      working_folder = os.getcwd()
       flags = train_flags.parse(argv, _USAGE)
       config = flags.config
       spec, builder = check(flags)
       launch = _prepare_launch(flags)
-      if flags.resume is None:
-        folder, message = _begin_run(flags, signal_handler, resources)
-      else:
-        table = builder.make_table(config, spec)
-        folder, message = _resume_run(flags, table, signal_handler, resources)
+      with _in_folder(working_folder):
+        if flags.resume is None:
+          shown, message = _begin_run(flags, signal_handler, resources)
+        else:
+          table = builder.make_table(config, spec)
+          shown, message = _resume_run(flags, table, signal_handler, resources)
+        folder = run_folder.RunFolder(shown.path.absolute())
     except (ValueError, OSError, user_code.UserCodeError) as error:
       print(f"train: {error}", file=sys.stderr)
       return 2
@@ -78,9 +87,9 @@ def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
       print(f"train: {user_code.wrap(error)}", file=sys.stderr)
       return 2
     try:
-      print(message, flush=True)
+      standard_streams.print_line(message)
       launch(run_lib.Run(config, spec, folder, started_at_s), signal_handler)
-      print(ending.describe(folder, config), flush=True)
+      standard_streams.print_line(ending.describe(folder, config, shown))
       ending.check_learned(folder, config)
     except (RuntimeError, OSError) as error:
       print(f"train: {error}", file=sys.stderr)
@@ -153,6 +162,24 @@ def _check_shards(config: ml_collections.ConfigDict, on_cluster: bool) -> None:
     )
 
 
+@contextlib.contextmanager
+def _in_folder(path: str) -> Iterator[None]:
+  """Makes a folder the working folder while a `with` block runs.
+
+  Relative paths on the command line refer to the folder in which the command
+  was started, and an environment may have changed it.
+
+  Args:
+    path: path of the folder.
+  """
+  before = os.getcwd()
+  os.chdir(path)
+  try:
+    yield
+  finally:
+    os.chdir(before)
+
+
 def _begin_run(
   flags: absl_flags.FlagValues,
   signal_handler: signals.Signals,
@@ -167,7 +194,7 @@ def _begin_run(
     resources: stack that releases the lock at the end.
 
   Returns:
-    The run's folder, and a message for the user.
+    The run's folder, by the path that the user has given, and a message.
 
   Raises:
     ValueError: the config or the name is invalid, or the run exists already.
@@ -209,7 +236,7 @@ def _resume_run(
     resources: stack that releases the lock at the end.
 
   Returns:
-    The run's folder, and a message for the user.
+    The run's folder, by the path that the user has given, and a message.
 
   Raises:
     ValueError: the run can't be resumed.
@@ -271,5 +298,5 @@ def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
     address,
     flags.wait_for_machines,
     flags.insecure,
-    functools.partial(print, flush=True),
+    standard_streams.print_line,
   )

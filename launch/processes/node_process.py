@@ -24,6 +24,7 @@ from slipway.launch.processes import (
   failures,
   private_network,
   signals,
+  standard_streams,
 )
 
 # Exit status of a node that has ended normally. It is not 0, because C code or
@@ -109,7 +110,7 @@ def _end_by_user_error(args: threading.ExceptHookArgs) -> None:
 
 
 def _exit(status: int) -> typing.NoReturn:
-  """Flushes the output, kills the descendants, and exits this process.
+  """Kills the descendants, flushes the output, and exits this process.
 
   Exit handlers do not run, so user code cannot prevent the exit.
 
@@ -117,12 +118,9 @@ def _exit(status: int) -> typing.NoReturn:
     status: exit status of the process.
   """
   try:
-    for stream in (sys.stdout, sys.stderr):
-      with contextlib.suppress(Exception):  # an environment may have closed it
-        stream.flush()
     descendants.kill_children()
   finally:
-    os._exit(status)
+    standard_streams.exit_process(status)
 
 
 class _Log(io.FileIO):

@@ -12,7 +12,7 @@ from slipway.launch import cli
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["help"]])
 def test_help_opens_with_examples(arguments, capsys):
-  assert cli.main(["slipway", *arguments]) == 0
+  assert cli.run(["slipway", *arguments]) == 0
   out = capsys.readouterr().out
   for word in ("train", "evaluate", "control", "list", "config"):
     assert f"  {word} " in out
@@ -23,19 +23,19 @@ def test_help_opens_with_examples(arguments, capsys):
   ("word", "advice"), [("trian", "did you mean train?"), ("fly", "are train")]
 )
 def test_an_unknown_command_is_one_line(word, advice, capsys):
-  assert cli.main(["slipway", word]) == 2
+  assert cli.run(["slipway", word]) == 2
   err = capsys.readouterr().err
   assert advice in err
   assert err.count("\n") == 1
 
 
 def test_the_version(capsys):
-  assert cli.main(["slipway", "--version"]) == 0
+  assert cli.run(["slipway", "--version"]) == 0
   assert capsys.readouterr().out == f"{slipway.__version__}\n"
 
 
 def test_config_shows_each_field(capsys):
-  assert cli.main(["slipway", "config", "sac:pendulum"]) == 0
+  assert cli.run(["slipway", "config", "sac:pendulum"]) == 0
   out = capsys.readouterr().out
   assert "--config.learner.learning_rate=" in out
   assert "--config.variables.max_age" not in out  # of other algorithms
@@ -43,7 +43,7 @@ def test_config_shows_each_field(capsys):
 
 @pytest.mark.parametrize("name", ["sac:pendulm", "sacc"])
 def test_config_of_nothing_is_one_line(name, capsys):
-  assert cli.main(["slipway", "config", name]) == 2
+  assert cli.run(["slipway", "config", name]) == 2
   assert capsys.readouterr().err.count("\n") == 1
 
 
@@ -54,6 +54,12 @@ def test_a_reader_of_the_output_may_close_it():
   done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE)
   os.close(output)
   assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_closed_standard_output_is_no_error():
+  command = f"{sys.executable} -m slipway.launch.cli config dqn >&-"
+  done = subprocess.run(command, shell=True, stderr=subprocess.PIPE)
+  assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_the_package_imports_nothing_heavy():

@@ -53,15 +53,25 @@ RESUMES = [
 @pytest.mark.parametrize(("because", "limits", "flag"), RESUMES)
 def test_the_last_lines(make_run, because, limits, flag):
   folder, config = make_run(because, **limits)
-  results, evaluate, resume = ending.describe(folder, config).split("\n")
+  results, evaluate, resume = ending.describe(folder, config, folder).split(
+    "\n"
+  )
   assert str(folder.path) in results and str(folder.events) in results
   assert evaluate == f"evaluate: slipway evaluate --run={folder.path}"
   assert resume == f"resume:   slipway train --resume={folder.path}{flag}"
 
 
+def test_the_path_is_shown_as_it_was_given(make_run):
+  folder, config = make_run("SIGINT")
+  shown = run_folder.RunFolder("runs/a-run")
+  for line in ending.describe(folder, config, shown).split("\n"):
+    assert "runs/a-run" in line
+    assert str(folder.path) not in line
+
+
 def test_nothing_is_advised_that_can_not_be_done(make_run):
   folder, config = make_run("SIGINT", best=False, snapshot=False)
-  assert len(ending.describe(folder, config).split("\n")) == 1
+  assert len(ending.describe(folder, config, folder).split("\n")) == 1
 
 
 @pytest.mark.parametrize(

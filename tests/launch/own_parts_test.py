@@ -1,6 +1,7 @@
 """Parts of a user's own: found by all commands, from any working directory."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -52,11 +53,12 @@ def folder(tmp_path_factory):
   return path
 
 
-def run(cwd, *arguments):
+def run(cwd, *arguments, stdout=subprocess.PIPE):
   return subprocess.run(
     [sys.executable, "-m", "slipway.launch.cli", *arguments],
     cwd=cwd,
-    capture_output=True,
+    stdout=stdout,
+    stderr=subprocess.PIPE,
     text=True,
     timeout=110,
     check=False,
@@ -118,6 +120,42 @@ def test_a_wrong_part_is_one_line(folder, flag, line):
   assert line in done.stderr
   assert done.stderr.count("\n") == 1
   assert not (folder / "runs" / "wrong").exists()
+
+
+# An environment that changes the working folder and leaves a thread behind.
+_INCONSIDERATE = """
+import os, threading, time
+import corridor
+
+class Inconsiderate(corridor.Corridor):
+  def __init__(self):
+    super().__init__()
+    os.chdir("/")
+    threading.Thread(target=time.sleep, args=(1_000.0,)).start()
+"""
+
+
+@pytest.mark.parametrize("mode", ["single", "async"])
+def test_an_environment_neither_moves_the_run_nor_keeps_it(folder, mode):
+  """The reader of the output has closed it, too."""
+  (folder / "inconsiderate.py").write_text(_INCONSIDERATE)
+  name = "--config.environment.name=inconsiderate:Inconsiderate"
+  limit = "--config.limits.trainer_steps"
+  closed, output = os.pipe()
+  os.close(closed)
+  for flags, steps in (
+    ([f"--name={mode}", name, "--config.replay.min_size=100"], 30),
+    ([f"--resume=runs/{mode}"], 40),
+  ):
+    done = run(
+      *(folder, "train", f"--mode={mode}", *flags, f"{limit}={steps}"),
+      *("--config.limits.target_return=inf",),
+      stdout=output,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    summary = json.loads((folder / "runs" / mode / "summary.json").read_text())
+    assert summary["trainer_steps"] >= steps
+  os.close(output)
 
 
 _EXITS = """

@@ -46,7 +46,7 @@ def make_run(tmp_path):
 
 
 def plot(*arguments):
-  return cli.main(["slipway", "plot", *map(str, arguments)])
+  return cli.run(["slipway", "plot", *map(str, arguments)])
 
 
 def test_runs_that_differ_only_in_the_seed_are_one_group(make_run):

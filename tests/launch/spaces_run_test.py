@@ -25,7 +25,7 @@ def run_command(command, *flags):
   code = (
     "import sys\n"
     "from slipway.launch import cli\n"
-    "sys.exit(cli.main(['slipway', *sys.argv[1:]]))"
+    "sys.exit(cli.run(['slipway', *sys.argv[1:]]))"
   )
   done = subprocess.run(
     [sys.executable, "-c", code, command, *flags],

@@ -277,7 +277,7 @@ def test_nobody_needs_to_read_the_output(tmp_path):
 )
 def test_a_rejected_sweep_is_one_line(flags, line, tmp_path, capsys):
   where = [] if "--resume=nothing" in flags else [f"--run_dir={tmp_path}"]
-  assert cli.main(["slipway", "sweep", *where, *flags]) == 2
+  assert cli.run(["slipway", "sweep", *where, *flags]) == 2
   printed = capsys.readouterr()
   assert printed.err.startswith("sweep: ")
   assert printed.err.count("\n") == 1
