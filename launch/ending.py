@@ -10,6 +10,9 @@ import ml_collections
 from slipway.launch.orchestration import limits
 from slipway.launch.runs import run_folder
 
+# Names of counts in summary.json that differ from those of their limits.
+_COUNTS = {"environment_steps": "env_steps"}
+
 
 def describe(
   folder: run_folder.RunFolder,
@@ -91,5 +94,7 @@ def _flag_past_limit(
   if because == "wall_clock_s":
     value = str(math.ceil(2 * max(limits_config[because], summary["wall_s"])))
   elif because != "target_return":
-    value = str(2 * limits_config[because])
+    # A limit that was raised during the run may have let the count pass it.
+    reached = summary.get(_COUNTS.get(because, because), 0)
+    value = str(2 * max(limits_config[because], reached))
   return f" --config.limits.{because}={value}"

@@ -83,13 +83,19 @@ class RunFolder:
     """Returns the folder of an existing run.
 
     Raises:
-      ValueError: there is no run at `path`; the message suggests the run with
-        the nearest path.
+      ValueError: there is no run at `path`, and the message suggests the run
+        with the nearest path; or this user may not read the folder.
     """
     folder = cls(path)
-    if folder.is_run():
-      return folder
-    nearest = _nearest_run(folder.path)
+    try:
+      if folder.is_run():
+        return folder
+      nearest = _nearest_run(folder.path)
+    except OSError as error:
+      raise ValueError(
+        f"{str(path)!r} can't be read ({error.strerror}), so it can't be used "
+        "as a run: only the user who has started a run may read its folder"
+      ) from error
     advice = (
       f"the nearest run is {str(nearest)!r}"
       if nearest

@@ -7,7 +7,9 @@ import sys
 import pytest
 
 import slipway
+from slipway.configs import dqn
 from slipway.launch import cli
+from slipway.launch.runs import run_folder
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["help"]])
@@ -60,6 +62,32 @@ def test_a_closed_standard_output_is_no_error():
   command = f"{sys.executable} -m slipway.launch.cli config dqn >&-"
   done = subprocess.run(command, shell=True, stderr=subprocess.PIPE)
   assert (done.returncode, done.stderr) == (0, b"")
+
+
+# Imports as root, because another user may not read the interpreter.
+_OTHER_USER = """
+import os, sys
+from slipway.launch import control, plot
+if os.getuid() == 0:
+  os.setuid(65_534)
+print(control.main(["control", f"--run={sys.argv[1]}", "status"]))
+print(plot.main(["plot", sys.argv[1]]))
+"""
+
+
+def test_a_run_of_another_user_is_one_line(tmp_path):
+  folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+  folder.write_config(dqn.get_config())
+  folder.path.chmod(0)
+  done = subprocess.run(
+    [sys.executable, "-c", _OTHER_USER, folder.path],
+    capture_output=True,
+    text=True,
+  )
+  assert done.stdout.split() == ["2", "2"], done.stderr
+  of_control, of_plot = done.stderr.splitlines()
+  for line in (of_control, of_plot):
+    assert f"{str(folder.path)!r} can't be read" in line
 
 
 def test_the_package_imports_nothing_heavy():

@@ -23,6 +23,8 @@ def make_run(tmp_path):
     summary = {
       "stopped_because": because,
       "trainer_steps": learned,
+      "env_steps": 50,
+      "episodes": 7,
       "wall_s": 70.5,
     }
     folder.summary.write_text(json.dumps(summary))
@@ -46,6 +48,11 @@ RESUMES = [
    " --config.limits.evaluations_without_improvement=8"),
   ("all_limits", {"episodes": 5, "trainer_steps": 9, "combine": "all"},
    " --config.limits.trainer_steps=18"),
+  # Limits that `slipway control set` has raised.
+  ("trainer_steps", {"trainer_steps": 2}, " --config.limits.trainer_steps=18"),
+  ("environment_steps", {"environment_steps": 20},
+   " --config.limits.environment_steps=100"),
+  ("episodes", {"episodes": 5}, " --config.limits.episodes=14"),
   ("episodes", {}, ""),  # set by `slipway control set`
 ]  # fmt: skip
 
