@@ -163,6 +163,7 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
     _check_resume_flags(resume, given | line.sources.keys())
   overrides.check_items(values.config, fields)
   overrides.set_kwargs(values.config, line.kwargs)
+  _check_game(values)
   _set_mode(values)
   if resume is None and values.name is None:
     values.name = _default_name(path, values.config, fields)
@@ -246,6 +247,25 @@ def _check_resume_flags(path: str, given: Collection[str]) -> None:
         f"--{name} is for a new run, and --resume={path} continues a run in "
         f"its folder and with its config: {advice}"
       )
+
+
+def _check_game(values: flags.FlagValues) -> None:
+  """Checks that a game on the command line is part of the environment's name.
+
+  Args:
+    values: the parsed flags.
+
+  Raises:
+    ValueError: the game would have no effect.
+  """
+  environment, flag = values.config.environment, "config.environment.game"
+  is_given = flag in values and values[flag].present and environment.game
+  if is_given and "{game}" not in str(environment.name):
+    raise ValueError(
+      f"--{flag}={environment.game} replaces {{game}} in "
+      f"config.environment.name, which is {environment.name!r}, so it would "
+      "have no effect: give --config.environment.name instead"
+    )
 
 
 def _set_mode(values: flags.FlagValues) -> None:

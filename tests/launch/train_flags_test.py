@@ -143,6 +143,8 @@ REFUSED = [
    ["--config=dqn:cartpol", "'cartpol' is unknown", "cartpole,"]),
   (("--config=configs",), ["--config=configs can't be read"]),
   (("cartpole",), ["'cartpole' is no flag", "--"]),
+  (("--config.environment.game=Pong",),
+   ["--config.environment.game=Pong", "'CartPole-v1'", "no effect"]),
   (("--nme=x",), ["--nme is no flag", "did you mean --name?"]),
   (("--runs=x",), ["--runs is no flag", "did you mean --run_dir?"]),
   (("--overwrite=perhaps",), ["--overwrite=perhaps"]),
