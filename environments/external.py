@@ -18,6 +18,7 @@ its calls returns once the loop has made the corresponding call.
 
 import copy
 import enum
+import functools
 import math
 import threading
 import typing
@@ -25,8 +26,9 @@ from collections.abc import Callable
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import utils
 
-from slipway.environments import spaces
+from slipway.environments import checked, conversion, spaces
 
 # Seconds between two checks whether the worker should stop, while the worker
 # waits for the loop.
@@ -223,20 +225,36 @@ class Exchange:
     """Returns a copy of an observation of the loop, after checking its values.
 
     Raises:
-      ValueError: the observation is not in the space, or not finite.
+      ValueError: the observation is not in the space, or not finite as
+        float32.
     """
     mismatch = spaces.find_mismatch(self._space, observation)
     if mismatch is not None:
       raise ValueError(f"act or observe got {mismatch}: correct one of them")
+    # The conversions that the worker will make.
+    with np.errstate(over="ignore"):
+      batch = utils.concatenate(
+        self._space, [observation], utils.create_empty_array(self._space, n=1)
+      )
+      try:
+        values = self._convert(batch)
+      except checked.EnvironmentFault as fault:
+        raise ValueError(f"act or observe failed: {fault.message}") from None
+    if not np.isfinite(values).all():
+      raise ValueError(
+        "act or observe got an observation with numbers that are not finite "
+        "as float32, from which nothing can be learned: pass finite ones"
+      )
     if self._space.shape is None:  # a structure such as a Dict
       return copy.deepcopy(observation)
-    array = np.array(observation)
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
-      raise ValueError(
-        "act or observe got an observation with numbers that are not finite, "
-        "from which nothing can be learned: pass finite ones"
-      )
-    return array
+    return np.array(observation)
+
+  @functools.cached_property
+  def _convert(self) -> Callable[[typing.Any], np.ndarray]:
+    """The conversion of a batch of observations to the agents' float32."""
+    return conversion.make_observation_converter_to_spec(
+      self._space, np.dtype(np.float32), copy=True
+    )
 
 
 class ExternalEnvironment(gymnasium.Env):
@@ -273,16 +291,18 @@ def _read_reward(reward: typing.Any) -> float:
   """Returns a reward as a float.
 
   Raises:
-    ValueError: the reward is not a finite number.
+    ValueError: the reward is not a finite number as float32.
   """
   try:
     number = float(reward)
-  except (TypeError, ValueError):
+  except (TypeError, ValueError, OverflowError):
     number = math.nan
-  if not math.isfinite(number):
+  with np.errstate(over="ignore"):
+    is_finite = math.isfinite(np.float32(number))
+  if not is_finite:
     raise ValueError(
       f"reward is {reward!r:.80}, from which nothing can be learned: pass a "
-      "finite number"
+      "number that is finite as float32"
     )
   return number
 

@@ -2,6 +2,7 @@
 
 import threading
 
+import gymnasium
 import ml_collections
 import numpy as np
 import pytest
@@ -96,6 +97,20 @@ WRONG = {
     r"shape \(4,\) and type <U1",
   ),
   "not finite": (lambda e: e.act(seen(np.nan)), "not finite"),
+  "too large for float32": (
+    lambda e: e.act(np.full(4, 1e300)),
+    "not finite as float32",
+  ),
+  "large reward": (
+    lambda e: e.act(seen(0)) is None or e.observe(1e300, False, False, seen(1)),
+    r"reward is 1e\+300",
+  ),
+  "huge integer as reward": (
+    lambda e: (
+      e.act(seen(0)) is None or e.observe(10**400, False, True, seen(1))
+    ),
+    "reward is 1000",
+  ),
   "reward": (
     lambda e: e.act(seen(0)) is None or e.observe(None, False, False, seen(1)),
     "reward is None",
@@ -114,12 +129,47 @@ def test_a_wrong_call_changes_nothing(case):
   with pytest.raises(ValueError, match=line) as caught:
     wrong(worker.exchange)
   assert "\n" not in str(caught.value)
-  if case in ("act twice", "reward", "flag"):
+  if case in ("act twice", "flag") or "reward" in case:
     worker.exchange.observe(1.0, False, False, seen(1))
     worker.exchange.act(seen(1))
   else:
     worker.exchange.act(seen(0))
   worker.end()
+
+
+_PARTS = gymnasium.spaces.Dict(
+  {
+    "speed": gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float64),
+    "gear": gymnasium.spaces.Discrete(3, start=1),
+    "lights": gymnasium.spaces.MultiDiscrete([2, 4]),
+  }
+)
+
+
+@pytest.mark.parametrize(
+  ("space", "observation", "line"),
+  [
+    (gymnasium.spaces.Discrete(3), 9, "observation 9 is not in"),
+    (gymnasium.spaces.MultiDiscrete([2, 4]), [1, 4], r"\[1 4\] is not in"),
+    (_PARTS, {"speed": [np.nan, 0.0]}, "not finite"),
+    (_PARTS, {"speed": [1e300, 0.0]}, "not finite as float32"),
+    (_PARTS, {"gear": 0}, r"\['gear'\] 0 is not in"),
+    (_PARTS, {"lights": [2, 0]}, r"\['lights'\] \[2 0\] is not in"),
+  ],
+)
+def test_a_wrong_part_of_an_observation_changes_nothing(
+  space, observation, line
+):
+  exchange = external.Exchange(space)
+  right = space.sample()
+  if isinstance(observation, dict):
+    observation = right | observation
+  exchange.send_action(1)
+  with pytest.raises(ValueError, match=line) as caught:
+    exchange.act(observation)
+  assert "\n" not in str(caught.value)
+  assert exchange.act(right) == 1
+  assert exchange.wait_for_step()[1:] == (0.0, False, False)
 
 
 def test_an_end_reaches_the_loop():
