@@ -11,7 +11,7 @@ from slipway.launch.orchestration import limits
 from slipway.launch.runs import run_folder
 
 # Names of counts in summary.json that differ from those of their limits.
-_COUNTS = {"environment_steps": "env_steps"}
+_COUNTS = {"environment_steps": "env_steps", "wall_clock_s": "wall_s"}
 
 
 def describe(
@@ -90,11 +90,11 @@ def _flag_past_limit(
     because = names[0]
   if because not in names:  # also if the limit was set during the run
     return ""
-  value = "inf"
-  if because == "wall_clock_s":
-    value = str(math.ceil(2 * max(limits_config[because], summary["wall_s"])))
-  elif because != "target_return":
-    # A limit that was raised during the run may have let the count pass it.
-    reached = summary.get(_COUNTS.get(because, because), 0)
-    value = str(2 * max(limits_config[because], reached))
-  return f" --config.limits.{because}={value}"
+  if because == "target_return":
+    return f" --config.limits.{because}=inf"
+  # The count is past a limit that was raised during the run.
+  reached = summary.get(_COUNTS.get(because, because), 0)
+  value = 2 * limits_config[because]
+  while value <= reached:
+    value *= 2
+  return f" --config.limits.{because}={math.ceil(value)}"

@@ -61,7 +61,11 @@ class Run:
     )
     with open(self._said[0], "w") as out, open(self._said[1], "w") as err:
       self.launcher = subprocess.Popen(
-        [sys.executable, "-m", "slipway.launch.train", *arguments, *flags],
+        [
+          # If the tests run under nohup, which ignores it.
+          *("env", "--default-signal=HUP", sys.executable),
+          *("-m", "slipway.launch.train", *arguments, *flags),
+        ],
         stdout=out if terminal is None else terminal,
         stderr=err,
         start_new_session=True,

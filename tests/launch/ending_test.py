@@ -43,16 +43,16 @@ RESUMES = [
   ("trainer_steps", {"trainer_steps": 9}, " --config.limits.trainer_steps=18"),
   ("target_return", {"target_return": 2.0},
    " --config.limits.target_return=inf"),
-  ("wall_clock_s", {"wall_clock_s": 60.0}, " --config.limits.wall_clock_s=141"),
+  ("wall_clock_s", {"wall_clock_s": 60.0}, " --config.limits.wall_clock_s=120"),
   ("evaluations_without_improvement", {"evaluations_without_improvement": 4},
    " --config.limits.evaluations_without_improvement=8"),
   ("all_limits", {"episodes": 5, "trainer_steps": 9, "combine": "all"},
    " --config.limits.trainer_steps=18"),
   # Limits that `slipway control set` has raised.
-  ("trainer_steps", {"trainer_steps": 2}, " --config.limits.trainer_steps=18"),
+  ("trainer_steps", {"trainer_steps": 2}, " --config.limits.trainer_steps=16"),
   ("environment_steps", {"environment_steps": 20},
-   " --config.limits.environment_steps=100"),
-  ("episodes", {"episodes": 5}, " --config.limits.episodes=14"),
+   " --config.limits.environment_steps=80"),
+  ("episodes", {"episodes": 5}, " --config.limits.episodes=10"),
   ("episodes", {}, ""),  # set by `slipway control set`
 ]  # fmt: skip
 

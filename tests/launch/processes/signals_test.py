@@ -126,7 +126,11 @@ def test_before_a_run_begins_it_is_one_line(tmp_path, number):
   """Also during the import of `slipway.launch.training`, which takes longer."""
   for delay_s in (0.0, 0.1):
     train = subprocess.Popen(
-      [sys.executable, "-m", "slipway.launch.train", f"--run_dir={tmp_path}"],
+      [
+        # If the tests run under nohup, which ignores it.
+        *("env", "--default-signal=HUP", sys.executable),
+        *("-m", "slipway.launch.train", f"--run_dir={tmp_path}"),
+      ],
       stderr=subprocess.PIPE,
       cwd=_ROOT,
       text=True,
