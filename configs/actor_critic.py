@@ -319,6 +319,7 @@ def set_small_replay(c: ml_collections.ConfigDict) -> None:
   _set_collection(c)
   c.replay.capacity = 50_000
   c.replay.min_size = 1_000
+  c.replay.tolerance = 0.1  # 100 environment steps; see docs/learning.md
   c.sync.environment_steps = 100
   c.evaluation.period_steps = 1_000
   c.evaluation.period_s = 2.0
@@ -329,6 +330,7 @@ def _set_large_replay(c: ml_collections.ConfigDict) -> None:
   _set_collection(c)
   c.replay.capacity = 1_000_000
   c.replay.min_size = 10_000
+  c.replay.tolerance = 0.02  # 200 environment steps; see docs/learning.md
   c.exploration.random_steps = 10_000
   c.sync.environment_steps = 1_000
   c.evaluation.episodes = 10
