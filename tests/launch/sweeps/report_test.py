@@ -8,19 +8,7 @@ import pytest
 
 from slipway.launch.runs import curves, results, run_folder, run_status
 from slipway.launch.sweeps import report, sweep_folder
-
-
-def make_plan(settings):
-  return sweep_folder.Plan(
-    flags=[],
-    working_folder="",
-    vary=[],
-    search="grid",
-    search_seed=0,
-    max_settings=1,
-    seeds=[1, 2],
-    settings=settings,
-  )
+from tests.launch.sweeps import given
 
 
 def make_runs(setting, *normalized, is_done=True):
@@ -80,12 +68,13 @@ def test_the_best_evaluation_is_the_repeated_one(tmp_path):
 
 def test_games_are_measured_together():
   games = ("Pong", "Breakout")
-  plan = make_plan(
+  plan = given.make_plan(
     [
       {"config": config, "environment.game": game}
       for config in ("dqn:atari57", "rainbow:atari57")
       for game in games
-    ]
+    ],
+    seeds=[1, 2],
   )
   runs = [
     make_runs(0, 0.0, 1.0),
@@ -105,9 +94,13 @@ def test_games_are_measured_together():
 
 
 def test_active_runs_and_single_games_have_no_common_measure():
-  plan = make_plan([{"environment.game": "Pong"}, {"learner.clip": "0.1"}])
+  plan = given.make_plan(
+    [{"environment.game": "Pong"}, {"learner.clip": "0.1"}], seeds=[1, 2]
+  )
   runs = [make_runs(0, 1.0, 2.0), make_runs(1, 1.0, 2.0)]
   assert not report.score_games(plan, runs)
-  plan = make_plan([{"environment.game": x} for x in ("Pong", "Breakout")])
+  plan = given.make_plan(
+    [{"environment.game": x} for x in ("Pong", "Breakout")], seeds=[1, 2]
+  )
   runs = [make_runs(0, 1.0), make_runs(1, 2.0, is_done=False)]
   assert not report.score_games(plan, runs)

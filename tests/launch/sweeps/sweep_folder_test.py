@@ -4,24 +4,12 @@ import threading
 
 from slipway.launch.runs import run_folder, run_lock
 from slipway.launch.sweeps import sweep_folder
-
-
-def make_plan():
-  return sweep_folder.Plan(
-    flags=[],
-    working_folder="",
-    vary=[],
-    search="grid",
-    search_seed=0,
-    max_settings=1,
-    seeds=[1],
-    settings=[{}],
-  )
+from tests.launch.sweeps import given
 
 
 def test_an_overwritten_sweep_is_deleted_once_its_runs_have_ended(tmp_path):
   old = sweep_folder.SweepFolder.create(str(tmp_path), "swept", False)
-  old.write_plan(make_plan())
+  old.write_plan(given.make_plan([{}], seeds=[1]))
   run = run_folder.RunFolder.create(old.path, "0-1", overwrite=False)
   run.config.write_text("{}")
   arguments = (str(tmp_path), "swept", True)
