@@ -59,9 +59,9 @@ def commit() -> str:
 
 
 def is_clean(commit: str) -> bool:
-  """Returns whether a result of `commit` tells which code was measured.
+  """Returns whether `commit`, of a result, is exactly the measured code.
 
-  It does not if files were changed, or without git.
+  It is not if files were changed, or without git.
   """
   return commit != UNKNOWN and not commit.endswith(CHANGED)
 

@@ -94,7 +94,7 @@ class RunFolder:
     except OSError as error:
       raise ValueError(
         f"{str(path)!r} can't be read ({error.strerror}), so it can't be used "
-        "as a run: only the user who has started a run may read its folder"
+        "as a run: only the user that started a run may read its folder"
       ) from error
     advice = (
       f"the nearest run is {str(nearest)!r}"
