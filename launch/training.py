@@ -63,9 +63,12 @@ def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
   started_at_s = psutil.Process().create_time()
   descendants.adopt()
   # Children that the caller of this function has started before are spared.
-  spared = psutil.Process().children()
+  clean_up = functools.partial(
+    descendants.kill_children, psutil.Process().children()
+  )
+  signal_handler.set_clean_up(clean_up)
   with contextlib.ExitStack() as resources:
-    resources.callback(descendants.kill_children, spared)
+    resources.callback(clean_up)
     resources.callback(signal_handler.ignore)
     try:
       working_folder = os.getcwd()

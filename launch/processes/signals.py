@@ -6,10 +6,6 @@ import signal
 import typing
 from collections.abc import Callable
 
-import psutil
-
-from slipway.launch.processes import descendants
-
 # Signals to the launcher that stop the run in the stop order.
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # Signals that a terminal or a batch system sends to a whole process group: the
@@ -48,8 +44,7 @@ class Signals:
   them 10 s later, even while they save. Nodes ignore these signals.
 
   Before `begin_run`, a stop signal ends this process at once, with a message
-  and exit status 0, because no node has been started. The processes that an
-  environment may have started are killed.
+  and exit status 0, because no node has been started.
 
   SIGHUP stays ignored if it was ignored before, as by `nohup`.
 
@@ -60,16 +55,12 @@ class Signals:
   """
 
   def __init__(self):
-    """Installs the handlers; must be called in the main thread.
-
-    The children that this process has now may be those of a shell that it has
-    replaced, so they are spared.
-    """
+    """Installs the handlers; must be called in the main thread."""
     self.first: signal.Signals | None = None
     self.snapshot_requested = False
     self._interrupted_again = False
     self._run_has_begun = False
-    self._spared = psutil.Process().children()
+    self._clean_up: Callable[[], None] = lambda: None
     self._on_second_interrupt: Callable[[], None] = _interrupt
     # While a library is loaded, Python delays handlers, and then calls only one
     # for several equal signals. So signals are counted by a pipe, to which
@@ -84,6 +75,14 @@ class Signals:
     """
     self._run_has_begun = True
     self._set_handlers()  # set again, because Ray replaces them on connecting
+
+  def set_clean_up(self, handler: Callable[[], None]) -> None:
+    """Sets the function that a stop signal before `begin_run` calls first.
+
+    Args:
+      handler: function without arguments, which ends what has been started.
+    """
+    self._clean_up = handler
 
   def set_second_interrupt_handler(self, handler: Callable[[], None]) -> None:
     """Sets the function that a second Ctrl-C calls.
@@ -130,7 +129,7 @@ class Signals:
       # An import in progress could catch an exception, so none is raised.
       name = signal.Signals(number).name
       os.write(2, f"train: ended by {name} before anything began\n".encode())
-      descendants.kill_children(self._spared)
+      self._clean_up()
       _exit_now(0)
     interrupts = self._read_numbers().count(signal.SIGINT)
     is_second = self.first is not None or interrupts > 1
