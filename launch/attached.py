@@ -15,7 +15,8 @@ import threading
 from collections.abc import Sequence
 
 from slipway.launch import train
-from slipway.launch.processes import signals, standard_streams
+from slipway.launch.display import standard_streams
+from slipway.launch.processes import signals
 
 
 def main(argv: Sequence[str]) -> int:

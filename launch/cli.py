@@ -10,7 +10,7 @@ import sys
 import typing
 from collections.abc import Sequence
 
-from slipway.launch.processes import standard_streams
+from slipway.launch.display import standard_streams
 
 # Module in launch/ and description of each command, by the command's name.
 _COMMANDS = {
@@ -88,7 +88,7 @@ def run(argv: Sequence[str]) -> int:
     status = module.main([f"slipway {name}", *arguments])
     sys.stdout.flush()
   except BrokenPipeError:  # as in `slipway list | head`
-    standard_streams.discard_output()
+    standard_streams.discard(sys.stdout.fileno())
     return 1
   except KeyboardInterrupt:
     print(f"{name}: interrupted", file=sys.stderr)

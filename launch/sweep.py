@@ -22,9 +22,10 @@ from absl import flags as absl_flags
 
 from slipway.environments import factory, user_code
 from slipway.launch import resumption, train_flags, training
+from slipway.launch.display import standard_streams
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.orchestration import limits
-from slipway.launch.processes import signals, standard_streams
+from slipway.launch.processes import signals
 from slipway.launch.runs import run_folder, user_modules
 from slipway.launch.sweeps import (
   processes,

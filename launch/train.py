@@ -7,7 +7,8 @@ This module imports little, so that signals are handled before the import of
 import sys
 from collections.abc import Sequence
 
-from slipway.launch.processes import signals, standard_streams
+from slipway.launch.display import standard_streams
+from slipway.launch.processes import signals
 
 
 def main(argv: Sequence[str]) -> int:

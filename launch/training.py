@@ -24,15 +24,10 @@ from slipway.launch import (
   resumption,
   train_flags,
 )
-from slipway.launch.display import plain_warnings
+from slipway.launch.display import plain_warnings, standard_streams
 from slipway.launch.hooks import catalog as hooks
 from slipway.launch.options import overrides
-from slipway.launch.processes import (
-  descendants,
-  lean_tensorflow,
-  signals,
-  standard_streams,
-)
+from slipway.launch.processes import descendants, lean_tensorflow, signals
 from slipway.launch.runs import (
   config_file,
   run_folder,

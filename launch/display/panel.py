@@ -15,7 +15,7 @@ import rich.table
 import rich.text
 
 from slipway.launch.display import output as output_lib
-from slipway.launch.display import status_text
+from slipway.launch.display import standard_streams, status_text
 from slipway.launch.runs import run_status
 
 _MAX_WIDTH = 80  # width of the panel in columns, if the terminal has so many
@@ -134,9 +134,8 @@ class Panel:
       descriptors = [output.fileno()]
       if os.path.sameopenfile(output.fileno(), sys.stderr.fileno()):
         descriptors.append(sys.stderr.fileno())
-      with open(os.devnull, "wb") as nowhere:
-        for descriptor in descriptors:
-          os.dup2(nowhere.fileno(), descriptor)
+      for descriptor in descriptors:
+        standard_streams.discard(descriptor)
 
   def _print_lines(self, status: run_status.RunStatus) -> None:
     """Prints lines with a new phase, a new evaluation and the progress.

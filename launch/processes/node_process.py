@@ -19,12 +19,12 @@ from absl import flags, logging
 from launchpad.launch import worker_manager
 
 from slipway.environments import user_code
+from slipway.launch.display import standard_streams
 from slipway.launch.processes import (
   descendants,
   failures,
   private_network,
   signals,
-  standard_streams,
 )
 
 # Exit status of a node that has ended normally. It is not 0, because C code or

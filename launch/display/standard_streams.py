@@ -14,7 +14,7 @@ def replace_missing() -> None:
   """
   for number, name in ((1, "stdout"), (2, "stderr")):
     if getattr(sys, name) is None:
-      _discard(number)
+      discard(number)
       setattr(sys, name, os.fdopen(number, "w"))
 
 
@@ -29,12 +29,17 @@ def print_line(text: str) -> None:
   try:
     print(text, flush=True)
   except BrokenPipeError:
-    discard_output()
+    discard(sys.stdout.fileno())
 
 
-def discard_output() -> None:
-  """Redirects standard output to /dev/null, also in processes started later."""
-  _discard(sys.stdout.fileno())
+def discard(descriptor: int) -> None:
+  """Drops all further output to a descriptor, also of processes started later.
+
+  Args:
+    descriptor: file descriptor, open or closed, which becomes /dev/null.
+  """
+  os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+  os.set_inheritable(descriptor, True)
 
 
 def exit_process(status: int) -> typing.NoReturn:
@@ -50,9 +55,3 @@ def exit_process(status: int) -> typing.NoReturn:
     with contextlib.suppress(Exception):  # an environment may have closed it
       stream.flush()
   os._exit(status)
-
-
-def _discard(number: int) -> None:
-  """Makes /dev/null the file of a descriptor that child processes inherit."""
-  os.dup2(os.open(os.devnull, os.O_WRONLY), number)
-  os.set_inheritable(number, True)
