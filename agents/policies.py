@@ -11,6 +11,7 @@ from slipway.agents import seeds
 from slipway.agents.networks import (
   actor_critic,
   distributions,
+  initializers,
   normalization,
   numpy_ops,
   recurrent,
@@ -52,7 +53,7 @@ def make_policy(
     network.hidden_sizes,
     choose_distribution_kind(spec, continuous),
     network.activation,
-    network.orthogonal,
+    initializers.SCHEMES[network.initializer],
     normalized,
   )
 
@@ -80,6 +81,8 @@ def make_recurrent_policy(
       state values, whose state rollouts store; or 'learner', with the values.
   """
 
+  scheme = initializers.SCHEMES[network.initializer]
+
   def make_torso(scope: str) -> recurrent.RecurrentTorso:
     return recurrent.RecurrentTorso(
       spec,
@@ -87,7 +90,7 @@ def make_recurrent_policy(
       network.hidden_sizes,
       network.lstm_size,
       network.activation,
-      actor_critic.hidden_gain(network.orthogonal),
+      scheme.hidden,
       normalized,
       scope,
     )
@@ -96,8 +99,8 @@ def make_recurrent_policy(
   has_value_torso = role != "evaluator" and not network.shared
   return actor_critic.RecurrentPolicyNetwork(
     make_torso(""),
-    actor_critic.PolicyHead(spec, kind, network.orthogonal),
-    network.orthogonal,
+    actor_critic.PolicyHead(spec, kind, scheme),
+    scheme,
     make_torso("value") if has_value_torso else None,
     role == "learner",
   )

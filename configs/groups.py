@@ -340,10 +340,16 @@ POLICY: fields.Fields = {
     "activation function of the linear layers: 'relu' or 'tanh'",
     checks.one_of(("relu", "tanh"), "the layers could not be computed"),
   ),
-  "network.orthogonal": Field(
-    False,
-    "whether weights are initialised orthogonally, except for those of critics "
-    "of actions, with a gain of 0.01 for the policy's output layer",
+  "network.initializer": Field(
+    "truncated_normal",
+    "initial weights: 'truncated_normal' with deviation 1 / sqrt(fan_in) "
+    "(Sonnet); 'uniform' within 1 / sqrt(fan_in), which are smaller (Acme's "
+    "and PyTorch's MLPs); 'orthogonal', with a gain of 0.01 for the policy's "
+    "output layer (Andrychowicz et al. 2021, section 3.2)",
+    checks.one_of(
+      ("truncated_normal", "uniform", "orthogonal"),
+      "the weights would have no values",
+    ),
   ),
 }
 

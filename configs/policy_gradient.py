@@ -208,7 +208,7 @@ def make_config() -> ml_collections.ConfigDict:
   """Returns the config whose values each policy gradient algorithm changes."""
   c = fields.make_config(FIELDS)
   c.agent = "policy_gradient"
-  c.network.orthogonal = True  # Andrychowicz et al. 2021, section 3.2
+  c.network.initializer = "orthogonal"  # Andrychowicz et al. 2021, section 3.2
   c.learner.adam_epsilon = 1e-5  # Stable-Baselines3's default
   c.learner.max_gradient_norm = 0.5  # the same
   c.learner.steps_per_call = 1

@@ -7,7 +7,12 @@ from acme import specs
 from slipway.agents import core, policies, seeds
 from slipway.agents.actor_critic import acting
 from slipway.agents.networks import actor_critic as networks
-from slipway.agents.networks import distributions, normalization, torsos
+from slipway.agents.networks import (
+  distributions,
+  initializers,
+  normalization,
+  torsos,
+)
 from slipway.configs import actor_critic
 from slipway.environments import arrays
 from slipway.replay.items import (
@@ -100,7 +105,9 @@ class Builder:
     encoder, features = None, spec
     if config.network.torso != "mlp":
       encoder = networks.EncoderNetwork(
-        spec, config.network.torso, config.network.orthogonal
+        spec,
+        config.network.torso,
+        initializers.SCHEMES[config.network.initializer],
       )
       features = encoder.spec
     policy = _make_policy(config, features, "mlp", normalized=False)
@@ -183,7 +190,7 @@ def _make_policy(
     network.hidden_sizes,
     kind,
     network.activation,
-    network.orthogonal,
+    initializers.SCHEMES[network.initializer],
     normalized,
     # Only critics have norms in all layers: Hiraoka et al. 2022, algorithm 2.
     "none" if network.layer_norm == "all" else network.layer_norm,

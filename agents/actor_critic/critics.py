@@ -12,7 +12,7 @@ from acme import specs
 from slipway.agents import optimizer, policies, targets
 from slipway.agents.losses import actor_critic as losses
 from slipway.agents.losses import output
-from slipway.agents.networks import actor_critic, tf_network
+from slipway.agents.networks import actor_critic, initializers, tf_network
 from slipway.environments import arrays
 from slipway.replay.items import transitions
 
@@ -244,6 +244,7 @@ class Critics:
       self._count,
       1 if self._atoms is None else network.atoms,
       network.activation,
+      initializers.SCHEMES[network.initializer],
       network.layer_norm,
     )
 
@@ -339,6 +340,7 @@ class DiscreteCritics(Critics):
       network.hidden_sizes,
       self._count,
       network.activation,
+      initializers.SCHEMES[network.initializer],
       network.layer_norm,
     )
 

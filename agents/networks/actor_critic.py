@@ -1,6 +1,5 @@
 """Networks of policies, state values, and values of continuous actions."""
 
-import math
 import typing
 from collections.abc import Callable
 
@@ -28,7 +27,10 @@ class PolicyHead:
   """Output layer of a policy network, with its action distributions."""
 
   def __init__(
-    self, spec: specs.EnvironmentSpec, kind: str, orthogonal: bool = False
+    self,
+    spec: specs.EnvironmentSpec,
+    kind: str,
+    scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL,
   ):
     """Declares the output layer.
 
@@ -36,14 +38,14 @@ class PolicyHead:
       spec: spec of one environment. Actions are one of A discrete values, A
         continuous numbers, or K discrete components of at most N values.
       kind: one of `distributions.KINDS`.
-      orthogonal: whether the weights start orthogonal with a gain of 0.01;
-        otherwise truncated normal.
+      scheme: initializers of the weights.
 
     Raises:
       ValueError: no distribution has this name.
     """
     distributions.check_kind(kind)
-    self._kind, self._gain = kind, 0.01 if orthogonal else None
+    self._kind = kind
+    self._initializer = scheme.policy
     self._components = 1
     if kind == "categorical":
       self._actions = spec.actions.num_values
@@ -84,7 +86,7 @@ class PolicyHead:
     ops = layers.ops
     std_is_variable = self._kind == "gaussian"
     size = self._actions if std_is_variable else self.size
-    output = layers.linear("output", x, size, self._gain)
+    output = layers.linear("output", x, size, self._initializer)
     if self._kind == distributions.DETERMINISTIC:
       return ops.tanh(output)
     if self._kind not in distributions.CONTINUOUS:
@@ -129,7 +131,7 @@ class PolicyNetwork:
     sizes: tuple[int, ...],
     kind: str,
     activation: str = "relu",
-    orthogonal: bool = False,
+    scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL,
     normalized: bool = False,
     layer_norm: str = "none",
   ):
@@ -141,8 +143,7 @@ class PolicyNetwork:
       sizes: number of units of each linear layer before the output.
       kind: one of `distributions.KINDS`.
       activation: 'relu' or 'tanh'.
-      orthogonal: whether initializers are orthogonal, with a gain of sqrt(2);
-        otherwise truncated normal.
+      scheme: initializers of the weights.
       normalized: whether the first layer normalizes observations. True for
         acting networks only, as learners normalize batches.
       layer_norm: layer normalization, as for `layers.mlp`.
@@ -154,10 +155,11 @@ class PolicyNetwork:
       (spec.observations,),
       torsos.is_small(torso),
     )
-    self.head = PolicyHead(spec, kind, orthogonal)
+    self.head = PolicyHead(spec, kind, scheme)
     self._mask_splitter = action_masks.MaskSplitter(spec)
     self._torso, self._sizes = torso, tuple(sizes)
-    self._activation, self._gain = activation, hidden_gain(orthogonal)
+    self._activation = activation
+    self._initializer = scheme.hidden
     self._normalized, self._layer_norm = normalized, layer_norm
 
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
@@ -180,7 +182,7 @@ class PolicyNetwork:
       self._sizes,
       observation,
       self._activation,
-      self._gain,
+      self._initializer,
       self._normalized,
       self._layer_norm,
     )
@@ -216,16 +218,20 @@ class ActorCriticNetwork:
 
   needs_random = False
 
-  def __init__(self, policy: PolicyNetwork, orthogonal: bool = False):
+  def __init__(
+    self,
+    policy: PolicyNetwork,
+    scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL,
+  ):
     """Declares the network.
 
     Args:
       policy: declaration of the torso and the policy head.
-      orthogonal: whether the value layer's initializer is orthogonal, with a
-        gain of 1; otherwise truncated normal.
+      scheme: initializers of the weights.
     """
     self.inputs, self.prefers_numpy = policy.inputs, policy.prefers_numpy
-    self._policy, self._orthogonal = policy, orthogonal
+    self._policy = policy
+    self._initializer = scheme.values
 
   def __call__(
     self, layers: layers_lib.Layers, observation: Array
@@ -234,7 +240,7 @@ class ActorCriticNetwork:
     # The penalty makes illegal actions improbable; see `action_masks`.
     x, penalty = self._policy.features(layers, observation)
     parameters = self._policy.head(layers, x, penalty)
-    return parameters, compute_values(layers, "value", x, self._orthogonal)
+    return parameters, compute_values(layers, "value", x, self._initializer)
 
 
 class RecurrentPolicyNetwork:
@@ -254,7 +260,7 @@ class RecurrentPolicyNetwork:
     self,
     torso: recurrent.RecurrentTorso,
     head: PolicyHead,
-    orthogonal: bool = False,
+    scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL,
     value_torso: recurrent.RecurrentTorso | None = None,
     with_values: bool = False,
   ):
@@ -263,8 +269,7 @@ class RecurrentPolicyNetwork:
     Args:
       torso: declaration of the policy's torso.
       head: declaration of the policy's output layer.
-      orthogonal: whether the value layer's initializer is orthogonal, with a
-        gain of 1; otherwise truncated normal.
+      scheme: initializers of the weights.
       value_torso: declaration of the torso of the state values, of the same
         size and with a scope; None if there are no state values, or if they
         share the policy's torso. Workers need it, since rollouts store the
@@ -281,7 +286,8 @@ class RecurrentPolicyNetwork:
       both = specs.Array((2 * state.shape[0],), state.dtype)
       self.inputs = (*step_inputs, both)
     self._torso, self._value_torso = torso, value_torso
-    self._orthogonal, self._with_values = orthogonal, with_values
+    self._initializer = scheme.values
+    self._with_values = with_values
 
   def __call__(
     self, layers: layers_lib.Layers, *inputs: Array
@@ -371,7 +377,7 @@ class RecurrentPolicyNetwork:
     values = None
     if self._with_values:
       values = compute_values(
-        layers, "value", of_values.hidden, self._orthogonal
+        layers, "value", of_values.hidden, self._initializer
       )
     return parameters, values, next_state
 
@@ -387,7 +393,7 @@ class ValueNetwork:
     torso: str,
     sizes: tuple[int, ...],
     activation: str = "relu",
-    orthogonal: bool = False,
+    scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL,
   ):
     """Declares the network.
 
@@ -396,8 +402,7 @@ class ValueNetwork:
       torso: see `torsos.apply_torso`.
       sizes: number of units of each linear layer before the output.
       activation: 'relu' or 'tanh'.
-      orthogonal: whether initializers are orthogonal, with a gain of sqrt(2),
-        and of 1 for the output; otherwise truncated normal.
+      scheme: initializers of the weights.
     """
     self.inputs, self.prefers_numpy = (
       (spec.observations,),
@@ -405,7 +410,8 @@ class ValueNetwork:
     )
     self._mask_splitter = action_masks.MaskSplitter(spec)
     self._torso, self._sizes = torso, tuple(sizes)
-    self._activation, self._orthogonal = activation, orthogonal
+    self._activation = activation
+    self._scheme = scheme
 
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
     """Returns state values [B] of observations [B, ...]."""
@@ -416,13 +422,16 @@ class ValueNetwork:
       self._sizes,
       observation,
       self._activation,
-      hidden_gain(self._orthogonal),
+      self._scheme.hidden,
     )
-    return compute_values(layers, "output", x, self._orthogonal)
+    return compute_values(layers, "output", x, self._scheme.values)
 
 
 def compute_values(
-  layers: layers_lib.Layers, name: str, x: Array, orthogonal: bool
+  layers: layers_lib.Layers,
+  name: str,
+  x: Array,
+  initializer: initializers.Initializer,
 ) -> Array:
   """Returns state values [B] of features x [B, F].
 
@@ -430,18 +439,9 @@ def compute_values(
     layers: layers with the network's variables.
     name: name of the linear layer.
     x: features [B, F].
-    orthogonal: whether the initializer is orthogonal, with a gain of 1.
+    initializer: initializer of the layer's weights.
   """
-  return layers.linear(name, x, 1, 1.0 if orthogonal else None)[:, 0]
-
-
-def hidden_gain(orthogonal: bool) -> float | None:
-  """Returns the gain for the initializers of a network's hidden layers.
-
-  The gain is sqrt(2) if initializers are orthogonal, and None otherwise, which
-  selects truncated normal ones.
-  """
-  return math.sqrt(2) if orthogonal else None
+  return layers.linear(name, x, 1, initializer)[:, 0]
 
 
 class EncoderNetwork:
@@ -454,17 +454,19 @@ class EncoderNetwork:
 
   needs_random, prefers_numpy = False, True
 
-  def __init__(self, spec: specs.EnvironmentSpec, torso: str, orthogonal: bool):
+  def __init__(
+    self, spec: specs.EnvironmentSpec, torso: str, scheme: initializers.Scheme
+  ):
     """Declares the network.
 
     Args:
       spec: spec of one environment.
       torso: see `torsos.encode`.
-      orthogonal: whether initializers are orthogonal, with a gain of sqrt(2);
-        otherwise truncated normal.
+      scheme: initializers of the weights.
     """
     self.inputs = (spec.observations,)
-    self._torso, self._gain = torso, hidden_gain(orthogonal)
+    self._torso = torso
+    self._initializer = scheme.hidden
     self._mask_splitter = action_masks.MaskSplitter(spec)
     observations = spec.observations
     size = torsos.count_features(torso, arrays.remove_mask(observations))
@@ -482,7 +484,7 @@ class EncoderNetwork:
     """
     ops = layers.ops
     unmasked, _ = self._mask_splitter.split(ops, observation)
-    features = torsos.encode(layers, self._torso, unmasked, self._gain)
+    features = torsos.encode(layers, self._torso, unmasked, self._initializer)
     if not self._mask_size:
       return features
     mask = ops.float32(observation[:, -self._mask_size :])
@@ -501,6 +503,7 @@ class CriticNetwork:
     critics: int = 1,
     outputs: int = 1,
     activation: str = "relu",
+    scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL,
     layer_norm: str = "none",
   ):
     """Declares the network.
@@ -511,11 +514,12 @@ class CriticNetwork:
       critics: C, the number of critics.
       outputs: K, the number of outputs per critic.
       activation: 'relu' or 'tanh'.
+      scheme: initializers of the weights.
       layer_norm: see `layers.mlp`.
     """
     self.inputs = (spec.observations, spec.actions)
     self._sizes, self._activation = tuple(sizes), activation
-    self._critics, self._outputs = critics, outputs
+    self._critics, self._outputs, self._scheme = critics, outputs, scheme
     self._layer_norm = layer_norm
 
   def __call__(
@@ -536,9 +540,14 @@ class CriticNetwork:
         inputs,
         self._sizes,
         self._activation,
-        layer_norm=self._layer_norm,
+        self._scheme.hidden,
+        self._layer_norm,
       )
-      outputs.append(layers.linear(f"critic_{i}/output", x, self._outputs))
+      outputs.append(
+        layers.linear(
+          f"critic_{i}/output", x, self._outputs, self._scheme.values
+        )
+      )
     return ops.stack(outputs, 1)
 
 
@@ -551,6 +560,7 @@ class DiscreteCriticNetwork(CriticNetwork):
     sizes: tuple[int, ...],
     critics: int = 1,
     activation: str = "relu",
+    scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL,
     layer_norm: str = "none",
   ):
     """Declares the network; arguments as for `CriticNetwork`.
@@ -560,10 +570,13 @@ class DiscreteCriticNetwork(CriticNetwork):
       sizes: number of units of each linear layer before the output.
       critics: C, the number of critics.
       activation: 'relu' or 'tanh'.
+      scheme: initializers of the weights.
       layer_norm: see `layers.mlp`.
     """
     actions = typing.cast(specs.DiscreteArray, spec.actions).num_values
-    super().__init__(spec, sizes, critics, actions, activation, layer_norm)
+    super().__init__(
+      spec, sizes, critics, actions, activation, scheme, layer_norm
+    )
     self.inputs = (spec.observations,)
     self._mask_splitter = action_masks.MaskSplitter(spec)
 

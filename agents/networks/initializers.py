@@ -1,6 +1,8 @@
 """Initializers: functions that compute the initial values of variables."""
 
-from collections.abc import Callable
+import math
+import typing
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -28,6 +30,24 @@ def truncated_normal(
   while (outside := np.abs(x) > 2).any():
     x[outside] = random.standard_normal(outside.sum(), np.float32)
   return x / np.float32(np.sqrt(fan_in(shape)))
+
+
+def uniform_by_fan_in(
+  random: np.random.Generator, shape: tuple[int, ...]
+) -> np.ndarray:
+  """Returns uniform values, the initializer of Acme's and PyTorch's MLPs.
+
+  They are between -1 / sqrt(fan_in) and 1 / sqrt(fan_in), so their deviation is
+  sqrt(1 / 3) of that of `truncated_normal` before its truncation.
+
+  Args:
+    random: generator of the random numbers.
+    shape: shape of the values, as for `truncated_normal`.
+
+  Returns:
+    Initial values, float32 of that shape.
+  """
+  return uniform(1 / math.sqrt(fan_in(shape)))(random, shape)
 
 
 def uniform(bound: float) -> Initializer:
@@ -79,3 +99,30 @@ def fan_in(shape: tuple[int, ...]) -> int:
     shape: shape of the layer's weights, whose last number counts its outputs.
   """
   return int(np.prod(shape[:-1]))
+
+
+class Scheme(typing.NamedTuple):
+  """The initializers of the weights of a policy or of values.
+
+  Attributes:
+    hidden: initializer of all layers before the output.
+    policy: initializer of the output layer of a policy.
+    values: initializer of the output layer of values.
+  """
+
+  hidden: Initializer
+  policy: Initializer
+  values: Initializer
+
+
+TRUNCATED_NORMAL = Scheme(*3 * (truncated_normal,))
+# The schemes, by the value of `config.network.initializer`. The gains of
+# 'orthogonal' are those of Andrychowicz et al. 2021, "What matters for
+# on-policy deep actor-critic methods?", section 3.2.
+SCHEMES: Mapping[str, Scheme] = {
+  "truncated_normal": TRUNCATED_NORMAL,
+  "uniform": Scheme(*3 * (uniform_by_fan_in,)),
+  "orthogonal": Scheme(
+    orthogonal(math.sqrt(2)), orthogonal(0.01), orthogonal(1.0)
+  ),
+}

@@ -54,7 +54,11 @@ class Layers:
     return Layers(self.ops, variable)
 
   def linear(
-    self, name: str, x: Array, size: int, gain: float | None = None
+    self,
+    name: str,
+    x: Array,
+    size: int,
+    initializer: initializers.Initializer = initializers.truncated_normal,
   ) -> Array:
     """Returns the outputs [B, size] of a linear layer: x w + b.
 
@@ -62,10 +66,9 @@ class Layers:
       name: prefix of the names of the variables w and b: 'NAME/w', 'NAME/b'.
       x: inputs [B, F].
       size: number of outputs.
-      gain: gain of the orthogonal initializer of w, or None for a truncated
-        normal one.
+      initializer: initializer of w; b starts at 0.
     """
-    w = self.variable(f"{name}/w", (x.shape[1], size), _make_initializer(gain))
+    w = self.variable(f"{name}/w", (x.shape[1], size), initializer)
     b = self.variable(f"{name}/b", (size,), initializers.zeros)
     return self.ops.linear(x, w, b)
 
@@ -114,7 +117,7 @@ class Layers:
     channels: int,
     size: int,
     stride: int,
-    gain: float | None = None,
+    initializer: initializers.Initializer = initializers.truncated_normal,
   ) -> Array:
     """Returns the outputs of a convolution without padding.
 
@@ -124,18 +127,22 @@ class Layers:
       channels: number of filters.
       size: height and width of a filter.
       stride: pixels between adjacent positions of a filter.
-      gain: gain of the initializer, as for `linear`.
+      initializer: initializer of w; b starts at 0.
 
     Returns:
       float32 [B, (H - size) // stride + 1, (W - size) // stride + 1, channels].
     """
     shape = (size, size, x.shape[3], channels)
-    w = self.variable(f"{name}/w", shape, _make_initializer(gain))
+    w = self.variable(f"{name}/w", shape, initializer)
     b = self.variable(f"{name}/b", (channels,), initializers.zeros)
     return self.ops.conv(x, w, b, stride)
 
   def frames_conv(
-    self, name: str, frames: Array, channels: int, gain: float | None = None
+    self,
+    name: str,
+    frames: Array,
+    channels: int,
+    initializer: initializers.Initializer = initializers.truncated_normal,
   ) -> Array:
     """Returns the 8x8 convolution with stride 4 of frames scaled to [0, 1].
 
@@ -145,14 +152,14 @@ class Layers:
       name: prefix of the names of the variables w and b: 'NAME/w', 'NAME/b'.
       frames: uint8 [B, stack, height, width].
       channels: number of filters.
-      gain: gain of the initializer, as for `linear`.
+      initializer: initializer of w; b starts at 0.
 
     Returns:
       float32 [B, height // 4 - 1, width // 4 - 1, channels]. Pixels beyond the
       last multiple of four are ignored.
     """
     w = self.variable(
-      f"{name}/w", (8, 8, frames.shape[1], channels), _make_initializer(gain)
+      f"{name}/w", (8, 8, frames.shape[1], channels), initializer
     )
     b = self.variable(f"{name}/b", (channels,), initializers.zeros)
     return self.ops.frames_conv(frames, w, b)
@@ -181,7 +188,7 @@ def mlp(
   x: Array,
   sizes: tuple[int, ...],
   activation: str = "relu",
-  gain: float | None = None,
+  initializer: initializers.Initializer = initializers.truncated_normal,
   layer_norm: str = "none",
 ) -> Array:
   """Returns the outputs [B, sizes[-1]] of a multi-layer perceptron.
@@ -195,7 +202,7 @@ def mlp(
     x: inputs [B, F].
     sizes: number of outputs of each linear layer.
     activation: 'relu', 'tanh', or another function of `layers.ops`.
-    gain: gain of the initializers, as for `Layers.linear`.
+    initializer: initializer of the weights.
     layer_norm: choice of the linear layers whose outputs are normalized before
       the activation: 'none', 'first' or 'all'. With 'first', the activation of
       the first layer is tanh, as in Acme's `LayerNormMLP`. 'all' is that of
@@ -204,16 +211,9 @@ def mlp(
   """
   activate = getattr(layers.ops, activation)
   for i, size in enumerate(sizes):
-    x = layers.linear(f"{name}/linear_{i}", x, size, gain)
+    x = layers.linear(f"{name}/linear_{i}", x, size, initializer)
     is_normalized_first = layer_norm == "first" and i == 0
     if is_normalized_first or layer_norm == "all":
       x = layers.layer_norm(f"{name}/norm_{i}", x)
     x = layers.ops.tanh(x) if is_normalized_first else activate(x)
   return x
-
-
-def _make_initializer(gain: float | None) -> initializers.Initializer:
-  """Returns an orthogonal initializer, or a truncated normal one for None."""
-  if gain is None:
-    return initializers.truncated_normal
-  return initializers.orthogonal(gain)

@@ -5,7 +5,12 @@ import typing
 import numpy as np
 from acme import specs
 
-from slipway.agents.networks import action_masks, normalization, torsos
+from slipway.agents.networks import (
+  action_masks,
+  initializers,
+  normalization,
+  torsos,
+)
 from slipway.agents.networks import layers as layers_lib
 from slipway.environments import arrays
 
@@ -67,7 +72,7 @@ class RecurrentTorso:
     sizes: tuple[int, ...],
     lstm_size: int,
     activation: str = "relu",
-    gain: float | None = None,
+    initializer: initializers.Initializer = initializers.truncated_normal,
     normalized: bool = False,
     scope: str = "",
   ):
@@ -79,7 +84,7 @@ class RecurrentTorso:
       sizes: number of units of each linear layer before the LSTM.
       lstm_size: H, number of outputs of the LSTM.
       activation: activation of the linear layers.
-      gain: gain of orthogonal initializers, or None for truncated normal ones.
+      initializer: initializer of the weights of the layers before the LSTM.
       normalized: whether the first layer normalizes observations. True for
         acting networks only, as learners normalize batches.
       scope: prefix of the names of the trained variables, for the second torso
@@ -95,7 +100,7 @@ class RecurrentTorso:
     self.prefers_numpy = torsos.is_small(torso)
     self._mask_splitter = action_masks.MaskSplitter(spec)
     self._torso, self._sizes, self._lstm_size = torso, tuple(sizes), lstm_size
-    self._activation, self._gain = activation, gain
+    self._activation, self._initializer = activation, initializer
     self._normalized, self._scope = normalized, scope
     self._num_values = 0  # of an action, or of each of its components
     if isinstance(spec.actions, specs.DiscreteArray):
@@ -159,7 +164,7 @@ class RecurrentTorso:
       self._sizes,
       observation,
       self._activation,
-      self._gain,
+      self._initializer,
     )
     action = inputs.action_before
     if self._num_values:

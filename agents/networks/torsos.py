@@ -8,8 +8,8 @@ import ml_collections
 import numpy as np
 from acme import specs
 
+from slipway.agents.networks import initializers, normalization, numpy_ops
 from slipway.agents.networks import layers as layers_lib
-from slipway.agents.networks import normalization, numpy_ops
 from slipway.configs import checks
 from slipway.environments import arrays, user_code
 
@@ -121,7 +121,7 @@ def apply_torso(
   sizes: tuple[int, ...],
   observation: typing.Any,
   activation: str = "relu",
-  gain: float | None = None,
+  initializer: initializers.Initializer = initializers.truncated_normal,
   normalized: bool = False,
   layer_norm: str = "none",
 ) -> typing.Any:
@@ -135,21 +135,23 @@ def apply_torso(
     sizes: number of units of each linear layer.
     observation: see `encode`.
     activation: activation of the linear layers, as for `layers.mlp`.
-    gain: gain of orthogonal initializers, or None for truncated normal ones.
+    initializer: initializer of the weights.
     normalized: see `encode`.
     layer_norm: layer normalization of the linear layers; see `layers.mlp`.
   """
-  x = encode(layers, kind, observation, gain, normalized)
+  x = encode(layers, kind, observation, initializer, normalized)
   if kind == _BFLOAT16_CNN:
     layers = layers.in_bfloat16()
-  return layers_lib.mlp(layers, "torso", x, sizes, activation, gain, layer_norm)
+  return layers_lib.mlp(
+    layers, "torso", x, sizes, activation, initializer, layer_norm
+  )
 
 
 def encode(
   layers: layers_lib.Layers,
   kind: str,
   observation: typing.Any,
-  gain: float | None = None,
+  initializer: initializers.Initializer = initializers.truncated_normal,
   normalized: bool = False,
 ) -> typing.Any:
   """Returns features float32 [B, F] of observations [B, ...].
@@ -166,7 +168,7 @@ def encode(
       [B, ...].
     observation: observations that `check` accepts for the kind; the Nature CNN
       scales pixels to [0, 1].
-    gain: gain of orthogonal initializers, or None for truncated normal ones.
+    initializer: initializer of the weights.
     normalized: whether observations are normalized first, by
       `normalization.normalize`.
   """
@@ -179,16 +181,16 @@ def encode(
     axes = _get_axes(x)
     if axes.channels_last:
       x = _to_channels_last(layers.ops, x) / 255
-      x = relu(layers.conv("torso/conv_0", x, 32, 8, 4, gain))
+      x = relu(layers.conv("torso/conv_0", x, 32, 8, 4, initializer))
     else:
       size = (axes.height, axes.width)
       x = layers.ops.reshape(x, (-1, axes.stack * axes.channels, *size))
-      x = relu(layers.frames_conv("torso/conv_0", x, 32, gain))
-    x = relu(layers.conv("torso/conv_1", x, 64, 4, 2, gain))
-    x = relu(layers.conv("torso/conv_2", x, 64, 3, 1, gain))
+      x = relu(layers.frames_conv("torso/conv_0", x, 32, initializer))
+    x = relu(layers.conv("torso/conv_1", x, 64, 4, 2, initializer))
+    x = relu(layers.conv("torso/conv_2", x, 64, 3, 1, initializer))
   elif kind == "minatar_cnn":
     x = _to_channels_last(layers.ops, x)
-    x = relu(layers.conv("torso/conv_0", x, 16, 3, 1, gain))
+    x = relu(layers.conv("torso/conv_0", x, 16, 3, 1, initializer))
   elif checks.is_user_code(kind):
     x = _load_user_torso(kind)(layers, x)
   return layers.ops.float32(layers.ops.flatten(x))

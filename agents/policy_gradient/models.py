@@ -11,6 +11,7 @@ from acme import specs
 from slipway.agents import policies
 from slipway.agents.networks import (
   actor_critic,
+  initializers,
   network,
   recurrent,
   tf_network,
@@ -117,8 +118,9 @@ class _FeedForwardModel:
     settings = config.network
     self._policy = policies.make_policy(settings, spec, settings.distribution)
     self.head, self._shared = self._policy.head, settings.shared
+    scheme = initializers.SCHEMES[settings.initializer]
     if self._shared:
-      both = actor_critic.ActorCriticNetwork(self._policy, settings.orthogonal)
+      both = actor_critic.ActorCriticNetwork(self._policy, scheme)
       made = {policies.POLICY: both}
     else:
       value = actor_critic.ValueNetwork(
@@ -126,7 +128,7 @@ class _FeedForwardModel:
         settings.torso,
         settings.hidden_sizes,
         settings.activation,
-        settings.orthogonal,
+        scheme,
       )
       made = {policies.POLICY: self._policy, "value": value}
     self.networks: Mapping[str, tf_network.Network] = {

@@ -40,7 +40,7 @@ def get_config():
   c.mode = "sync"
   c.environment.name = "CartPole-v1"
   c.limits.target_return = 475.0
-  c.network.activation, c.network.orthogonal = "tanh", True
+  c.network.activation, c.network.initializer = "tanh", "orthogonal"
   c.topology.workers, c.topology.environments_per_worker = 1, 16
   c.learner.batch_size = 16  # rollouts
   c.learner.learning_rate = 2e-3

@@ -30,7 +30,8 @@ def make_spec(kind):
 def make_policy(kind):
   continuous = "gaussian" if kind == "categorical" else kind
   network = ppo.get_config().network
-  network.orthogonal = False  # small outputs would all be nearly uniform
+  # Small outputs would all be nearly uniform.
+  network.initializer = "truncated_normal"
   return policies.make_policy(network, make_spec(kind), continuous)
 
 

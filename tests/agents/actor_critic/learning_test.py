@@ -120,6 +120,18 @@ def test_the_critics_differ_and_their_targets_start_equal():
     np.testing.assert_array_equal(value, target)
 
 
+@pytest.mark.parametrize("name", ["ddpg", "sac", "sac:cartpole"])
+def test_all_weights_start_within_the_bound_of_the_initializer(name):
+  config = make_config(name)
+  config.network.initializer = "uniform"
+  values = collected.values_of(make_learner(config))
+  for network in ("policy", "critics", "target_critics"):
+    weights = [x for x in part(values, network).values() if x.ndim == 2]
+    assert weights
+    for w in weights:
+      assert 0.5 < np.abs(w).max() * np.sqrt(len(w)) <= 1
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_only_the_policy_is_published(name):
   names = make_learner(make_config(name)).get_variables()

@@ -8,7 +8,12 @@ import pytest
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents.networks import actor_critic, numpy_ops, tf_network
+from slipway.agents.networks import (
+  actor_critic,
+  initializers,
+  numpy_ops,
+  tf_network,
+)
 from slipway.agents.networks import network as network_lib
 from tests.agents.networks import given
 
@@ -16,22 +21,23 @@ DISCRETE = given.make_spec()
 CONTINUOUS = DISCRETE._replace(
   actions=specs.BoundedArray((2,), np.float32, -1, 1)
 )
+ORTHOGONAL = initializers.SCHEMES["orthogonal"]
 FRAMES = given.make_spec((2, 36, 36), np.uint8)
 DECLARATIONS = {
   "categorical": lambda: actor_critic.PolicyNetwork(
-    DISCRETE, "mlp", (8, 6), "categorical", "tanh", orthogonal=True
+    DISCRETE, "mlp", (8, 6), "categorical", "tanh", ORTHOGONAL
   ),
   "frames": lambda: actor_critic.PolicyNetwork(
-    FRAMES, "nature_cnn", (8,), "categorical", orthogonal=True
+    FRAMES, "nature_cnn", (8,), "categorical", scheme=ORTHOGONAL
   ),
   "gaussian": lambda: actor_critic.PolicyNetwork(
-    CONTINUOUS, "mlp", (8, 6), "gaussian", "tanh", orthogonal=True
+    CONTINUOUS, "mlp", (8, 6), "gaussian", "tanh", ORTHOGONAL
   ),
   "tanh_gaussian": lambda: actor_critic.PolicyNetwork(
     CONTINUOUS, "mlp", (8, 6), "tanh_gaussian"
   ),
   "value": lambda: actor_critic.ValueNetwork(
-    DISCRETE, "mlp", (8, 6), "tanh", orthogonal=True
+    DISCRETE, "mlp", (8, 6), "tanh", ORTHOGONAL
   ),
   "deterministic": lambda: actor_critic.PolicyNetwork(
     CONTINUOUS, "mlp", (8, 6), "deterministic", layer_norm="first"

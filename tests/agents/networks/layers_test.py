@@ -243,6 +243,13 @@ def test_orthogonal_weights(shape):
   np.testing.assert_allclose(small, 1.5**2 * np.eye(len(small)), atol=1e-5)
 
 
+def test_uniform_weights():
+  random = np.random.default_rng(0)
+  w = initializers.uniform_by_fan_in(random, (5, 5, 4, 1_000)) * 10
+  assert np.abs(w).max() <= 1
+  np.testing.assert_allclose(w.std(), 3**-0.5, rtol=0.01)
+
+
 def test_truncated_normal_weights():
   random = np.random.default_rng(0)
   w = initializers.truncated_normal(random, (5, 5, 4, 1_000)) * 10

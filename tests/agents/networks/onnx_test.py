@@ -8,6 +8,7 @@ from acme import specs
 
 from slipway.agents.networks import (
   actor_critic,
+  initializers,
   numpy_ops,
   onnx_ops,
   q_network,
@@ -75,7 +76,7 @@ def policy(kind, activation="tanh"):
       actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0)
     )
   return actor_critic.PolicyNetwork(
-    spec, "mlp", (16,), kind, activation, orthogonal=True
+    spec, "mlp", (16,), kind, activation, initializers.SCHEMES["orthogonal"]
   )
 
 
