@@ -8,7 +8,8 @@ command, the limit of its rate, and whether its stream has broken.
 
 The proxy and each worker lock one byte of the file. The kernel releases a lock
 when its process ends, for whatever reason, so a lock shows that a process is
-alive.
+alive. A slot whose byte is not locked counts as empty: the process id in it may
+be that of another process by now.
 
 When a stream breaks, its writer cannot know whether the items in flight have
 arrived. Reverb's writer would send them again; if the table has evicted or used
@@ -255,13 +256,11 @@ class ProxyHandle(_Handle):
     return bool(self._fields[_REACHABLE])
 
   def _slots_of(self, pid: int) -> list[int]:
-    """Returns the indices of the first fields of a process's slots."""
-    if not pid:  # unknown
-      return []
+    """Returns the indices of the first fields of a live process's slots."""
     return [
-      slot
-      for slot in range(_HEADER, len(self._fields), _SLOT)
-      if self._fields[slot + _PID] == pid
+      _HEADER + _SLOT * index
+      for index, holder in self.workers().items()
+      if holder == pid
     ]
 
 

@@ -2,6 +2,8 @@
 
 import multiprocessing
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -113,6 +115,43 @@ def test_each_worker_of_a_process_has_to_know(path):
   assert not proxy.admit(os.getpid())
   second.acknowledge_broken_stream()
   assert proxy.admit(os.getpid())
+
+
+# Takes one slot after the other, at each line of stdin. A process that executes
+# a program keeps its pid and loses its locks, as if it had been killed and a
+# later process had got its pid.
+_SUCCESSIVE_WORKERS = """
+import os, sys
+from slipway.replay.transport import control_block
+path, index, *later = sys.argv[1:]
+handle = control_block.WorkerHandle(path, int(index))
+print(flush=True)
+sys.stdin.readline()
+if later:
+  os.execv(sys.executable, [*sys.orig_argv[:3], path, *later])
+"""
+
+
+def test_a_dead_workers_slot_keeps_no_later_process_out(path):
+  proxy = control_block.ProxyHandle(path)
+  with subprocess.Popen(
+    [sys.executable, "-c", _SUCCESSIVE_WORKERS, path, "7", "3"],
+    stdin=subprocess.PIPE,
+    stdout=subprocess.PIPE,
+    text=True,
+  ) as worker:
+    assert worker.stdin and worker.stdout
+    worker.stdout.readline()
+    assert proxy.workers() == {7: worker.pid}
+    proxy.mark_broken(worker.pid)
+    assert not proxy.admit(worker.pid)
+    worker.stdin.write("\n")
+    worker.stdin.flush()
+    worker.stdout.readline()
+    assert proxy.workers() == {3: worker.pid}
+    assert proxy.admit(worker.pid)
+    proxy.mark_broken(worker.pid)
+    assert not proxy.admit(worker.pid)
 
 
 def test_a_new_proxy_has_broken_the_streams_of_the_old(path):
