@@ -31,10 +31,8 @@ from slipway.launch.processes import (
 # a thread of user code may end a process too early with status 0.
 NORMAL_EXIT_STATUS = 64
 
-# Seconds after the runner's death in which a node may still save its results
-# and end.
-_ORPHAN_GRACE_S = 20
-# Further seconds in which the node may kill its descendants.
+# Seconds in which a node may kill its descendants once its runner has died and
+# its grace period is over.
 _KILL_GRACE_S = 8
 _REAP_PERIOD_S = 10.0  # seconds between two searches for zombies
 
@@ -43,7 +41,8 @@ def run(
   function: bytes,
   log: str,
   environment: Mapping[str, str],
-  network: private_network.PrivateNetwork | None = None,
+  network: private_network.PrivateNetwork | None,
+  orphan_grace_s: int,
 ) -> None:
   """Runs a node in this process until the node ends, then exits.
 
@@ -54,6 +53,8 @@ def run(
     log: path of the node's log, to which all output is appended.
     environment: additional environment variables of this process.
     network: private network to enter, or None to stay in the machine's network.
+    orphan_grace_s: seconds after the runner's death in which the node may still
+      save its results and end.
   """
   # These signals are blocked until all handlers are set: Launchpad's own
   # handlers, which `WorkerManager` installs below, kill this process a second
@@ -67,7 +68,9 @@ def run(
   tempfile.tempdir = None  # so that TMPDIR is read again
   if network is not None:
     network.enter()  # only possible without a second thread
-  threading.Thread(target=_end_with_runner, name="orphan", daemon=True).start()
+  threading.Thread(
+    target=_end_with_runner, args=(orphan_grace_s,), name="orphan", daemon=True
+  ).start()
   descendants.adopt()
   flags.FLAGS.mark_as_parsed()  # Launchpad uses the defaults of its flags
   logging.use_absl_handler()
@@ -172,11 +175,14 @@ def _open_log(descriptor: int) -> typing.TextIO:
   )
 
 
-def _end_with_runner() -> None:
-  """Ends this process 20 s after the death of its runner.
+def _end_with_runner(grace_s: int) -> None:
+  """Ends this process `grace_s` seconds after the death of its runner.
 
-  Until then, it reaps the zombies that this process has adopted. It is the
+  Until the death, it reaps the zombies that this process has adopted. It is the
   function of the thread 'orphan'.
+
+  Args:
+    grace_s: seconds in which the control node may stop the run in order.
   """
   runner = multiprocessing.parent_process()
   assert runner is not None
@@ -186,7 +192,7 @@ def _end_with_runner() -> None:
     with contextlib.suppress(psutil.Error):
       reaper.reap()
   # The alarm ends the process even if a thread never releases Python's global
-  # lock. During the sleep, the control node may stop the run in order.
-  signal.alarm(_ORPHAN_GRACE_S + _KILL_GRACE_S)
-  time.sleep(_ORPHAN_GRACE_S)
+  # lock.
+  signal.alarm(grace_s + _KILL_GRACE_S)
+  time.sleep(grace_s)
   _exit(1)

@@ -25,6 +25,9 @@ _WAIT_S = 0.2
 # Seconds that nodes may take to end once the control node has ended, the run
 # has failed, or a shutdown was forced. After that, the nodes are killed.
 _GRACE_S = 8.0
+# Seconds in which nodes may save their results and end once this process has
+# died, if the control node is among them.
+_ORPHAN_GRACE_S = 20
 
 
 class _FailurePolicy(typing.NamedTuple):
@@ -68,8 +71,9 @@ class _WorkersTarget(typing.NamedTuple):
 class Runner:
   """Runs nodes as processes of this machine, and restarts those that fail.
 
-  The fork server forks the nodes. If this process ends for any reason, they end
-  soon after.
+  The fork server forks the nodes. If this process ends for any reason, the
+  control node stops the run in order, within 20 s. Nodes of a machine without
+  the control node end at once, because another machine replaces them.
   """
 
   def __init__(
@@ -96,8 +100,12 @@ class Runner:
     self._policies = dict(_POLICIES)
     if shards > 1:
       self._policies["replay"] = _FailurePolicy()
+    has_control = any(prepared.role == "control" for prepared in nodes)
     self._make_node = lambda prepared: node_lib.Node(
-      prepared, logs, restart_budget.RestartBudget(budget, period_s)
+      prepared,
+      logs,
+      restart_budget.RestartBudget(budget, period_s),
+      _ORPHAN_GRACE_S if has_control else 0,
     )
     self._make_worker = make_worker
     self._nodes = [self._make_node(prepared) for prepared in nodes]

@@ -1,6 +1,7 @@
 """The runner, with real processes that fail, hang and end."""
 
 import contextlib
+import multiprocessing
 import os
 import re
 import signal
@@ -478,6 +479,56 @@ def test_nodes_outlive_their_fork_server(start_runner, tmp_path):
   started.wait()
   assert started.runner.restarts == {"worker/0": 1, "proxy/0": 1}
   assert started.said.count("trainer/0 is process") == 1
+
+
+def run_nodes(names, logs):
+  """Runs nodes that never end, in a process whose runner is to be killed."""
+  nodes = [prepare(name, until("/none")) for name in names]
+  with fork_server.run_server({}):
+    runner_lib.Runner(nodes, logs, 2, 60.0, no_more_workers).run()
+
+
+@contextlib.contextmanager
+def runner_process(logs, *names):
+  """Yields a process with a runner, and the processes of its nodes."""
+  logs.mkdir()
+  process = multiprocessing.get_context("spawn").Process(
+    target=run_nodes, args=(names, logs)
+  )
+  process.start()
+
+  def find_pids():
+    with contextlib.suppress(FileNotFoundError):
+      log = (logs / "runner").read_text()
+      return [int(pid) for pid in re.findall(r" is process ([0-9]+)\n", log)]
+    return []
+
+  try:
+    wait_until(lambda: len(find_pids()) == len(names))
+    yield process, [psutil.Process(pid) for pid in find_pids()]
+  finally:
+    process.kill()
+    process.join()
+
+
+def is_alive(process):
+  with contextlib.suppress(psutil.NoSuchProcess):
+    return process.status() != psutil.STATUS_ZOMBIE
+  return False
+
+
+def test_only_nodes_beside_the_control_node_outlive_their_runner(tmp_path):
+  with (
+    runner_process(tmp_path / "a", "control/0", "worker/0") as (home, at_home),
+    runner_process(tmp_path / "b", "proxy/1", "worker/1") as (other, elsewhere),
+  ):
+    home.kill()
+    time.sleep(1.0)  # nodes with equal grace periods would end in this order
+    other.kill()
+    wait_until(lambda: not any(map(is_alive, elsewhere)))
+    assert all(map(is_alive, at_home))
+  for node in at_home:
+    node.kill()
 
 
 def test_a_fork_server_that_ends_while_nodes_start(make_runner, tmp_path):
