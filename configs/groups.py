@@ -401,12 +401,33 @@ class Requirement(typing.NamedTuple):
   Attributes:
     field: dotted name of the field, such as 'learner.clip'.
     other: dotted name of the other field, such as 'learner.policy_loss'.
-    values: values of the other field with which `field` has an effect.
+    values: values of the other field with which `field` has an effect; (): all
+      values above 0.
+    presets: values of `field` that presets set besides its default. They are
+      always valid, so that a user of such a preset can change the other field
+      alone.
   """
 
   field: str
   other: str
-  values: tuple[str, ...]
+  values: tuple[str | bool | float, ...]
+  presets: tuple[float, ...] = ()
+
+
+# The fields of `EPSILON` that have an effect with one schedule only. The
+# presets set epsilon_end and decay_steps for their tasks, with both schedules.
+EPSILON_REQUIREMENTS = (
+  Requirement(
+    "exploration.epsilon_start",
+    "exploration.schedule",
+    ("linear",),
+    presets=(0.0,),
+  ),
+  Requirement("exploration.ladder_base", "exploration.schedule", ("ladder",)),
+  Requirement(
+    "exploration.ladder_exponent", "exploration.schedule", ("ladder",)
+  ),
+)
 
 
 def check_requirements(
@@ -416,6 +437,8 @@ def check_requirements(
 ) -> None:
   """Checks that fields without an effect have their default values.
 
+  Values that presets set are valid, too; see `Requirement.presets`.
+
   Args:
     config: the whole config, valid field by field.
     declared: the declarations of the config's fields, by dotted name.
@@ -424,11 +447,12 @@ def check_requirements(
   Raises:
     ValueError: names the fields, their values and the consequence.
   """
-  for field, other, values in requirements:
+  for field, other, values, presets in requirements:
     value, found = fields.get(config, field), fields.get(config, other)
     default = declared[field].default
-    if found not in values and value != default:
-      wanted = " or ".join(map(repr, values))
+    has_effect = found in values if values else found > 0
+    if not has_effect and value not in (default, *presets):
+      wanted = " or ".join(map(repr, values)) or "a value above 0"
       raise ValueError(
         f"config.{field}={value!r} has no effect with config.{other}="
         f"{found!r}, so the run would ignore it: use {default!r} for the first "

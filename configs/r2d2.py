@@ -50,6 +50,22 @@ FIELDS: fields.Fields = {
   **groups.DECAY,
   **_R2D2_FIELDS,
 }
+
+# The fields that have an effect only with certain values of others, without
+# replay.importance_steps, which the presets set for their tasks.
+_REQUIREMENTS = (
+  *groups.EPSILON_REQUIREMENTS,
+  *(
+    groups.Requirement(f"replay.{name}", "replay.sampler", ("prioritized",), x)
+    for name, x in (  # with the values of `get_config`
+      ("priority_exponent", (0.9,)),
+      ("importance_exponent_start", (0.6,)),
+      ("importance_exponent_end", (0.6,)),
+      ("eta", ()),
+    )
+  ),
+)
+
 # The presets of Ape-X DQN; `get_config` changes their values to those of R2D2.
 PRESETS = apex_dqn.PRESETS
 
@@ -109,3 +125,4 @@ def check(config: ml_collections.ConfigDict) -> None:
       f"config.replay.transitions_per_item={grouped} groups transitions, but "
       "each item of config.agent='r2d2' is one sequence: use 1"
     )
+  groups.check_requirements(config, FIELDS, _REQUIREMENTS)

@@ -97,6 +97,44 @@ FIELDS: fields.Fields = {
   **_DQN_ONLY_FIELDS,
 }
 
+# The fields that have an effect only with certain values of others. Fields that
+# presets set for their tasks, whatever the head or the sampler, are missing:
+# network.lowest_return and highest_return, learner.huber_delta (without effect
+# with the head 'categorical') and replay.importance_steps.
+_REQUIREMENTS = (
+  *groups.EPSILON_REQUIREMENTS,
+  groups.Requirement("network.atoms", "network.head", ("categorical",)),
+  groups.Requirement(
+    "network.quantiles",
+    "network.head",
+    ("quantile", "implicit_quantile"),
+    presets=(8, 32),  # IQN, QR-DQN
+  ),
+  groups.Requirement("network.cosines", "network.head", ("implicit_quantile",)),
+  groups.Requirement("network.noisy_std", "network.noisy", (True,)),
+  # With a Munchausen bonus, the bootstrap is a mean over a policy of the target
+  # network, so that no action is chosen.
+  groups.Requirement("learner.double", "learner.munchausen_scale", (0.0,)),
+  groups.Requirement(
+    "learner.munchausen_temperature", "learner.munchausen_scale", ()
+  ),
+  groups.Requirement(
+    "learner.munchausen_lowest", "learner.munchausen_scale", ()
+  ),
+  groups.Requirement(
+    "replay.priority_exponent",
+    "replay.sampler",
+    ("prioritized",),
+    presets=(0.5,),  # Rainbow
+  ),
+  groups.Requirement(
+    "replay.importance_exponent_start", "replay.sampler", ("prioritized",)
+  ),
+  groups.Requirement(
+    "replay.importance_exponent_end", "replay.sampler", ("prioritized",)
+  ),
+)
+
 
 def check(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between fields of the DQN family's configs.
@@ -118,6 +156,7 @@ def check(config: ml_collections.ConfigDict) -> None:
       "from unnormalized rewards: use 'uniform', or config.environment."
       "reward_scale"
     )
+  groups.check_requirements(config, FIELDS, _REQUIREMENTS)
 
 
 def _check_munchausen(config: ml_collections.ConfigDict) -> None:

@@ -3,7 +3,19 @@
 import pytest
 
 from slipway.agents import registry
-from slipway.configs import bc, catalog, d4pg, dqn, mpo, ppo, r2d2, sac
+from slipway.configs import (
+  bc,
+  catalog,
+  d4pg,
+  dqn,
+  fields,
+  mpo,
+  ppo,
+  r2d2,
+  rainbow,
+  sac,
+  value,
+)
 from slipway.environments import factory
 
 CONFIGS = {
@@ -13,6 +25,7 @@ CONFIGS = {
   "mpo": mpo,
   "ppo": ppo,
   "r2d2": r2d2,
+  "rainbow": rainbow,
   "sac": sac,
 }
 RETRACE = {
@@ -119,6 +132,111 @@ REFUSED = [
     },
     "config.replay.capacity=252 in 4 shards is below "
     "config.learner.batch_size=64: ",
+  ),
+  (
+    "dqn",
+    {"network__atoms": 21},
+    "config.network.atoms=21 has no effect with "
+    "config.network.head='expected', so the run would ignore it: use 51 for "
+    "the first one, or 'categorical' for the second",
+  ),
+  (
+    "dqn",
+    {"network__head": "quantile", "network__atoms": 21},
+    "config.network.atoms=21 has no effect with",
+  ),
+  (
+    "dqn",
+    {"network__quantiles": 51},
+    "config.network.quantiles=51 has no effect with",
+  ),
+  (
+    "dqn",
+    {"network__head": "quantile", "network__cosines": 32},
+    "config.network.cosines=32 has no effect with",
+  ),
+  (
+    "dqn",
+    {"network__noisy_std": 0.1},
+    "config.network.noisy_std=0.1 has no effect with "
+    "config.network.noisy=False, so the run would ignore it: use 0.5 for the "
+    "first one, or True for the second",
+  ),
+  (
+    "dqn",
+    {
+      "learner__double": True,
+      "learner__munchausen_scale": 0.9,
+      "adder__n_step": 1,
+    },
+    "config.learner.double=True has no effect with "
+    "config.learner.munchausen_scale=0.9, so the run would ignore it: use "
+    "False for the first one, or 0.0 for the second",
+  ),
+  (
+    "dqn",
+    {"learner__munchausen_temperature": 0.1},
+    "config.learner.munchausen_temperature=0.1 has no effect with "
+    "config.learner.munchausen_scale=0.0, so the run would ignore it: use 0.03 "
+    "for the first one, or a value above 0 for the second",
+  ),
+  (
+    "dqn",
+    {"learner__munchausen_lowest": -2.0},
+    "config.learner.munchausen_lowest=-2.0 has no effect with",
+  ),
+  (
+    "dqn",
+    {"replay__priority_exponent": 0.7},
+    "config.replay.priority_exponent=0.7 has no effect with "
+    "config.replay.sampler='uniform'",
+  ),
+  (
+    "dqn",
+    {"replay__importance_exponent_start": 0.5},
+    "config.replay.importance_exponent_start=0.5 has no effect with",
+  ),
+  (
+    "dqn",
+    {"replay__importance_exponent_end": 0.5},
+    "config.replay.importance_exponent_end=0.5 has no effect with",
+  ),
+  (
+    "dqn",
+    {"exploration__ladder_base": 0.5},
+    "config.exploration.ladder_base=0.5 has no effect with "
+    "config.exploration.schedule='linear'",
+  ),
+  (
+    "r2d2",
+    {"exploration__epsilon_start": 0.5},
+    "config.exploration.epsilon_start=0.5 has no effect with "
+    "config.exploration.schedule='ladder'",
+  ),
+  (
+    "r2d2",
+    {"exploration__schedule": "linear", "exploration__ladder_exponent": 6.0},
+    "config.exploration.ladder_exponent=6.0 has no effect with",
+  ),
+  (
+    "r2d2",
+    {"replay__sampler": "uniform", "replay__priority_exponent": 0.7},
+    "config.replay.priority_exponent=0.7 has no effect with",
+  ),
+  (
+    "r2d2",
+    {"replay__sampler": "uniform", "replay__importance_exponent_start": 0.5},
+    "config.replay.importance_exponent_start=0.5 has no effect with",
+  ),
+  (
+    "r2d2",
+    {"replay__sampler": "uniform", "replay__importance_exponent_end": 0.5},
+    "config.replay.importance_exponent_end=0.5 has no effect with",
+  ),
+  (
+    "r2d2",
+    {"replay__sampler": "uniform", "replay__eta": 0.5},
+    "config.replay.eta=0.5 has no effect with",
   ),
   ("r2d2", {"adder__period": 21}, "would never be learned"),
   (
@@ -308,6 +426,56 @@ def test_what_does_not_go_together(agent, changes, line):
 
 
 @pytest.mark.parametrize(
+  ("agent", "changes"),
+  [
+    ("dqn", {"network__head": "categorical", "network__atoms": 21}),
+    ("dqn", {"network__head": "quantile", "network__quantiles": 51}),
+    (
+      "dqn",
+      {
+        "network__head": "implicit_quantile",
+        "network__quantiles": 51,
+        "network__cosines": 32,
+        "learner__double": True,
+      },
+    ),
+    (
+      "dqn",
+      {
+        "learner__munchausen_scale": 0.9,
+        "learner__munchausen_temperature": 0.1,
+        "learner__munchausen_lowest": -2.0,
+        "adder__n_step": 1,
+      },
+    ),
+    (
+      "rainbow",
+      {
+        "network__noisy_std": 0.1,
+        "replay__priority_exponent": 0.7,
+        "replay__importance_exponent_start": 0.5,
+        "replay__importance_exponent_end": 0.5,
+        "exploration__epsilon_start": 0.5,
+      },
+    ),
+    (
+      "r2d2",
+      {
+        "replay__priority_exponent": 0.7,
+        "replay__importance_exponent_start": 0.5,
+        "replay__importance_exponent_end": 0.5,
+        "replay__eta": 0.5,
+        "exploration__ladder_base": 0.5,
+        "exploration__ladder_exponent": 6.0,
+      },
+    ),
+  ],
+)
+def test_fields_that_have_an_effect(agent, changes):
+  check(make_config(agent, **changes))
+
+
+@pytest.mark.parametrize(
   "changes",
   [
     {"replay__capacity": 64, "replay__min_size": 64},
@@ -378,6 +546,32 @@ def each_ratio():
     if "replay" in (config := module.get_config(preset))
     and "tolerance" in config.replay
   ]
+
+
+# Fields by which users compare the parts of an algorithm.
+COMPARED = {
+  "network.head": value.HEADS,
+  "network.noisy": (False, True),
+  "learner.munchausen_scale": (0.0,),
+  "replay.sampler": ("uniform", "prioritized"),
+  "exploration.schedule": ("linear", "ladder"),
+}
+
+
+@pytest.mark.parametrize(("name", "preset"), each_ratio())
+def test_a_part_of_a_preset_is_replaced_by_one_field(name, preset):
+  module = catalog.algorithms()[name]
+  config = module.get_config(preset)
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  for field, values in COMPARED.items():
+    for part in values if fields.get(config, field) is not None else ():
+      changed = module.get_config(preset)
+      changed.update_from_flattened_dict({field: part})
+      try:
+        builder.check(changed, spec)
+      except ValueError as error:  # parts that can't be combined
+        assert "has no effect" not in str(error)
 
 
 @pytest.mark.parametrize(("name", "preset"), each_ratio())

@@ -233,14 +233,16 @@ def wasserstein(values, weights, expected):
   return np.abs(found - wanted).mean()
 
 
-@pytest.mark.parametrize("algorithm", ["c51", "qr_dqn"])
-def test_distributions_are_estimated(learn, tmp_path, algorithm):
+@pytest.mark.parametrize(
+  ("algorithm", "field"), [("c51", "atoms"), ("qr_dqn", "quantiles")]
+)
+def test_distributions_are_estimated(learn, tmp_path, algorithm, field):
   learn(
     algorithm,
     "NoisyReward",
     "--config.limits.target_return=inf",
     "--config.limits.environment_steps=30_000",
-    "--config.network.quantiles=51",
+    f"--config.network.{field}=51",
     "--config.learner.learning_rate=1e-3",
     # Quantiles, that is; with 1 they are pulled to the mean.
     "--config.learner.huber_delta=0.1",
