@@ -221,7 +221,7 @@ FIELDS: fields.Fields = {
   ),
 }
 
-# The fields that have an effect only with certain targets or losses.
+# The fields that have an effect only with certain values of other fields.
 _REQUIREMENTS = tuple(
   groups.Requirement(name, other, values)
   for other, values, names in (
@@ -252,6 +252,8 @@ _REQUIREMENTS = tuple(
       ),
     ),
     ("replay.sampler", ("prioritized",), (*groups.PRIORITIES, "replay.eta")),
+    # The presets of D4PG set lowest_return and highest_return for their tasks.
+    ("network.critic_head", ("categorical",), ("network.atoms",)),
     (
       "learner.policy_loss",
       ("soft", "constrained"),

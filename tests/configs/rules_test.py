@@ -4,6 +4,7 @@ import pytest
 
 from slipway.agents import registry
 from slipway.configs import (
+  actor_critic,
   bc,
   catalog,
   d4pg,
@@ -332,6 +333,12 @@ REFUSED = [
     "config.replay.priority_exponent=0.5 has no effect with",
   ),
   (
+    "sac",
+    {"network__atoms": 21},
+    "config.network.atoms=21 has no effect with "
+    "config.network.critic_head='expected'",
+  ),
+  (
     "d4pg",
     {"exploration__lowest_noise_std": 0.5},
     "config.exploration.lowest_noise_std=0.5 is above",
@@ -555,6 +562,7 @@ COMPARED = {
   "learner.munchausen_scale": (0.0,),
   "replay.sampler": ("uniform", "prioritized"),
   "exploration.schedule": ("linear", "ladder"),
+  "network.critic_head": actor_critic.HEADS,
 }
 
 
