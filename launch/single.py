@@ -379,7 +379,7 @@ class Single:
       "env_steps": self._env_steps(),
       "episodes": self._episodes(),
       "evaluated_at": self._evaluated_at,
-      "grants": self._rates.single_process_ratio,
+      "grants": self._rates.scheduled_ratio,
       "published": tuple(self._variables.newest or ()),
       "worker": worker.get_state(self._savable) if worker else None,
       "evaluator": self._evaluator.get_state(),
@@ -404,11 +404,11 @@ class Single:
     if self._table is None:
       return
     self._table.load(folder / _TABLE_FOLDER)
-    has_changed = state["grants"] != self._rates.single_process_ratio
+    has_changed = state["grants"] != self._rates.scheduled_ratio
     if has_changed and isinstance(self._table, local_table.LocalTable):
       # The resume has changed the ratio of samples to inserts. The count of
       # samples is set so that no update is due for the items in the table.
-      before_first, ratio = self._rates.single_process_ratio
+      before_first, ratio = self._rates.scheduled_ratio
       granted = math.ceil((self._table.inserted - before_first) * ratio)
       self._table.sampled = max(0, granted)
 

@@ -126,8 +126,8 @@ class Trainer:
       if granted:
         self._publication_schedule.begin_round(granted)
       else:
-        # There is too little data for an update. A new version, with the same
-        # variables, makes the workers collect another round.
+        # No update is due yet. A new version, with the same variables, makes
+        # the workers collect another round.
         self.version = self._publish()
     return min(updates, self._publication_schedule.updates_left)
 
@@ -142,7 +142,8 @@ class Trainer:
     if last is None:
       self._waiting_since_s = self._waiting_since_s or time.monotonic()
       # A server may have lost its batches of this round. While no server is up,
-      # the tables are unknown.
+      # the tables are unknown. Updates that are still due are made in the next
+      # round.
       if self._rates.in_rounds and (statuses := self._updates.statuses()):
         self._publication_schedule.limit_updates(
           self._rates.updates_of_round(statuses)

@@ -10,6 +10,7 @@ Modes differ only in this schedule, and only this module defines it:
   table's counts require.
 """
 
+import math
 from collections.abc import Sequence
 
 import ml_collections
@@ -83,8 +84,19 @@ class Rates:
 
   @property
   def publish_period(self) -> int:
-    """Number of trainer steps between two publications of the variables."""
-    return self._round_updates if self.in_rounds else self._publish_period
+    """Number of trainer steps between two publications of the variables.
+
+    In rounds, each round has one publication. The number is then that of a
+    round of exactly `TableSpec.round_steps`; for a queue, of one batch.
+    """
+    if not self.in_rounds:
+      return self._publish_period
+    table = self.table
+    if table is None or table.is_queue or table.round_steps is None:
+      return 1
+    inserts = table.round_steps / table.steps_per_item
+    samples = inserts * table.samples_per_insert
+    return max(1, round(samples / table.batch_size))
 
   @property
   def report_period_s(self) -> float:
@@ -143,21 +155,31 @@ class Rates:
   ) -> int:
     """Returns the number of trainer steps in the trainer's phase of a round.
 
+    A replay grants the updates that are still due for all inserts so far, so
+    the ratio of samples to inserts holds over the run, however many items each
+    round has. A queue grants its whole batches.
+
     Args:
       statuses: status of each reachable shard's table, after all workers have
         collected.
 
     Returns:
-      The number of steps, or 0 if the tables have too little data and the
-      workers have to collect again.
+      The number of steps, or 0 if no update is due yet and the workers have to
+      collect again.
     """
     table = self.table
     if table is None or not statuses:
       return 0
     if table.is_queue:
       return sum(status.size // table.batch_size for status in statuses)
-    filled = all(status.size >= table.min_size for status in statuses)
-    return self._round_updates if filled else 0
+    # Shards are sampled equally often, and may get different numbers of items.
+    # So only the counts of all of them together show what is due.
+    if len(statuses) < table.shards or any(
+      status.size < table.min_size for status in statuses
+    ):
+      return 0
+    samples = sum(self._samples_due(status) for status in statuses)
+    return max(0, math.floor(samples / table.batch_size))
 
   def is_update_due(self, status: table_status.TableStatus) -> bool:
     """Returns whether an update is due before the next environment step.
@@ -167,13 +189,13 @@ class Rates:
     Args:
       status: counts of the in-process table.
     """
-    items_before_first, samples_per_item = self.single_process_ratio
-    granted = (status.inserted - items_before_first) * samples_per_item
-    return granted - status.sampled > 0
+    return self._samples_due(status) > 0
 
   @property
-  def single_process_ratio(self) -> tuple[int, float]:
-    """Ratio of samples to inserts in mode `single`, as a pair of numbers.
+  def scheduled_ratio(self) -> tuple[int, float]:
+    """Ratio of samples to inserts of `single` and `sync`, as two numbers.
+
+    In these modes the schedule holds the ratio, and no limiter enforces it.
 
     The first number is the count of inserts before the first update. The second
     number is the count of samples that each further insert allows.
@@ -185,20 +207,23 @@ class Rates:
       return table.batch_size - 1, 1.0
     return table.min_size, table.samples_per_insert or table.batch_size
 
+  def _samples_due(self, status: table_status.TableStatus) -> float:
+    """Returns the number of granted samples that were not taken yet.
+
+    Args:
+      status: counts of a table.
+
+    Returns:
+      A number of samples, below 0 if more were taken than its inserts grant.
+    """
+    items_before_first, samples_per_item = self.scheduled_ratio
+    granted = (status.inserted - items_before_first) * samples_per_item
+    return granted - status.sampled
+
   @property
   def _is_queue(self) -> bool:
     """Whether the table is a queue, whose items are sampled once."""
     return self.table is not None and self.table.is_queue
-
-  @property
-  def _round_updates(self) -> int:
-    """Number of updates per round that gives the target samples per insert."""
-    table = self.table
-    if table is None or table.is_queue or table.round_steps is None:
-      return 1
-    inserts = table.round_steps / table.steps_per_item
-    samples = inserts * table.samples_per_insert
-    return max(1, round(samples / table.batch_size))
 
 
 class PublicationSchedule:

@@ -30,9 +30,17 @@ class Limiter(typing.NamedTuple):
   max_diff: float
 
   @classmethod
-  def from_min_size(cls, min_size: int) -> "Limiter":
-    """Returns a limiter that only blocks samples below `min_size` items."""
-    return cls(1.0, min_size, -UNBOUNDED, UNBOUNDED)
+  def from_min_size(
+    cls, min_size: int, samples_per_insert: float = 1.0
+  ) -> "Limiter":
+    """Returns a limiter that only blocks samples below `min_size` items.
+
+    Args:
+      min_size: items in the table before the first one is sampled.
+      samples_per_insert: ratio that the reader of the table holds; the limiter
+        does not enforce it.
+    """
+    return cls(samples_per_insert, min_size, -UNBOUNDED, UNBOUNDED)
 
   @classmethod
   def from_ratio(
@@ -125,6 +133,8 @@ class Limiter(typing.NamedTuple):
     Returns:
       A number of inserts; 0: a sample is allowed now.
     """
+    if self.min_diff == -UNBOUNDED:
+      return max(0, self.min_size - size)
     after = self.difference(inserted, sampled) - 1
     missing = (self.min_diff - after) / self.samples_per_insert
     return max(0, self.min_size - size, math.ceil(missing))

@@ -24,6 +24,8 @@ import tensorflow as tf
 from reverb.cc import schema_pb2
 from reverb.cc.checkpointing import checkpoint_pb2
 
+from slipway.replay.tables import limiter as limiter_lib
+
 # Names of the files in a checkpoint of Reverb.
 _TABLES, _ITEMS, _CHUNKS = (
   f"{name}.tfrecord" for name in ("tables", "items", "chunks")
@@ -133,7 +135,10 @@ def copy_with_settings(
   Items, priorities and insert counts stay. Limiter, capacity, sampler and
   remover become those of `tables`. The count of samples is clipped to the
   bounds of the new limiter, so that inserts and samples are not blocked by old
-  counts. In a queue, it is reset so that all items can be sampled.
+  counts. A limiter without bounds leaves the ratio to the reader: if its ratio
+  or minimum size differs from the saved one, the count becomes what the inserts
+  grant, so that the reader has nothing to catch up. In a queue, the count is
+  reset so that all items can be sampled.
 
   Args:
     saved: folder of the checkpoint, which stays unchanged.
@@ -229,6 +234,7 @@ def _replace_settings(
   record.sampler.CopyFrom(wanted.sampler_options)
   record.remover.CopyFrom(wanted.remover_options)
   limiter, target = record.rate_limiter, wanted.rate_limiter_info
+  saved_ratio = (limiter.samples_per_insert, limiter.min_size_to_sample)
   for field in (
     "samples_per_insert",
     "min_diff",
@@ -241,7 +247,13 @@ def _replace_settings(
     # otherwise the newest items could never be sampled.
     limiter.sample_count = limiter.delete_count
     return
-  granted = limiter.insert_count * limiter.samples_per_insert
+  ratio, min_size = limiter.samples_per_insert, limiter.min_size_to_sample
+  is_bounded = limiter.max_diff < limiter_lib.UNBOUNDED
+  if not is_bounded and (ratio, min_size) != saved_ratio:
+    granted = math.ceil((limiter.insert_count - min_size) * ratio)
+    limiter.sample_count = max(0, granted)
+    return
+  granted = limiter.insert_count * ratio
   limiter.sample_count = max(
     0,
     min(limiter.sample_count, math.floor(granted - limiter.min_diff)),

@@ -151,11 +151,14 @@ class TableSpec:
   def round_limiter(self) -> limiter_lib.Limiter:
     """Limiter of each server's table in mode 'sync'.
 
-    It never blocks inserts, because the rounds limit collection and updates.
+    It never blocks inserts, because the rounds limit collection and updates. A
+    checkpoint of the table has its ratio, so that a resume sees a change.
     """
     if self.is_queue:
       return limiter_lib.Limiter.from_queue(limiter_lib.UNBOUNDED)
-    return limiter_lib.Limiter.from_min_size(self.min_size)
+    return limiter_lib.Limiter.from_min_size(
+      self.min_size, self.samples_per_insert
+    )
 
 
 def _queue_capacity(config: ml_collections.ConfigDict) -> int:

@@ -203,21 +203,57 @@ def test_what_did_not_arrive_is_published_when_the_server_is_up():
 
 
 def test_a_round_has_its_updates_and_one_publication():
-  # 20 steps of 8 samples each are 10 batches of 16.
+  # 20 items are the minimum; 20 more of 8 samples each are 10 batches of 16.
   run = make_run("sync", round_steps=20)
   trainer = run.make_trainer()
   assert trainer.waits_for_round
-  write(run, 20)
+  write(run, 40)
   assert trainer.step() == 0, "no worker has collected"
   collected = messages.Command(collected_version=1)
   steps = [trainer.step(collected) for _ in range(5)]
   assert steps == [4, 8, 10, 10, 10]
   assert (trainer.version, published(run)) == (2, 10)
   assert trainer.waits_for_round
+  write(run, 20)
   assert trainer.step(messages.Command(collected_version=2)) == 14
   assert not trainer.waits_for_round
   assert trainer.version == 2
   trainer.close()
+
+
+# numbers of items that the workers write in each round, of 20 steps by config
+ROUNDS = [[20] * 9, [24] * 8, [32] * 6, [1] * 40, [100, 20, 1, 1, 70]]
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_the_ratio_holds_whatever_a_round_collects(rounds):
+  run = make_run("sync", round_steps=20)
+  trainer = run.make_trainer()
+  for written in rounds:
+    write(run, written)
+    version = trainer.version
+    collected = messages.Command(collected_version=version)
+    while trainer.version == version:  # the round's updates
+      trainer.step(collected)
+    granted = 8 * max(0, run.table.inserted - 20)
+    assert granted - 16 < run.table.sampled <= granted
+  assert trainer.steps * 16 == run.table.sampled
+  trainer.close()
+
+
+def test_a_restarted_trainer_continues_by_the_tables_counts():
+  run = make_run("sync", round_steps=20)
+  trainer = run.make_trainer()
+  write(run, 40)
+  assert trainer.step(messages.Command(collected_version=1)) == 4
+  trainer.close()
+  again = run.make_trainer()
+  write(run, 20)
+  collected = messages.Command(collected_version=again.version)
+  while run.variables.newest.version == again.version == 2:
+    again.step(collected)
+  assert (again.steps, run.table.sampled) == (20, 320)
+  again.close()
 
 
 def test_a_round_with_too_little_data_is_collected_once_more():

@@ -52,6 +52,7 @@ def counts_of(table, size, inserted=None, sampled=0):
 
 _RATIO = limiter_lib.Limiter(8.0, 1_000, 4_000.0, 12_000.0)
 _MIN_SIZE = limiter_lib.Limiter.from_min_size(1_000)
+_ROUND_RATIO = limiter_lib.Limiter.from_min_size(1_000, 8.0)
 _QUEUE = limiter_lib.Limiter.from_queue(16)
 _ROUND_QUEUE = limiter_lib.Limiter.from_queue(limiter_lib.UNBOUNDED)
 
@@ -62,8 +63,7 @@ MODES = [
   ("async", "unlimited", _MIN_SIZE, None, 20, 7),
   ("async", "queue", _QUEUE, None, 20, 7),
   ("async", "none", None, None, 20, 7),
-  ("sync", "replay", _MIN_SIZE, 50, 20, 100),
-  ("sync", "unlimited", _MIN_SIZE, 50, 20, 1),
+  ("sync", "replay", _ROUND_RATIO, 50, 20, 100),
   ("sync", "queue", _ROUND_QUEUE, 32, 20, 1),
   ("sync", "none", None, None, 20, 7),  # no workers, so no rounds
   ("single", "replay", _RATIO, None, 1, 7),
@@ -135,7 +135,7 @@ def test_worker_steps_of_a_queue(
 
 
 # environment steps, steps per item, samples per insert, batch size, updates
-ROUND_UPDATES = [
+PERIODS = [
   (800, 1, 8.0, 64, 100),
   (800, 1, 1.0, 64, 12),
   (8, 1, 1.0, 64, 1),
@@ -144,10 +144,9 @@ ROUND_UPDATES = [
 
 
 @pytest.mark.parametrize(
-  ("round_steps", "steps_per_item", "ratio", "batch_size", "updates"),
-  ROUND_UPDATES,
+  ("round_steps", "steps_per_item", "ratio", "batch_size", "updates"), PERIODS
 )
-def test_updates_of_a_round(
+def test_a_round_has_one_publication(
   round_steps, steps_per_item, ratio, batch_size, updates
 ):
   table = given.make_table_spec(
@@ -155,15 +154,44 @@ def test_updates_of_a_round(
     steps_per_item=steps_per_item,
     samples_per_insert=ratio,
     batch_size=batch_size,
+  )
+  assert make_rates("sync", table).publish_period == updates
+
+
+# shards, (size, inserted, sampled) of each table that is up, updates. The
+# minimum size is 100, an insert grants 2 samples, and a batch has 16 items.
+ROUND_UPDATES = [
+  (1, [(99, 99, 0)], 0),
+  (1, [(100, 100, 0)], 0),  # the first 100 items grant none
+  (1, [(107, 107, 0)], 0),  # 14 samples
+  (1, [(108, 108, 0)], 1),
+  (1, [(151, 151, 0)], 6),
+  (1, [(151, 151, 96)], 0),  # 6 samples remain
+  (1, [(156, 156, 96)], 1),  # and count in the next round
+  (1, [(120, 9_000, 17_480)], 20),  # a full table: all inserts count
+  (1, [(151, 151, 500)], 0),
+  (1, [(99, 9_000, 0)], 0),  # lost items
+  (1, [], 0),  # no server is up
+  (2, [(150, 150, 50), (150, 150, 54)], 6),
+  (2, [(300, 300, 250), (150, 150, 250)], 0),  # sampled equally often
+  (2, [(300, 300, 234), (150, 150, 234)], 2),
+  (2, [(300, 300, 0), (99, 99, 0)], 0),
+  (2, [(300, 300, 200)], 0),  # a server is down: the sum is unknown
+]
+
+
+@pytest.mark.parametrize(("shards", "counts", "updates"), ROUND_UPDATES)
+def test_updates_of_a_round(shards, counts, updates):
+  table = given.make_table_spec(
+    shards=shards,
+    round_steps=800,
+    samples_per_insert=2.0,
+    batch_size=16,
     min_size=100,
   )
   rates = make_rates("sync", table)
-  filled, nearly = counts_of(table, 100), counts_of(table, 99)
-  assert rates.updates_of_round([filled]) == updates
-  assert rates.updates_of_round([nearly]) == 0
-  assert rates.updates_of_round([filled, filled]) == updates
-  assert rates.updates_of_round([filled, nearly]) == 0
-  assert rates.updates_of_round([]) == 0, "no server is up"
+  statuses = [counts_of(table, *each) for each in counts]
+  assert rates.updates_of_round(statuses) == updates
 
 
 # items in each server's queue, updates
@@ -180,7 +208,7 @@ def test_updates_of_a_round_take_what_the_queues_hold(sizes, updates):
 def test_without_a_table_no_round_and_no_update_is_granted():
   rates = make_rates("sync", None)
   assert rates.updates_of_round([]) == 0
-  assert rates.single_process_ratio == (0, 0.0)
+  assert rates.scheduled_ratio == (0, 0.0)
   assert rates.samples_per_insert == 0.0
 
 

@@ -174,6 +174,7 @@ def test_a_whole_batch_is_reached_by_inserting_alone(seed):
 EIGHT = limiter.Limiter(8.0, 1_000, 4_000.0, 12_000.0)
 QUARTER = limiter.Limiter(0.25, 4, -1.0, 3.0)
 FREE = limiter.Limiter.from_min_size(5)
+FREE_QUARTER = limiter.Limiter.from_min_size(5, 0.25)
 QUEUE = limiter.Limiter.from_queue(3)
 MISSING = [
   (EIGHT, (0, 0, 0), 1_000, 0),
@@ -192,6 +193,8 @@ MISSING = [
   (FREE, (4, 4, 0), 1, 0),
   (FREE, (5, 5, 10**9), 0, 0),
   (FREE, (5, 10**12, 0), 0, 0),
+  (FREE_QUARTER, (4, 4, 0), 1, 0),
+  (FREE_QUARTER, (5, 5, 10**9), 0, 0),
   (QUEUE, (0, 0, 0), 1, 0),
   (QUEUE, (1, 1, 0), 0, 0),
   (QUEUE, (3, 10, 7), 0, 1),
@@ -210,6 +213,7 @@ ALLOWED = [
   (QUARTER, (8, 8, 2), 1),
   (FREE, (4, 4, 0), 0),
   (FREE, (5, 5, 10**9), sys.maxsize),
+  (FREE_QUARTER, (5, 5, 10**9), sys.maxsize),
   (QUEUE, (0, 10, 10), 0),
   (QUEUE, (2, 10, 8), 2),
 ]
@@ -254,4 +258,4 @@ def test_it_rounds_as_reverb_does(case):
 def test_how_many_are_missing(counts, now, inserts, samples):
   assert counts.inserts_missing(*now) == inserts
   assert counts.samples_missing(*now) == samples
-  assert counts.bounded == (counts is not FREE)
+  assert counts.bounded == (counts not in (FREE, FREE_QUARTER))

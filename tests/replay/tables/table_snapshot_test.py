@@ -23,10 +23,18 @@ ASKED = {
 }
 
 
-def serve(tmp_path, restored=False, others=(), packing=PACKING, **fields):
+def serve(
+  tmp_path,
+  restored=False,
+  others=(),
+  packing=PACKING,
+  in_rounds=False,
+  **fields,
+):
   spec = given.make_table_spec(packing.record_bytes, **{**ASKED, **fields})
+  limiter = spec.round_limiter if in_rounds else spec.limiter
   return trajectory_manager.TrajectoryManager(
-    [tables.make_table(spec), *others],
+    [tables.make_table(spec, limiter), *others],
     portpicker.pick_unused_port(),
     tmp_path / "replay",
     tmp_path / "saved" if restored else None,
@@ -131,6 +139,32 @@ def test_another_ratio_leaves_nothing_to_catch_up(tmp_path, saved, ratio):
   assert limiter.min_diff <= difference <= limiter.max_diff
   write(manager, 2)  # neither side is held back for long
   assert len(draw(manager, 1)) == 1
+  manager.close()
+
+
+# ratio, minimum size, samples after a resume, of 20 inserts and 30 samples
+ROUNDS = [
+  (4.0, 20, 30),
+  (4.0, 10, 40),
+  (0.25, 20, 0),
+  (0.25, 7, 4),
+  (64.0, 20, 0),
+  (64.0, 10, 640),
+]
+
+
+@pytest.mark.parametrize(("ratio", "min_size", "sampled"), ROUNDS)
+def test_another_ratio_grants_rounds_nothing_to_catch_up(
+  tmp_path, saved, ratio, min_size, sampled
+):
+  manager = serve(
+    tmp_path,
+    restored=True,
+    in_rounds=True,
+    samples_per_insert=ratio,
+    min_size=min_size,
+  )
+  assert manager.status(tables.TRANSITIONS)[:3] == (20, 20, sampled)
   manager.close()
 
 

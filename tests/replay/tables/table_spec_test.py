@@ -64,7 +64,7 @@ def test_the_limiter_is_one_shards():
   spec = make_spec(make_config(shards=4))
   # 25 items: 200 samples, of which half may be missing or too many.
   assert spec.limiter == (8.0, 25, 100.0, 300.0)
-  assert spec.round_limiter == limiter.Limiter.from_min_size(25)
+  assert spec.round_limiter == limiter.Limiter.from_min_size(25, 8.0)
 
 
 def test_without_a_ratio_only_the_minimum_limits():
