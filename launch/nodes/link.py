@@ -13,13 +13,18 @@ from slipway.launch.orchestration import control_service, messages
 # Seconds without a reply from the control node after which a node stops. A
 # restart of the control node takes less.
 LOST_AFTER_S = 30.0
+# Seconds between two checks whether the node should stop, before the first
+# reply.
+_CHECK_PERIOD_S = 0.05
 
 
 class Link:
   """Sends a node's reports to the control node and receives its commands.
 
   A background thread sends the reports, so a slow control node does not delay
-  the node. The link must be made in the node's main thread:
+  the node. Only the start of the `with` block waits for the first command,
+  because a node that starts during a pause must not work. The link must be made
+  in the node's main thread:
 
   ```python
   with link.Link(self._control, 'worker', 0, self._report) as node_link:
@@ -37,7 +42,7 @@ class Link:
     period_s: float = 0.25,
     stop_event: threading.Event | None = None,
   ):
-    """Starts the thread that reports periodically.
+    """Starts the thread that reports, at once and then periodically.
 
     Args:
       control: client of the control node, with a timeout of a few seconds.
@@ -59,8 +64,10 @@ class Link:
     self._program_stopped = stop_event or lp.stop_event()
     self._command = messages.Command()
     self._stop = threading.Event()
+    self._replied = threading.Event()
     # Set if the next report is due before its period has passed.
     self._due = threading.Event()
+    self._due.set()
     self._closed = threading.Event()
     self._error: BaseException | None = None
     self._thread = threading.Thread(
@@ -70,9 +77,10 @@ class Link:
 
   @property
   def command(self) -> messages.Command:
-    """The control node's newest command; before that, the default command.
+    """The control node's newest command.
 
-    To decide whether to stop, read `stopping` instead of the command's `stop`.
+    It is the default command if the node was stopped before the first reply. To
+    decide whether to stop, read `stopping` instead of the command's `stop`.
     """
     return self._command
 
@@ -100,6 +108,13 @@ class Link:
     self._due.set()
 
   def __enter__(self) -> "Link":
+    """Waits for the first command, or until the node should stop.
+
+    Raises:
+      RuntimeError: the function `report` has raised an error.
+    """
+    while not (self._replied.wait(_CHECK_PERIOD_S) or self.stopping):
+      pass
     return self
 
   def __exit__(self, error_type, error, traceback) -> None:
@@ -143,6 +158,7 @@ class Link:
         self._command = self._control.report(*self._node, report)
         if self._command.stop:
           self._stop.set()
+        self._replied.set()
         replied_at_s = time.monotonic()
       except Exception as error:
         if time.monotonic() - replied_at_s > LOST_AFTER_S:

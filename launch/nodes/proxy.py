@@ -58,7 +58,7 @@ class Proxy:
     with link.Link(
       self._control, "proxy", self._index, self._report
     ) as node_link:
-      while not node_link.wait(_CHECK_PERIOD_S):
+      while not node_link.stopping:
         self._proxy.check()
         command = node_link.command
         self._proxy.set_command(
@@ -67,6 +67,7 @@ class Proxy:
           else control_block.WorkerCommand.RUN,
           command.steps_per_s,
         )
+        node_link.wait(_CHECK_PERIOD_S)
       self._proxy.drain(_DRAIN_TIMEOUT_S)
       self._proxy.close()
 

@@ -151,3 +151,42 @@ def test_workers_come_and_go_and_snapshots_are_requested(start_run, control):
   assert "failed" not in said
   assert said.count("was ended by") == 1
   end(run)
+
+
+def wait_until_still(run):
+  """Waits until no node makes steps any more; returns the counts of steps."""
+  seen = []
+
+  def is_still():
+    status = run.status()
+    seen.append((status["env_steps"], status["trainer_steps"]))
+    return len(seen) > 20 and len(set(seen[-20:])) == 1
+
+  run.wait_until(is_still)
+  return seen[-1]
+
+
+@pytest.mark.parametrize("has_proxy", [True, False])
+def test_what_restarts_during_a_pause_is_paused(start_run, control, has_proxy):
+  run = start_run(
+    f"--config.topology.proxy={has_proxy}",
+    "--config.rates.environment_steps_per_s=0",
+    "--config.snapshot.period_s=3_600",
+  )
+  run.wait_until_learning()
+  wait_for_steps(run)
+  control(run, "pause")
+  counts = wait_until_still(run)
+  control(run, "save")  # a restarted trainer continues from here
+  run.wait_until(lambda: run.status()["snapshots"]["written"] == 1)
+  nodes = ["proxy/0"] * has_proxy + ["worker/0", "trainer/0"]
+  for node in nodes:
+    kill(run, node)
+    run.wait_until(
+      lambda node=node: run.status()["node_restarts"].get(node) == 1
+    )
+    assert wait_until_still(run) == counts, node
+  control(run, "resume")
+  wait_for_steps(run)
+  run.launcher.terminate()
+  assert run.wait() == 0, run.stderr

@@ -16,6 +16,7 @@ from slipway.launch.nodes import control as control_lib
 from slipway.launch.nodes import link
 from slipway.launch.orchestration import control_service, messages
 from slipway.launch.processes import service_node
+from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_folder, run_status
 from tests.launch import asking
 
@@ -38,6 +39,7 @@ class Follower:
     return self.report
 
   def run(self):
+    self._control.variables_version()  # retried until the control node is up
     with link.Link(
       self._control, "worker", 0, self.read_report, self._period_s
     ) as node_link:
@@ -143,17 +145,66 @@ def test_a_node_obeys_its_commands(launch):
   asking.until(lambda: control.status().env_steps == 9)
 
 
-def is_paused(control):
-  control.pause()
-  return control.status().phase == "paused"
-
-
-def test_before_the_first_reply_the_command_is_the_default(launch):
+def test_a_node_that_starts_during_a_pause_is_paused_at_once(launch):
   launched = launch(period_s=3_600.0)
-  control = launched.control
-  asking.until(lambda: is_paused(control))
-  assert launched.link.command == messages.Command()
-  assert not launched.link.stopping
+  launched.control.pause()
+  with link_to(launched.control) as node_link:
+    assert node_link.command.paused
+    assert node_link.command.steps_per_s == 250.0
+    assert not node_link.stopping
+
+
+def link_to(control, stop_event=None):
+  """A link of a node that has started later than the program's."""
+  return link.Link(
+    control,
+    "worker",
+    0,
+    messages.WorkerReport,
+    PERIOD_S,
+    stop_event or threading.Event(),
+  )
+
+
+class LateControl:
+  """A control node that is up only after some calls, and pauses the run."""
+
+  def __init__(self, failures):
+    self.calls, self._failures = 0, failures
+
+  def report(self, role, index, report):
+    self.calls += 1
+    if self.calls <= self._failures:
+      raise rpc_client.UnreachableError("not yet")
+    return messages.Command(paused=True)
+
+  def finished(self, role, index, report):
+    pass
+
+
+def test_a_node_waits_for_a_control_node_that_is_late():
+  control = LateControl(failures=3)
+  with link_to(control) as node_link:
+    assert control.calls >= 4
+    assert node_link.command == messages.Command(paused=True)
+    assert not node_link.stopping
+
+
+def test_without_a_control_node_a_node_can_be_stopped():
+  control, stop_event = LateControl(failures=10**9), threading.Event()
+  timer = threading.Timer(5 * PERIOD_S, stop_event.set)
+  timer.start()
+  with link_to(control, stop_event) as node_link:
+    assert control.calls > 0
+    assert node_link.stopping
+
+
+def test_a_node_stops_if_no_control_node_ever_replies(monkeypatch):
+  monkeypatch.setattr(link, "LOST_AFTER_S", 5 * PERIOD_S)
+  control = LateControl(failures=10**9)
+  with link_to(control) as node_link:
+    assert control.calls > 1
+    assert node_link.stopping
 
 
 def test_a_rejected_rate_changes_nothing(launch):
