@@ -525,6 +525,29 @@ def check_queue(config: ml_collections.ConfigDict) -> None:
   """
   _check_collection(config)
   _check_shards(config)
+  _check_age(config)
+
+
+def _check_age(config: ml_collections.ConfigDict) -> None:
+  """Checks that the limit on the policy age leaves a place for a batch.
+
+  `table_spec` computes the queue's capacity from that limit.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
+  topology, batch_size = config.topology, config.learner.batch_size
+  environments = topology.workers * topology.environments_per_worker
+  in_progress = -(-environments // config.replay.shards)
+  # A batch in the queue, that of the trainer, and the unfinished rollouts.
+  least = 2 + -(-in_progress // batch_size)
+  if config.mode == "async" and config.variables.max_age < least:
+    raise ValueError(
+      f"config.variables.max_age={config.variables.max_age} is below {least}: "
+      f"the rollouts of {environments} environments in batches of {batch_size} "
+      f"are {least} versions old, so no queue could keep that limit; use "
+      f"{least} or more, fewer environments, or mode 'sync'"
+    )
 
 
 def _check_collection(config: ml_collections.ConfigDict) -> None:

@@ -117,9 +117,6 @@ class TableSpec:
       config: the whole config, with the fields of `groups.QUEUE`.
       schema: schema of an item.
       steps_per_item: environment steps per new item.
-
-    Raises:
-      ValueError: the queue could never hold a batch.
     """
     return cls(
       schema=schema,
@@ -168,26 +165,16 @@ def _queue_capacity(config: ml_collections.ConfigDict) -> int:
   workers are equally fast and load each version at once. A rollout's age is the
   number of batches that the trainer takes between the rollout's first step and
   its own update. These batches come from the queue, from one unfinished rollout
-  per environment, and from the trainer's batch.
+  per environment, and from the trainer's batch. Where workers were added during
+  the run, the limit may leave no place for a batch; the queue then holds one.
 
   Args:
     config: the whole config, with the fields of `groups.QUEUE`.
-
-  Raises:
-    ValueError: in mode 'async', the limit leaves no place for a batch.
   """
   topology, batch_size = config.topology, config.learner.batch_size
   environments = topology.workers * topology.environments_per_worker
   in_progress = -(-environments // config.replay.shards)
   capacity = batch_size * (config.variables.max_age - 1) - in_progress
-  if capacity < batch_size and config.mode == "async":
-    least = 2 + -(-in_progress // batch_size)
-    raise ValueError(
-      f"config.variables.max_age={config.variables.max_age} is below {least}: "
-      f"the rollouts of {environments} environments in batches of {batch_size} "
-      f"are {least} versions old, so workers would wait for ever; use {least} "
-      "or more, fewer environments, or mode 'sync'"
-    )
   return max(capacity, batch_size)
 
 

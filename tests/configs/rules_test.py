@@ -277,6 +277,11 @@ REFUSED = [
   ),
   (
     "ppo",
+    {"mode": "async", "topology__workers": 3},
+    "config.variables.max_age=4 is below 5: the rollouts of 24 environments",
+  ),
+  (
+    "ppo",
     {"learner__temperature": 2.0},
     "config.learner.temperature=2.0 has no effect with "
     "config.learner.policy_loss='clipped'",

@@ -178,3 +178,14 @@ def test_a_run_is_paused_and_stopped_and_resumed(start_run, control, mode):
   assert second.summary["env_steps"] > summary["env_steps"]
   values = [row["variables_version"] for row in second.evaluations]
   assert values == sorted(values)
+
+
+def test_more_workers_than_the_age_allows_are_no_error(start_run, control):
+  limit = "--config.variables.max_age=4"  # the least for 16 environments
+  run = start_run("--mode=async", limit, TWO_WORKERS, config=PPO)
+  run.wait_until_learning()
+  assert control(run, "workers", "3") == "workers are 3 now\n"
+  run.wait_until(lambda: run.status()["nodes"]["worker"]["up"] == 3)
+  wait_for_updates(run, 20)
+  assert not run.status()["node_restarts"]
+  end(run)
