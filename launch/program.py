@@ -89,7 +89,11 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
     run: the run to execute.
     plan: which nodes run on this machine, and how they reach the others.
   """
-  config, spec, folder = run.config, run.spec, run.folder
+  # These nodes' workers are those of all machines: the capacity of a queue
+  # depends on their number.
+  config = run.config.copy_and_resolve_references()
+  config.topology.workers = plan.expected["worker"]
+  spec, folder = run.spec, run.folder
   program = lp.Program(config.agent)
   rates = rates_lib.Rates.from_config(config, spec)
   servers = tuple(

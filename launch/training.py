@@ -122,15 +122,33 @@ def check(
   fields.validate(config, overrides.declared_fields(config))
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
-  builder.check(config, spec)
-  hooks.check(config.hooks)
   on_cluster = flags.launch == "ray"
+  # The capacity of a queue depends on the number of all workers.
+  whole = config.copy_and_resolve_references()
+  whole.topology.workers = _count_workers(config, on_cluster)
+  builder.check(whole, spec)
+  hooks.check(config.hooks)
   _check_shards(config, on_cluster)
   # This machine's memory matters only if it runs the trainer.
   if not on_cluster or config.topology.trainer_machine == "home":
     available_bytes = memory.machine_bytes()
-    memory.check(config, spec, builder, available_bytes, not on_cluster)
+    memory.check(whole, spec, builder, available_bytes, not on_cluster)
   return spec, builder
+
+
+def _count_workers(config: ml_collections.ConfigDict, on_cluster: bool) -> int:
+  """Returns the number of workers of a run.
+
+  If the config leaves the number of machines to the cluster, one is counted.
+
+  Args:
+    config: the whole config.
+    on_cluster: whether the run is on the machines of a cluster.
+  """
+  topology = config.topology
+  if not on_cluster:
+    return topology.workers
+  return topology.home_workers + max(1, topology.machines) * topology.workers
 
 
 def _check_shards(config: ml_collections.ConfigDict, on_cluster: bool) -> None:
@@ -146,11 +164,9 @@ def _check_shards(config: ml_collections.ConfigDict, on_cluster: bool) -> None:
   Raises:
     ValueError: some servers would stay empty.
   """
-  shards, topology = host_plan.count_replay_servers(config), config.topology
-  workers = topology.workers
-  if on_cluster:
-    workers = topology.home_workers + topology.machines * topology.workers
-  unknown = on_cluster and not topology.machines
+  shards = host_plan.count_replay_servers(config)
+  workers = _count_workers(config, on_cluster)
+  unknown = on_cluster and not config.topology.machines
   if 0 < workers < shards and not unknown:
     raise ValueError(
       f"config.replay.shards={shards} with {workers} workers in all "

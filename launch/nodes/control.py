@@ -66,12 +66,15 @@ class Control:
     self._socket_path = socket_path
     is_thread = launcher_pid in (None, os.getpid())
     self._launcher = None if is_thread else multiprocessing.parent_process()
+    # The capacity of a queue depends on the number of all workers.
+    whole = config.copy_and_resolve_references()
+    whole.topology.workers = expected["worker"]
     self._control = run_control.RunControl(
       config,
       folder,
       expected,
       started_at_s,
-      rates_lib.Rates.from_config(config, spec),
+      rates_lib.Rates.from_config(whole, spec),
       pathlib.Path(memory_dir, "control.json"),
       _WORKERS_ARE_FIXED if is_thread else "",
     )

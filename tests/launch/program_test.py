@@ -1,6 +1,7 @@
 """Program: the whole of it, wired by Launchpad."""
 
 import csv
+import dataclasses
 import time
 
 import launchpad as lp
@@ -9,11 +10,11 @@ import reverb
 from absl import flags
 from absl.testing import absltest
 
-from slipway.configs import prioritized_dqn
+from slipway.configs import ppo, prioritized_dqn
 from slipway.environments import factory
 from slipway.launch import host_plan
 from slipway.launch import program as program_lib
-from slipway.launch.orchestration import rates
+from slipway.launch.orchestration import messages, rates
 from slipway.launch.runs import run, run_folder
 from slipway.replay.tables import tables
 from slipway.replay.variables import shared_variables, variables
@@ -63,12 +64,14 @@ def poll(call, wanted=lambda value: True, timeout_s=60.0):
 class Launched:
   """A program that runs."""
 
-  def __init__(self, config, folder, memory_dir):
+  def __init__(self, config, folder, memory_dir, workers_elsewhere):
     flags.FLAGS.mark_as_parsed()
     spec = factory.make_spec(config.environment)
+    plan = host_plan.HostPlan.for_single_host(config, memory_dir)
+    workers = plan.expected["worker"] + workers_elsewhere
     wiring = program_lib.make_program(
       run.Run(config, spec, folder, time.time()),
-      host_plan.HostPlan.for_single_host(config, memory_dir),
+      dataclasses.replace(plan, expected={**plan.expected, "worker": workers}),
     )
     self._case = absltest.TestCase()
     lp.launch(wiring.program, launch_type="test_mt", test_case=self._case)
@@ -123,12 +126,12 @@ def launch(tmp_path):
   """Launches programs, and ends them."""
   programs = []
 
-  def launch(config):
+  def launch(config, workers_elsewhere=0):
     folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
     folder.write_config(config)
     memory_dir = tmp_path / "memory"
     memory_dir.mkdir()
-    launched = Launched(config, folder, str(memory_dir))
+    launched = Launched(config, folder, str(memory_dir), workers_elsewhere)
     launched.folder = folder
     launched.variables_path = memory_dir / "variables"
     programs.append(launched)
@@ -228,3 +231,20 @@ def test_one_more_worker(tmp_path):
   assert indices == tuple(range(WORKERS + 1))
   assert len(set(data)) == 1
   assert set(controls) == {wiring.control}
+
+
+def test_a_queue_counts_the_workers_of_all_machines(launch):
+  config = ppo.get_config()
+  config.mode = "async"
+  config.variables.max_age = 8
+  config.network.hidden_sizes = (8,)
+  config.limits.target_return = float("inf")
+  config.topology.update({"workers": 1, "environments_per_worker": 4})
+  program = launch(config, workers_elsewhere=3)
+  # 7 batches of 8 rollouts, without those of 16 environments.
+  queue = poll(lambda: program.server.server_info(5)[tables.TRANSITIONS])
+  assert queue.rate_limiter_info.max_diff == 7 * 8 - 16
+  assert program.control.status().replay.capacity == 7 * 8 - 16
+  # The run need not wait for workers that do not exist.
+  elsewhere = [("worker", index) for index in (1, 2, 3)]
+  program.control.place(messages.Placement({}, {"worker": 4}, elsewhere))

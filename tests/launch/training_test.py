@@ -52,3 +52,52 @@ def test_shards_without_a_worker_are_rejected(arguments, count):
 )
 def test_shards_with_enough_workers(arguments):
   check(*arguments)
+
+
+ASYNC_PPO = ("--config=configs/ppo.py:cartpole", "--mode=async")
+
+# arguments, number of environments, 8 of each worker
+TOO_MANY = [
+  ((workers(3),), 24),
+  ((workers(1), RAY, "--config.topology.machines=3"), 24),
+  (
+    (
+      workers(1),
+      RAY,
+      "--config.topology.machines=2",
+      "--config.topology.home_workers=2",
+    ),
+    32,
+  ),
+]
+
+
+def check_queue(*arguments):
+  training.check(
+    train_flags.parse(["train", *ASYNC_PPO, *arguments], "Trains.")
+  )
+
+
+@pytest.mark.parametrize(("arguments", "count"), TOO_MANY)
+def test_the_age_of_a_queue_counts_the_workers_of_all_machines(
+  arguments, count
+):
+  with pytest.raises(ValueError) as error:
+    check_queue(*arguments)
+  line = str(error.value)
+  assert "config.variables.max_age=4 is below " in line
+  assert f"the rollouts of {count} environments" in line
+
+
+@pytest.mark.parametrize(
+  "arguments",
+  [
+    (workers(2),),
+    (workers(2), "--config.topology.machines=3"),  # not on a cluster
+    (workers(1), RAY, "--config.topology.machines=2"),
+    (workers(2), RAY),  # on as many machines as there are
+    (workers(4), RAY, "--config.variables.max_age=6"),
+  ],
+)
+def test_an_age_that_a_queue_can_keep(arguments):
+  check_queue(*arguments)
