@@ -80,7 +80,7 @@ def run(argv: Sequence[str]) -> int:
     )
     return 2
   # As with `python -m`, user modules that a config names are found in the
-  # working directory.
+  # working directory; those of an existing run where its folder records them.
   if os.getcwd() not in sys.path:
     sys.path.insert(0, os.getcwd())
   try:

@@ -16,7 +16,8 @@ def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
 
   If config.json is damaged, the newest valid copy in a snapshot is used, with a
   warning. A missing field is an error, because its default may have changed
-  since the run's start.
+  since the run's start. From now on, this process finds the run's own modules
+  before others of the same name; see `user_modules.prefer_recorded`.
 
   Args:
     path: the run's folder.
@@ -26,7 +27,7 @@ def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
       unreadable or invalid.
   """
   folder = run_folder.RunFolder.open(path)
-  user_modules.add_to_path(folder)
+  user_modules.prefer_recorded(folder)
   try:
     return _read_checked(folder.config)
   except ValueError as error:

@@ -6,14 +6,17 @@ sent to all machines.
 """
 
 import contextlib
+import functools
 import importlib.util
 import json
+import os
 import pathlib
 import re
 import sys
 from collections.abc import Iterator
 
 import ml_collections
+from absl import logging
 
 from slipway.configs import fields
 from slipway.launch.runs import run_folder
@@ -63,17 +66,40 @@ def write(
     (folder.path / _FILE).write_text(json.dumps(paths) + "\n", "utf-8")
 
 
-def add_to_path(folder: run_folder.RunFolder) -> None:
-  """Appends the folders of a run's user modules to `sys.path`.
+def prefer_recorded(folder: run_folder.RunFolder) -> None:
+  """Puts the folders of a run's user modules first in `sys.path`.
 
-  A missing or damaged file of `write` is ignored.
+  So the run finds its own modules, also where the working folder has others of
+  the same name. A recorded folder that no longer exists is skipped with a
+  warning: its modules are then found like those of a new run. A missing or
+  damaged file of `write` is ignored.
+
+  Args:
+    folder: the run's folder.
   """
   try:
-    paths = json.loads((folder.path / _FILE).read_text("utf-8"))
+    recorded = json.loads((folder.path / _FILE).read_text("utf-8"))
   except (OSError, ValueError):
     return
-  if isinstance(paths, list):
-    sys.path += [p for p in paths if isinstance(p, str) and p not in sys.path]
+  if not isinstance(recorded, list):
+    return
+  paths = [path for path in recorded if isinstance(path, str)]
+  for path in paths:
+    if not os.path.isdir(path):
+      _warn_of_missing_folder(str(folder.path), path)
+  paths = [path for path in paths if os.path.isdir(path)]
+  sys.path[:] = [*paths, *(path for path in sys.path if path not in paths)]
+
+
+@functools.cache  # once for each folder: a command reads a config several times
+def _warn_of_missing_folder(run: str, path: str) -> None:
+  """Logs that a run's recorded folder of modules no longer exists."""
+  logging.warning(
+    "run %r has modules of %r, which no longer exists: those of the same name "
+    "in the working folder or on the Python path are used",
+    run,
+    path,
+  )
 
 
 def _module_names(config: ml_collections.ConfigDict) -> Iterator[str]:

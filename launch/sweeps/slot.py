@@ -14,7 +14,7 @@ import typing
 from collections.abc import Mapping
 
 from slipway.launch.processes import tmpfs_directory
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import config_file, run_folder, user_modules
 from slipway.launch.sweeps import processes, sweep_folder
 
 # Name of the file with the run's config.
@@ -124,6 +124,10 @@ class Slot:
     folder = parent / task.name
     if task.archive is not None:
       unpack(task.archive, folder)
+      # The modules that Ray has sent, in place of the sweep's machine's.
+      user_modules.write(
+        run_folder.RunFolder(folder), config_file.from_json(task.config)
+      )
     config = parent / _CONFIG
     config.write_text(task.config, "utf-8")
     self._run = sweep_folder.SweepRun(

@@ -1,15 +1,19 @@
 """Parts of a user's own: found by all commands, from any working directory."""
 
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
 
 import slipway
 from slipway.launch.runs import user_modules
+from slipway.launch.sweeps import slot
 
 _PARTS = """
 import gymnasium
@@ -95,6 +99,83 @@ def test_a_run_is_used_from_elsewhere(trained, tmp_path, command):
   }
   done = run(tmp_path, command, *flags[command])
   assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def elsewhere(tmp_path):
+  """Another working folder, with a module of the same name."""
+  (tmp_path / "corridor.py").write_text("raise ImportError('of another run')")
+  return tmp_path
+
+
+@pytest.mark.parametrize("command", ["evaluate", "train"])
+def test_a_runs_own_module_goes_before_one_of_the_working_folder(
+  trained, elsewhere, command
+):
+  flags = {
+    "evaluate": [f"--run={trained}", "--episodes=2"],
+    "train": [f"--resume={trained}", "--config.limits.trainer_steps=50"],
+  }
+  done = run(elsewhere, command, *flags[command])
+  assert done.returncode == 0, done.stderr
+
+
+_LOADS = """
+import sys
+import slipway
+slipway.load(sys.argv[1])
+print(sys.modules["corridor"].__file__)
+"""
+
+
+def test_a_policy_is_loaded_with_the_runs_own_module(trained, elsewhere):
+  loads = [sys.executable, "-c", _LOADS, str(trained)]
+  done = subprocess.run(
+    loads, cwd=elsewhere, capture_output=True, text=True, timeout=110
+  )
+  path = trained.parents[1] / "corridor.py"
+  assert done.stdout == f"{path.resolve()}\n", done.stderr
+
+
+def test_a_new_run_has_the_module_of_the_working_folder(trained, elsewhere):
+  done = run(elsewhere, "train", *_OWN, "--name=new")
+  assert done.returncode == 2
+  assert "of another run" in done.stderr
+
+
+def test_a_recorded_folder_that_is_gone_is_named_once(trained, tmp_path):
+  """The module is then the one of the working folder."""
+  parts = trained.parents[1] / "corridor.py"
+  (tmp_path / "corridor.py").write_text(parts.read_text())
+  copy, missing = tmp_path / "copy", tmp_path / "missing"
+  shutil.copytree(trained, copy)
+  (copy / "python_path.json").write_text(json.dumps([str(missing)]))
+  limit = "--config.limits.trainer_steps=60"
+  done = run(tmp_path, "train", f"--resume={copy}", limit)
+  assert done.returncode == 0, done.stderr
+  (line,) = [x for x in done.stderr.splitlines() if str(missing) in x]
+  assert "no longer exists" in line
+
+
+def test_a_slot_has_the_module_that_was_sent_to_it(
+  folder, trained, elsewhere, monkeypatch
+):
+  """The folder that the sweep's machine has recorded has another one here."""
+  copy = elsewhere / "copy"
+  shutil.copytree(trained, copy)
+  (copy / "python_path.json").write_text(json.dumps([str(elsewhere)]))
+  monkeypatch.syspath_prepend(folder)
+  config = json.loads((copy / "config.json").read_text())
+  config["limits"]["trainer_steps"] = 70
+  (copy / "config.json").write_text(json.dumps(config))
+  task = slot.SlotTask("0-1", json.dumps(config), 1, slot.pack(copy))
+  with contextlib.closing(slot.Slot(task)) as own_slot:
+    log, status = b"", None
+    while status is None:
+      report = own_slot.poll(stops=0)
+      log, status = log + report.log, report.status
+      time.sleep(0.1)
+  assert status == 0, log.decode()
 
 
 def test_a_policy_has_the_own_network(trained):
