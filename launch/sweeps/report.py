@@ -96,15 +96,20 @@ class GamesScore(typing.NamedTuple):
 
   Attributes:
     name: what the settings have in common, as text.
-    games: number of games with a run that has ended at a limit.
-    done: number of such runs.
-    iqm: interquartile mean of the human-normalized scores of all these runs.
+    games: number of games with a score, that of a run that has ended at a
+      limit.
+    planned_games: number of games that the sweep trains.
+    done: number of runs with a score.
+    planned: number of runs that the sweep trains on these games.
+    iqm: interquartile mean of the human-normalized scores of the `done` runs.
     iqm_interval: its stratified 95 % interval; nan if all games have one seed.
   """
 
   name: str
   games: int
+  planned_games: int
   done: int
+  planned: int
   iqm: float
   iqm_interval: tuple[float, float]
 
@@ -177,17 +182,18 @@ def score_games(
     runs: [S] lists of the runs' scores.
 
   Returns:
-    The measures, the highest first; none if fewer than two games are trained.
+    The measures, the highest first; none if fewer than two games have a score.
   """
-  # Scores of the games' runs, by what the settings have in common.
+  # Scores of each game's runs, by what the settings have in common.
   groups: dict[str, list[np.ndarray]] = {}
   for setting, group in zip(plan.settings, runs, strict=True):
-    scores = _list_human_normalized(group)
     common = {x: y for x, y in setting.items() if x not in _GAME_FIELDS}
-    if len(scores) and len(common) < len(setting):
+    if len(common) < len(setting):
+      scores = _list_human_normalized(group)
       groups.setdefault(space.describe(common), []).append(scores)
   found = []
-  for name, games in groups.items():
+  for name, planned in groups.items():
+    games = [scores for scores in planned if len(scores)]
     if len(games) < 2:
       continue
     measure, scores = statistics.interquartile_mean, np.concatenate(games)
@@ -198,7 +204,9 @@ def score_games(
       GamesScore(
         name,
         len(games),
+        len(planned),
         len(scores),
+        len(planned) * len(plan.seeds),
         float(measure(scores)),
         (float(low), float(high)),
       )
@@ -213,11 +221,15 @@ def _list_human_normalized(runs: Sequence[RunScore]) -> np.ndarray:
 
 
 def make_games_table(scores: Sequence[GamesScore]) -> rich.table.Table:
-  """Returns the measures over all games as a table."""
+  """Returns the measures over all games as a table.
+
+  Columns 'games' and 'runs' have those with a score and those of the sweep.
+  """
+  is_complete = all(score.done == score.planned for score in scores)
   table = rich.table.Table(
     box=rich.box.SIMPLE_HEAD,
     pad_edge=False,
-    title="all games, human-normalized",
+    title=f"{'all games' if is_complete else 'games so far'}, human-normalized",
     title_justify="left",
   )
   table.add_column("setting", min_width=14, overflow="fold")
@@ -227,8 +239,8 @@ def make_games_table(scores: Sequence[GamesScore]) -> rich.table.Table:
     low, high = score.iqm_interval
     table.add_row(
       rich.text.Text(score.name.replace(" ", "\n"), overflow="fold"),
-      str(score.games),
-      str(score.done),
+      f"{score.games}/{score.planned_games}",
+      f"{score.done}/{score.planned}",
       f"{score.iqm:.3f}",
       "" if np.isnan(low) else f"{low:.3f} to {high:.3f}",
     )

@@ -1,18 +1,21 @@
 """What a sweep says about its scores."""
 
+import csv
+import io
 import pathlib
 
 import msgspec
 import numpy as np
 import pytest
+import rich.console
 
 from slipway.launch.runs import curves, results, run_folder, run_status
 from slipway.launch.sweeps import report, sweep_folder
 from tests.launch.sweeps import given
 
 
-def make_runs(setting, *normalized, is_done=True):
-  folder = run_folder.RunFolder(pathlib.Path("none"))
+def make_runs(setting, *normalized, is_done=True, path="none"):
+  folder = run_folder.RunFolder(pathlib.Path(path))
   return [
     report.RunScore(
       sweep_folder.SweepRun(setting, seed, folder, pathlib.Path("none.log")),
@@ -91,6 +94,38 @@ def test_games_are_measured_together():
   assert other.iqm_interval == pytest.approx((1.0, 2.0))
   settings = report.score_settings(plan, runs)
   assert [x.human_normalized for x in settings] == [0.5, 2.5, 4.0, 4.0]
+
+
+@pytest.mark.parametrize(
+  ("last_is_done", "counts", "title"),
+  [
+    (False, ("2", "3", "4", "6"), "games so far"),
+    (True, ("3", "3", "6", "6"), "all games"),
+  ],
+)
+def test_a_measure_over_some_of_the_games_shows_it(
+  tmp_path, last_is_done, counts, title
+):
+  plan = given.make_plan(
+    [{"environment.game": x} for x in ("Pong", "Breakout", "Seaquest")],
+    seeds=[1, 2],
+  )
+  write_curves(run_folder.RunFolder(tmp_path), [10.0, 10.0])
+  runs = [
+    make_runs(index, 1.0, 2.0, is_done=is_done, path=tmp_path)
+    for index, is_done in enumerate((True, True, last_is_done))
+  ]
+  report.write(sweep_folder.SweepFolder(tmp_path), plan, runs)
+  with open(tmp_path / "games.csv", newline="") as file:
+    (row,) = csv.DictReader(file)
+  names = ("games", "planned_games", "done", "planned")
+  assert tuple(row[name] for name in names) == counts
+  console = rich.console.Console(width=100, record=True, file=io.StringIO())
+  console.print(report.make_games_table(report.score_games(plan, runs)))
+  text = console.export_text()
+  assert title in text
+  for some, planned in (counts[:2], counts[2:]):
+    assert f"{some}/{planned}" in text
 
 
 def test_active_runs_and_single_games_have_no_common_measure():
