@@ -1,6 +1,7 @@
 """The command `slipway sweep`, which trains several settings and seeds."""
 
 import contextlib
+import functools
 import importlib.util
 import itertools
 import math
@@ -15,6 +16,7 @@ import typing
 from collections.abc import Callable, Iterator, Sequence
 
 import ml_collections
+import psutil
 import rich.console
 import rich.live
 import rich.table
@@ -25,7 +27,7 @@ from slipway.launch import resumption, train_flags, training
 from slipway.launch.display import standard_streams
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.orchestration import limits
-from slipway.launch.processes import signals
+from slipway.launch.processes import descendants, signals
 from slipway.launch.runs import run_folder, user_modules
 from slipway.launch.sweeps import (
   processes,
@@ -490,7 +492,12 @@ def _check_setting(plan: sweep_folder.Plan, index: int) -> None:
   setting = plan.settings[index]
   try:
     flags = _parse(plan, index)
-    training.check(flags)
+    # The active runs save themselves if an environment that hangs ends this
+    # process.
+    clean_up = functools.partial(
+      descendants.kill_children, psutil.Process().children()
+    )
+    training.check(flags, "sweep", clean_up)
     if not limits.find_configured(flags.config.limits):
       raise ValueError(
         "the config has no limit, so the runs would never end: give "

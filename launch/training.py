@@ -16,9 +16,10 @@ from absl import flags as absl_flags
 
 from slipway.agents import core, registry
 from slipway.configs import fields
-from slipway.environments import factory, specs, user_code
+from slipway.environments import specs, user_code
 from slipway.launch import (
   ending,
+  environment_check,
   host_plan,
   memory,
   resumption,
@@ -69,7 +70,7 @@ def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
       working_folder = os.getcwd()
       flags = train_flags.parse(argv, _USAGE)
       config = flags.config
-      spec, builder = check(flags)
+      spec, builder = check(flags, "train", clean_up, signal_handler)
       launch = _prepare_launch(flags)
       with _in_folder(working_folder):
         if flags.resume is None:
@@ -105,11 +106,20 @@ def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
 
 def check(
   flags: absl_flags.FlagValues,
+  command: str,
+  clean_up: Callable[[], None],
+  signal_handler: signals.Signals | None = None,
 ) -> tuple[specs.EnvironmentSpec, core.Builder]:
   """Checks that a config can be trained on this machine.
 
+  If the environment hangs, `environment_check.make_spec` ends this process.
+
   Args:
     flags: parsed flags of `slipway train`.
+    command: name of the user's command, for messages.
+    clean_up: function that kills what the environment has started.
+    signal_handler: handler of the signals that this process receives, or None
+      if they have Python's own handlers.
 
   Returns:
     The environment's spec, and the algorithm's builder.
@@ -120,7 +130,9 @@ def check(
   """
   config = flags.config
   fields.validate(config, overrides.declared_fields(config))
-  spec = factory.make_spec(config.environment)
+  spec = environment_check.make_spec(
+    config.environment, command, clean_up, signal_handler
+  )
   builder = registry.make_builder(config.agent)
   on_cluster = flags.launch == "ray"
   # The capacity of a queue depends on the number of all workers.

@@ -8,8 +8,13 @@ SHARDS = ("--config.replay.shards=4", "--config.topology.replay=own_process")
 RAY = "--launch=ray"
 
 
+def check_line(*arguments):
+  flags = train_flags.parse(["train", *arguments], "Trains.")
+  training.check(flags, "train", lambda: None)
+
+
 def check(*arguments):
-  training.check(train_flags.parse(["train", *SHARDS, *arguments], "Trains."))
+  check_line(*SHARDS, *arguments)
 
 
 def workers(count):
@@ -73,9 +78,7 @@ TOO_MANY = [
 
 
 def check_queue(*arguments):
-  training.check(
-    train_flags.parse(["train", *ASYNC_PPO, *arguments], "Trains.")
-  )
+  check_line(*ASYNC_PPO, *arguments)
 
 
 @pytest.mark.parametrize(("arguments", "count"), TOO_MANY)

@@ -1,0 +1,137 @@
+"""The check of an environment before the start: one that hangs is named."""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+
+import gymnasium
+import psutil
+import pytest
+from gymnasium.envs.classic_control import cartpole
+
+from slipway.launch import environment_check
+from tests.environments import given
+
+# Environments that hang once they have written a file with the pid of a process
+# that they have started.
+_HANGING = """
+import ctypes, pathlib, subprocess, threading, time
+from gymnasium.envs.classic_control import cartpole
+
+def hang():
+  child = subprocess.Popen(["sleep", "600"])
+  pathlib.Path("begun.new").write_text(str(child.pid))
+  pathlib.Path("begun.new").rename("begun")
+  time.sleep(600)
+
+class Constructor(cartpole.CartPoleEnv):
+  def __init__(self):
+    hang()
+
+class Reset(cartpole.CartPoleEnv):
+  def reset(self, **kwargs):
+    hang()
+
+class Step(cartpole.CartPoleEnv):
+  def step(self, action):
+    hang()
+
+class LocksTwice(cartpole.CartPoleEnv):
+  def reset(self, **kwargs):
+    library, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(64)
+    library.pthread_mutex_lock(mutex)
+    threading.Timer(0.5, pathlib.Path("begun").touch).start()
+    library.pthread_mutex_lock(mutex)  # no signal ends it
+"""
+
+
+@pytest.fixture
+def start(tmp_path):
+  """A function that starts a command with a hanging environment."""
+  (tmp_path / "hangs.py").write_text(_HANGING)
+  with contextlib.ExitStack() as stack:
+
+    def start_command(command, name, *flags):
+      process = subprocess.Popen(
+        [
+          *(sys.executable, "-m", "slipway.launch.cli", command),
+          *(f"--config.environment.name=hangs:{name}", "--name=a", *flags),
+        ],
+        cwd=tmp_path,
+        # A file, since a process of the environment could keep a pipe open.
+        stderr=stack.enter_context(open(tmp_path / "said", "w")),
+      )
+      stack.callback(process.wait)
+      stack.callback(process.kill)
+      return process
+
+    yield start_command
+
+
+@pytest.mark.parametrize("command", ["train", "sweep"])
+@pytest.mark.parametrize(
+  ("name", "call"), [("Reset", "reset()"), ("Step", "step()")]
+)
+def test_a_call_that_hangs_ends_the_command(
+  start, tmp_path, command, name, call
+):
+  limit = "--config.environment.step_timeout_s=0.5"
+  process = start(command, name, limit)
+  assert process.wait(100) == 2
+  said = (tmp_path / "said").read_text()
+  line = said.splitlines()[0]
+  assert line.startswith(f"{command}: environment hangs:{name} (index 0")
+  assert f"{call} has not returned for " in line
+  assert "config.environment.step_timeout_s=0.5" in line
+  assert "time.sleep(600)" in said
+  assert not psutil.pid_exists(int((tmp_path / "begun").read_text()))
+  assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("name", ["Constructor", "LocksTwice"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_command(start, tmp_path, name, number):
+  process = start("train", name)
+  while not (tmp_path / "begun").exists():
+    assert process.poll() is None
+    time.sleep(0.05)
+  process.send_signal(number)
+  assert process.wait(60) == 0
+  line = f"train: ended by {signal.Signals(number).name} before anything began"
+  assert (tmp_path / "said").read_text() == f"{line}\n"
+  assert not (tmp_path / "runs").exists()
+
+
+class _Slow(cartpole.CartPoleEnv):
+  """Is made slowly."""
+
+  def __init__(self):
+    super().__init__()
+    time.sleep(1.0)
+
+
+def test_a_long_wait_is_one_line(monkeypatch, capfd):
+  monkeypatch.setattr(environment_check, "_NOTICE_AFTER_S", 0.1)
+  monkeypatch.setitem(
+    gymnasium.registry,
+    "Slow-v0",
+    gymnasium.envs.registration.EnvSpec("Slow-v0", _Slow),
+  )
+  config = given.config_of("Slow-v0")
+  config.step_timeout_s = 0.5  # not of the constructor
+  spec = environment_check.make_spec(config, "train", lambda: None, None)
+  assert spec.observations.shape == (4,)
+  (line,) = capfd.readouterr().err.splitlines()
+  assert line.startswith("train: still waits")
+  assert "Slow-v0" in line
+  assert "config.environment.step_timeout_s=0.5" in line
+  assert "Ctrl-C" in line
+
+
+def test_a_short_one_is_none(capfd):
+  config = given.config_of("CartPole-v1")
+  config.step_timeout_s = 0.0
+  environment_check.make_spec(config, "train", lambda: None, None)
+  assert capfd.readouterr().err == ""
