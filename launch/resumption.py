@@ -5,7 +5,6 @@ anything is started. This module imports neither TensorFlow nor Reverb.
 """
 
 import dataclasses
-import socket
 import time
 import typing
 
@@ -26,6 +25,9 @@ from slipway.replay.tables import table_spec
 
 # Seconds within which the nodes of a killed launcher have saved and ended.
 _END_TIMEOUT_S = 25.0
+# Seconds without a renewal of its address after which a control node whose
+# process can't be checked counts as lost: 30 periods of the renewal.
+_LOST_AFTER_S = 60.0
 _POLL_S = 0.1  # seconds between two checks whether the nodes have ended
 # Reasons why fields can't change in a resume, by the name of a field or of a
 # whole section of the config.
@@ -61,36 +63,53 @@ _COUNT_FORMATS = {
 
 
 def wait_until_ended(folder: run_folder.RunFolder) -> None:
-  """Waits up to 25 s until the nodes of a killed launcher have ended.
+  """Waits until the control node of an earlier process of a run has ended.
 
-  The nodes save the run before they end.
+  The nodes of a killed launcher save the run before they end, within 25 s. A
+  control node whose process can't be checked from here, as on another machine,
+  has ended if it does not renew its address for 60 s.
 
   Args:
     folder: the run's folder.
 
   Raises:
     ValueError: the run is active on another machine, or is still active after
-      that time.
+      25 s on this one.
   """
-  end_s = time.monotonic() + _END_TIMEOUT_S
+  began_s, renewal_ns = time.monotonic(), run_address.read_renewal_ns(folder)
   has_warned = False
   while address := run_address.read(folder):
     if address.is_down:
-      break
-    is_here = address.host == socket.gethostname()
-    if not is_here or time.monotonic() > end_s:
+      return
+    waited_s = time.monotonic() - began_s
+    if address.is_local:
+      timeout_s, is_active = _END_TIMEOUT_S, waited_s > _END_TIMEOUT_S
+    else:
+      timeout_s = _LOST_AFTER_S
+      # 0: the file was removed just now.
+      is_active = run_address.read_renewal_ns(folder) not in (0, renewal_ns)
+    if is_active:
       raise ValueError(
         f"run {str(folder.path)!r} is still active, process {address.pid} of "
-        f"{address.host}: stop it (slipway control --run={folder.path} "
-        f"stop), or remove {str(run_address.path_in(folder))!r} if the "
-        "process belongs to something else"
+        f"{address.host}: stop it there (slipway control --run={folder.path} "
+        "stop), or wait until it has ended"
       )
+    if waited_s > timeout_s:
+      logging.warning(
+        "process %d of %s counts as lost: it has not renewed %s for %.0f s",
+        address.pid,
+        address.host,
+        run_address.path_in(folder),
+        timeout_s,
+      )
+      return
     if not has_warned:
       logging.warning(
-        "waiting up to %.0f s for process %d, which saves the run after its "
-        "launcher was killed",
-        _END_TIMEOUT_S,
+        "waiting up to %.0f s for process %d of %s, which may still save the "
+        "run",
+        timeout_s,
         address.pid,
+        address.host,
       )
     has_warned = True
     time.sleep(_POLL_S)

@@ -231,8 +231,7 @@ def _begin_run(
   name = flags.name
   before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
   if flags.overwrite and before.is_run():
-    # A node that does not end may be on a lost machine.
-    with run_lock.held(before), contextlib.suppress(ValueError):
+    with run_lock.held(before):
       resumption.wait_until_ended(before)
   run_folder.check_name(name)
   store = snapshot_store.open_store(flags.config, before)

@@ -4,14 +4,17 @@ import contextlib
 import os
 import pathlib
 import socket
+import threading
 import typing
 from collections.abc import Iterator
 
 import msgspec
-import psutil
 
 from slipway.launch.runs import outbox as outbox_lib
 from slipway.launch.runs import run_folder
+
+# Seconds between two renewals of the file with the address.
+_RENEWAL_PERIOD_S = 2.0
 
 
 class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,25 +24,48 @@ class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     address: path of the control node's unix socket.
     pid: process id of the control node.
     host: host name of the control node's machine.
+    pid_space: name of the boot and the pid namespace in which `pid` is valid.
+    started: start of the process in clock ticks since that boot.
   """
 
   address: str
   pid: typing.Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
   host: str
+  pid_space: str
+  started: int
+
+  @classmethod
+  def from_process(cls, address: str, pid: int) -> "RunAddress":
+    """Returns the address of a control node on this machine.
+
+    Args:
+      address: path of the control node's unix socket.
+      pid: process id of the control node.
+
+    Raises:
+      ProcessLookupError: there is no such process.
+    """
+    started = _read_start(pid)
+    if started is None:
+      raise ProcessLookupError(f"process {pid} does not run")
+    return cls(address, pid, socket.gethostname(), _read_pid_space(), started)
+
+  @property
+  def is_local(self) -> bool:
+    """Whether this process can check the control node's process.
+
+    It can't on another machine or in another container, nor after a reboot,
+    since another machine may have the same host name.
+    """
+    return self.pid_space == _read_pid_space()
 
   @property
   def is_down(self) -> bool:
-    """Whether the control node has ended; False if on another machine.
+    """Whether the control node has ended; False if it can't be checked.
 
-    A process on another machine can't be checked.
+    A process to which the system has given the same pid later is another one.
     """
-    if self.host != socket.gethostname():
-      return False
-    try:
-      # A zombie is still in the system's list of processes.
-      return psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-      return True
+    return self.is_local and _read_start(self.pid) != self.started
 
 
 def path_in(folder: run_folder.RunFolder) -> pathlib.Path:
@@ -53,7 +79,8 @@ def published(
 ) -> Iterator[None]:
   """Writes this process's address to a run's folder while the block runs.
 
-  The file is removed after the block.
+  A background thread sets the file's modification time every 2 s, which shows
+  other machines that the run is active. The file is removed after the block.
 
   Args:
     folder: the run's folder.
@@ -63,11 +90,16 @@ def published(
   Raises:
     OSError: the file can't be written; see `Outbox.replace`.
   """
-  own = RunAddress(address, os.getpid(), socket.gethostname())
+  own = RunAddress.from_process(address, os.getpid())
   outbox.replace(path_in(folder), msgspec.json.encode(own) + b"\n")
+  ended = threading.Event()
+  threading.Thread(
+    target=_renew, args=(path_in(folder), ended), name="renewal", daemon=True
+  ).start()
   try:
     yield
   finally:
+    ended.set()
     _remove_address(folder, own)
 
 
@@ -91,6 +123,55 @@ def read(folder: run_folder.RunFolder) -> RunAddress | None:
       f"{str(path)!r} can't be read ({text}), so the run can't be found: "
       "remove the file, and stop the run by a signal to its launcher"
     ) from error
+
+
+def read_renewal_ns(folder: run_folder.RunFolder) -> int:
+  """Returns when the address was renewed, or 0 without a file.
+
+  The time is that of the folder's server, so two of them may only be compared
+  with each other.
+
+  Args:
+    folder: the run's folder.
+  """
+  try:
+    # A network file system reads the time again when a file is opened.
+    with path_in(folder).open("rb") as file:
+      return os.fstat(file.fileno()).st_mtime_ns
+  except OSError:
+    return 0
+
+
+def _renew(path: pathlib.Path, ended: threading.Event) -> None:
+  """Sets a file's modification time regularly until `ended` is set."""
+  while not ended.wait(_RENEWAL_PERIOD_S):
+    with contextlib.suppress(OSError):  # of a full disk or a lost server
+      os.utime(path)
+
+
+def _read_pid_space() -> str:
+  """Returns a name of this boot of the kernel and this pid namespace."""
+  boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text("ascii")
+  return f"{boot.strip()} {os.readlink('/proc/self/ns/pid')}"
+
+
+def _read_start(pid: int) -> int | None:
+  """Returns a process's start in clock ticks since the boot.
+
+  Args:
+    pid: process id.
+
+  Returns:
+    The start, or None if the process has ended. A zombie has ended: it is only
+    an entry in the system's list of processes.
+  """
+  try:
+    stat = pathlib.Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
+  except (FileNotFoundError, ProcessLookupError):
+    return None
+  # The name of the program, in parentheses, may contain spaces and parentheses.
+  state, *fields = stat.rpartition(")")[2].split()
+  return None if state in "ZX" else int(fields[18])
 
 
 def _remove_address(folder: run_folder.RunFolder, own: RunAddress) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from slipway.launch import train_flags
 from slipway.launch.runs import (
+  outbox,
   run_address,
   run_folder,
   run_lock,
@@ -215,7 +216,7 @@ RESUMES_REFUSED = {
     ["--config.snapshot.url=/proc/self/runs"],
     ["config.snapshot.url='/proc/self/runs'", "cannot be written"],
   ),
-  "a control node that answers": ([], [f"process {os.getpid()}", "stop it"]),
+  "a node of another machine": ([], [f"process {os.getpid()}", "stop it"]),
   "a launcher": ([], [f"process {os.getpid()}", "stop it"]),
 }
 
@@ -233,9 +234,8 @@ def test_a_run_that_can_not_go_on(title, tmp_path):
     for path in folder.snapshots.glob("*/manifest.json"):
       path.write_text("")
   with contextlib.ExitStack() as held:
-    if title == "a control node that answers":
-      where = run_address.RunAddress("localhost:7", os.getpid(), "elsewhere")
-      run_address.path_in(folder).write_bytes(msgspec.json.encode(where))
+    if title == "a node of another machine":
+      held.enter_context(_serving_elsewhere(folder))
     if title == "a launcher":
       held.enter_context(run_lock.held(folder))
     before = _contents(folder.path)
@@ -254,8 +254,10 @@ def test_a_run_that_can_not_go_on(title, tmp_path):
     assert _contents(folder.path) == before
   assert done.returncode == 2, done.stderr
   *warnings, line = done.stderr.splitlines()
-  # What is wrong with a snapshot is said before.
-  assert len(warnings) == (title == "damaged snapshots")
+  # What is wrong with a snapshot, and what is waited for, is said before.
+  assert len(warnings) == (
+    title in ("damaged snapshots", "a node of another machine")
+  )
   assert line.startswith("train: ")
   for words in says:
     assert words in line
@@ -281,6 +283,37 @@ def test_a_run_that_goes_on_is_not_overwritten(tmp_path):
   (line,) = done.stderr.splitlines()
   assert f"still active, in process {os.getpid()}: stop it" in line
   assert _contents(folder.path) == before
+
+
+@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
+def test_a_run_of_another_machine_is_not_overwritten(tmp_path):
+  folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+  folder.write_config(train_flags.parse(["train"], "").config)
+  with _serving_elsewhere(folder):
+    before = _contents(folder.path)
+    done = subprocess.run(
+      [
+        *(sys.executable, "-m", "slipway.launch.train", "--overwrite"),
+        *("--name=a-run", f"--run_dir={tmp_path}"),
+      ],
+      capture_output=True,
+      text=True,
+      cwd=_ROOT,
+      timeout=100,
+    )
+    assert done.returncode == 2
+    assert "is still active, process" in done.stderr.splitlines()[-1]
+    assert _contents(folder.path) == before
+
+
+@contextlib.contextmanager
+def _serving_elsewhere(folder):
+  """A control node of another machine, which renews its address."""
+  with run_address.published(folder, "localhost:7", outbox.Outbox()):
+    where = run_address.RunAddress.from_process("localhost:7", os.getpid())
+    elsewhere = msgspec.structs.replace(where, pid_space="elsewhere")
+    run_address.path_in(folder).write_bytes(msgspec.json.encode(elsewhere))
+    yield
 
 
 def _contents(path):

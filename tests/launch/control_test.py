@@ -10,6 +10,7 @@ import threading
 import time
 
 import launchpad as lp
+import msgspec
 import pytest
 from absl import flags
 from absl.testing import absltest
@@ -287,16 +288,16 @@ def test_a_run_that_was_never_up(folder, tell):
   assert err.count("\n") == 1
 
 
-def publish(folder, address, pid, host=None):
-  host = host or socket.gethostname()
-  where = {"address": address, "pid": pid, "host": host}
-  run_address.path_in(folder).write_text(json.dumps(where))
+def publish(folder, address, pid, **fields):
+  where = run_address.RunAddress.from_process(address, pid)
+  where = msgspec.structs.replace(where, **fields)
+  run_address.path_in(folder).write_bytes(msgspec.json.encode(where))
 
 
 def test_a_run_that_was_killed(folder, tell):
-  process = subprocess.Popen([sys.executable, "-c", ""])
-  process.wait(60)
-  publish(folder, "localhost:1", process.pid)
+  with subprocess.Popen(["sleep", "600"]) as process:
+    publish(folder, "localhost:1", process.pid)
+    process.kill()
   for word in ("status", "stop"):
     status, out, err = tell(folder, word)
     assert (status, out) == (1, "")
@@ -305,7 +306,7 @@ def test_a_run_that_was_killed(folder, tell):
 
 
 def test_a_run_of_another_machine(folder, tell):
-  publish(folder, "localhost:1", os.getpid(), "another")
+  publish(folder, "localhost:1", os.getpid(), host="another")
   status, out, err = tell(folder, "status")
   assert (status, out) == (1, "")
   assert "is on another, and can" in err

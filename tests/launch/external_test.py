@@ -1,9 +1,8 @@
 """slipway.connect: what it rejects before it connects."""
 
-import json
 import os
-import socket
 
+import msgspec
 import pytest
 
 import slipway
@@ -18,9 +17,8 @@ def make_run(tmp_path, config):
 
 
 def publish(folder):
-  where = {"address": "/nowhere", "pid": os.getpid()}
-  where["host"] = socket.gethostname()
-  run_address.path_in(folder).write_text(json.dumps(where))
+  where = run_address.RunAddress.from_process("/nowhere", os.getpid())
+  run_address.path_in(folder).write_bytes(msgspec.json.encode(where))
 
 
 def changed(**fields):

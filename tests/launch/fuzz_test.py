@@ -246,6 +246,7 @@ def test_run_json(folder, content):
 
 
 ADDRESS = {"address": "localhost:7000", "pid": 2**22 + 1, "host": "a"}
+ADDRESS |= {"pid_space": "b", "started": 7}
 
 
 @fuzz

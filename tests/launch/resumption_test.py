@@ -337,26 +337,59 @@ def test_a_run_that_still_goes_on(make_run, monkeypatch):
   resume(folder)
 
 
+def publish(folder, pid, **fields):
+  """Writes the address of a control node, as a process leaves it behind."""
+  where = run_address.RunAddress.from_process("localhost:7", pid)
+  where = msgspec.structs.replace(where, **fields)
+  run_address.path_in(folder).write_bytes(msgspec.json.encode(where))
+
+
 def test_a_run_whose_nodes_still_save(make_run):
   folder = make_run()
   with subprocess.Popen(["sleep", "1"]) as saving:
-    with run_address.published(folder, "localhost:7", outbox.Outbox()):
-      path = run_address.path_in(folder)
-      where = json.loads(path.read_text())
-      path.write_text(json.dumps({**where, "pid": saving.pid}))
-      resume(folder)
+    publish(folder, saving.pid)
+    resume(folder)
     assert saving.poll() is not None
 
 
 def test_the_address_of_a_process_that_was_killed(make_run):
   folder = make_run()
-  ended = subprocess.Popen(["true"])
-  ended.wait()
+  with subprocess.Popen(["sleep", "600"]) as killed:
+    publish(folder, killed.pid)
+    killed.kill()
+  resume(folder)
+
+
+def test_the_address_of_a_process_whose_pid_another_one_has(make_run):
+  folder = make_run()
+  publish(folder, os.getpid(), started=1)
+  resume(folder)
+
+
+# What a lost machine leaves behind: one of another name, the same one after a
+# reboot, a container.
+_LOST = [
+  {"host": "lost", "pid_space": "of the lost machine"},
+  {"pid_space": "of an earlier boot"},
+]
+
+
+@pytest.mark.parametrize("fields", _LOST)
+def test_the_address_of_a_lost_machine(make_run, monkeypatch, fields):
+  monkeypatch.setattr(resumption, "_LOST_AFTER_S", 0.5)
+  folder = make_run()
+  publish(folder, os.getpid(), **fields)
+  resume(folder)
+
+
+@pytest.mark.parametrize("fields", _LOST)
+def test_a_run_that_another_machine_trains(make_run, monkeypatch, fields):
+  monkeypatch.setattr(run_address, "_RENEWAL_PERIOD_S", 0.1)
+  folder = make_run()
   with run_address.published(folder, "localhost:7", outbox.Outbox()):
-    path = run_address.path_in(folder)
-    where = json.loads(path.read_text())
-    path.write_text(json.dumps({**where, "pid": ended.pid}))
-    resume(folder)
+    publish(folder, os.getpid(), **fields)
+    words = ["still active", fields.get("host", ""), "slipway control"]
+    check_refused(folder, [], words)
 
 
 def damage(folder, **values):

@@ -3,8 +3,9 @@
 import os
 import socket
 import subprocess
-import sys
+import time
 
+import msgspec
 import pytest
 
 from slipway.launch.runs import outbox, run_address, run_folder
@@ -19,9 +20,11 @@ def test_it_is_there_while_a_node_serves(folder):
   assert run_address.read(folder) is None
   with run_address.published(folder, "localhost:7", outbox.Outbox()):
     where = run_address.read(folder)
-    assert where == run_address.RunAddress(
-      "localhost:7", os.getpid(), socket.gethostname()
+    assert where == run_address.RunAddress.from_process(
+      "localhost:7", os.getpid()
     )
+    assert where.host == socket.gethostname()
+    assert where.is_local
     assert not where.is_down
   assert run_address.read(folder) is None
   assert not list(folder.path.glob("*control*"))
@@ -45,14 +48,36 @@ def test_a_successors_file_stays(folder):
   assert run_address.read(folder) is None
 
 
+def test_it_is_renewed_while_a_node_serves(folder, monkeypatch):
+  monkeypatch.setattr(run_address, "_RENEWAL_PERIOD_S", 0.01)
+  assert run_address.read_renewal_ns(folder) == 0
+  with run_address.published(folder, "localhost:7", outbox.Outbox()):
+    first = run_address.read_renewal_ns(folder)
+    assert first
+    while run_address.read_renewal_ns(folder) == first:
+      time.sleep(0.01)
+  assert run_address.read_renewal_ns(folder) == 0
+
+
 def test_a_process_that_is_gone():
-  process = subprocess.Popen([sys.executable, "-c", ""])
-  process.wait(60)
-  here = socket.gethostname()
-  address = run_address.RunAddress("localhost:7", process.pid, here)
+  with subprocess.Popen(["sleep", "600"]) as process:
+    address = run_address.RunAddress.from_process("localhost:7", process.pid)
+    assert not address.is_down
+    process.kill()
+    while not address.is_down:  # a zombie, then
+      time.sleep(0.01)
   assert address.is_down
-  assert not run_address.RunAddress("h:7", process.pid, f"not-{here}").is_down
-  assert not run_address.RunAddress("localhost:7", 1, here).is_down
+  with pytest.raises(ProcessLookupError, match=str(process.pid)):
+    run_address.RunAddress.from_process("localhost:7", process.pid)
+
+
+def test_another_process_has_its_pid():
+  address = run_address.RunAddress.from_process("localhost:7", os.getpid())
+  earlier = msgspec.structs.replace(address, started=address.started - 1)
+  assert earlier.is_down
+  elsewhere = msgspec.structs.replace(earlier, pid_space="another boot")
+  assert not elsewhere.is_local
+  assert not elsewhere.is_down
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"address": "a"}', "\xff"])
