@@ -283,7 +283,7 @@ def make_config() -> ml_collections.ConfigDict:
   c = fields.make_config(FIELDS)
   c.agent = "actor_critic"
   c.network.hidden_sizes = (256, 256)
-  # Acme's, and Stable-Baselines3's; docs/learning.md compares returns.
+  # PyTorch's, so Stable-Baselines3's; docs/learning.md compares returns.
   c.network.initializer = "uniform"
   c.adder.discount = 0.99
   c.learner.batch_size = 256

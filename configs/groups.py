@@ -342,10 +342,11 @@ POLICY: fields.Fields = {
   ),
   "network.initializer": Field(
     "truncated_normal",
-    "initial weights: 'truncated_normal' with deviation 1 / sqrt(fan_in) "
-    "(Sonnet); 'uniform' within 1 / sqrt(fan_in), which are smaller (Acme's "
-    "and PyTorch's MLPs); 'orthogonal', with a gain of 0.01 for the policy's "
-    "output layer (Andrychowicz et al. 2021, section 3.2)",
+    "initial weights of linear layers and convolutions: 'truncated_normal' "
+    "with deviation 1 / sqrt(fan_in) (Sonnet); 'uniform' within "
+    "1 / sqrt(fan_in), which are smaller (PyTorch); 'orthogonal', with a gain "
+    "of 0.01 for the policy's output layer (Andrychowicz et al. 2021, section "
+    "3.2). An LSTM and a user's torso have their own",
     checks.one_of(
       ("truncated_normal", "uniform", "orthogonal"),
       "the weights would have no values",
@@ -401,8 +402,8 @@ class Requirement(typing.NamedTuple):
   Attributes:
     field: dotted name of the field, such as 'learner.clip'.
     other: dotted name of the other field, such as 'learner.policy_loss'.
-    values: values of the other field with which `field` has an effect; (): all
-      values above 0.
+    values: values of the other field with which `field` has an effect; None:
+      all values above 0.
     presets: values of `field` that presets set besides its default. They are
       always valid, so that a user of such a preset can change the other field
       alone.
@@ -410,7 +411,7 @@ class Requirement(typing.NamedTuple):
 
   field: str
   other: str
-  values: tuple[str | bool | float, ...]
+  values: tuple[str | bool, ...] | None
   presets: tuple[float, ...] = ()
 
 
@@ -450,9 +451,9 @@ def check_requirements(
   for field, other, values, presets in requirements:
     value, found = fields.get(config, field), fields.get(config, other)
     default = declared[field].default
-    has_effect = found in values if values else found > 0
+    has_effect = found > 0 if values is None else found in values
     if not has_effect and value not in (default, *presets):
-      wanted = " or ".join(map(repr, values)) or "a value above 0"
+      wanted = " or ".join(map(repr, values or ())) or "a value above 0"
       raise ValueError(
         f"config.{field}={value!r} has no effect with config.{other}="
         f"{found!r}, so the run would ignore it: use {default!r} for the first "

@@ -100,7 +100,8 @@ FIELDS: fields.Fields = {
 # The fields that have an effect only with certain values of others. Fields that
 # presets set for their tasks, whatever the head or the sampler, are missing:
 # network.lowest_return and highest_return, learner.huber_delta (without effect
-# with the head 'categorical') and replay.importance_steps.
+# with the head 'categorical') and replay.importance_steps. So is learner.double,
+# which presets set, and which has no effect with a Munchausen bonus.
 _REQUIREMENTS = (
   *groups.EPSILON_REQUIREMENTS,
   groups.Requirement("network.atoms", "network.head", ("categorical",)),
@@ -112,14 +113,11 @@ _REQUIREMENTS = (
   ),
   groups.Requirement("network.cosines", "network.head", ("implicit_quantile",)),
   groups.Requirement("network.noisy_std", "network.noisy", (True,)),
-  # With a Munchausen bonus, the bootstrap is a mean over a policy of the target
-  # network, so that no action is chosen.
-  groups.Requirement("learner.double", "learner.munchausen_scale", (0.0,)),
   groups.Requirement(
-    "learner.munchausen_temperature", "learner.munchausen_scale", ()
+    "learner.munchausen_temperature", "learner.munchausen_scale", None
   ),
   groups.Requirement(
-    "learner.munchausen_lowest", "learner.munchausen_scale", ()
+    "learner.munchausen_lowest", "learner.munchausen_scale", None
   ),
   groups.Requirement(
     "replay.priority_exponent",

@@ -35,7 +35,7 @@ def truncated_normal(
 def uniform_by_fan_in(
   random: np.random.Generator, shape: tuple[int, ...]
 ) -> np.ndarray:
-  """Returns uniform values, the initializer of Acme's and PyTorch's MLPs.
+  """Returns uniform values, the initial weights of PyTorch's linear layers.
 
   They are between -1 / sqrt(fan_in) and 1 / sqrt(fan_in), so their deviation is
   sqrt(1 / 3) of that of `truncated_normal` before its truncation.

@@ -10,7 +10,12 @@ import tensorflow as tf
 
 from slipway.agents import core, optimizer, policies
 from slipway.agents.losses import advantages
-from slipway.agents.networks import actor_critic, tf_network, tf_ops
+from slipway.agents.networks import (
+  actor_critic,
+  initializers,
+  tf_network,
+  tf_ops,
+)
 from slipway.configs import base, checks, fields, groups
 from slipway.replay.items import sequences
 from slipway.replay.tables import table_spec
@@ -62,7 +67,13 @@ class Learner:
       self._declaration, config.seed, policies.POLICY
     )
     self._value = tf_network.Network(
-      actor_critic.ValueNetwork(spec, "mlp", config.network.hidden_sizes),
+      actor_critic.ValueNetwork(
+        spec,
+        "mlp",
+        config.network.hidden_sizes,
+        config.network.activation,
+        initializers.SCHEMES[config.network.initializer],
+      ),
       config.seed,
       "value",
     )

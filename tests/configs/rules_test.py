@@ -165,17 +165,6 @@ REFUSED = [
   ),
   (
     "dqn",
-    {
-      "learner__double": True,
-      "learner__munchausen_scale": 0.9,
-      "adder__n_step": 1,
-    },
-    "config.learner.double=True has no effect with "
-    "config.learner.munchausen_scale=0.9, so the run would ignore it: use "
-    "False for the first one, or 0.0 for the second",
-  ),
-  (
-    "dqn",
     {"learner__munchausen_temperature": 0.1},
     "config.learner.munchausen_temperature=0.1 has no effect with "
     "config.learner.munchausen_scale=0.0, so the run would ignore it: use 0.03 "

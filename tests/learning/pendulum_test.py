@@ -7,7 +7,7 @@ import pytest
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("algorithm", ["ddpg", "td3", "sac", "d4pg", "mpo"])
 def test_each_reaches_minus_200(train, algorithm):
-  # They took 3,700 to 8,000 environment steps: one to three minutes.
+  # They took 3,400 to 12,600 environment steps: one to three minutes.
   summary = train(
     f"--config={algorithm}:pendulum",
     "--config.limits.wall_clock_s=1_700",

@@ -183,7 +183,9 @@ LAYERS = {
   "linear": lambda layers, x: layers.linear("a", x, 5),
   "noisy": lambda layers, x: layers.noisy_linear("a", x, 5, 0.5, None),
   "layer_norm": lambda layers, x: layers.layer_norm("a", x),
-  "mlp": lambda layers, x: layers_lib.mlp(layers, "a", x, (5, 3), "tanh", 1.4),
+  "mlp": lambda layers, x: layers_lib.mlp(
+    layers, "a", x, (5, 3), "tanh", initializers.orthogonal(1.4)
+  ),
   "conv": lambda layers, x: layers.conv(
     "a", layers.ops.reshape(x, (1, 6, 4, 2)), 3, 2, 2
   ),
