@@ -100,8 +100,8 @@ FIELDS: fields.Fields = {
 # The fields that have an effect only with certain values of others. Fields that
 # presets set for their tasks, whatever the head or the sampler, are missing:
 # network.lowest_return and highest_return, learner.huber_delta (without effect
-# with the head 'categorical') and replay.importance_steps. So is learner.double,
-# which presets set, and which has no effect with a Munchausen bonus.
+# with the head 'categorical'), replay.importance_steps and learner.double
+# (without effect with a Munchausen bonus).
 _REQUIREMENTS = (
   *groups.EPSILON_REQUIREMENTS,
   groups.Requirement("network.atoms", "network.head", ("categorical",)),
