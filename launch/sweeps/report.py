@@ -98,9 +98,10 @@ class GamesScore(typing.NamedTuple):
     name: what the settings have in common, as text.
     games: number of games with a score, that of a run that has ended at a
       limit.
-    planned_games: number of games that the sweep trains.
-    done: number of runs with a score.
-    planned: number of runs that the sweep trains on these games.
+    planned_games: number of games of the settings so far. Those without a
+      human-normalized score, such as CartPole, never count in `games`.
+    done: number of runs that have ended at a limit.
+    planned: number of runs of the settings so far.
     iqm: interquartile mean of the human-normalized scores of the `done` runs.
     iqm_interval: its stratified 95 % interval; nan if all games have one seed.
   """
@@ -184,16 +185,15 @@ def score_games(
   Returns:
     The measures, the highest first; none if fewer than two games have a score.
   """
-  # Scores of each game's runs, by what the settings have in common.
-  groups: dict[str, list[np.ndarray]] = {}
+  # The runs of each game, by what the settings have in common.
+  groups: dict[str, list[Sequence[RunScore]]] = {}
   for setting, group in zip(plan.settings, runs, strict=True):
     common = {x: y for x, y in setting.items() if x not in _GAME_FIELDS}
     if len(common) < len(setting):
-      scores = _list_human_normalized(group)
-      groups.setdefault(space.describe(common), []).append(scores)
+      groups.setdefault(space.describe(common), []).append(group)
   found = []
   for name, planned in groups.items():
-    games = [scores for scores in planned if len(scores)]
+    games = [x for x in map(_list_human_normalized, planned) if len(x)]
     if len(games) < 2:
       continue
     measure, scores = statistics.interquartile_mean, np.concatenate(games)
@@ -205,7 +205,7 @@ def score_games(
         name,
         len(games),
         len(planned),
-        len(scores),
+        sum(run.is_done for group in planned for run in group),
         len(planned) * len(plan.seeds),
         float(measure(scores)),
         (float(low), float(high)),
@@ -223,7 +223,8 @@ def _list_human_normalized(runs: Sequence[RunScore]) -> np.ndarray:
 def make_games_table(scores: Sequence[GamesScore]) -> rich.table.Table:
   """Returns the measures over all games as a table.
 
-  Columns 'games' and 'runs' have those with a score and those of the sweep.
+  Column 'games' has those with a score and all; 'runs' has those that have
+  ended and all.
   """
   is_complete = all(score.done == score.planned for score in scores)
   table = rich.table.Table(
