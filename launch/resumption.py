@@ -75,8 +75,10 @@ def wait_until_ended(folder: run_folder.RunFolder) -> None:
   Raises:
     ValueError: the run is active on another machine, or is still active after
       25 s on this one.
+    OSError: the folder can't be written to.
   """
   began_s, renewal_ns = time.monotonic(), run_address.read_renewal_ns(folder)
+  age_s = run_address.read_age_s(folder) if renewal_ns else 0.0
   has_warned = False
   while address := run_address.read(folder):
     if address.is_down:
@@ -85,7 +87,7 @@ def wait_until_ended(folder: run_folder.RunFolder) -> None:
     if address.is_local:
       timeout_s, is_active = _END_TIMEOUT_S, waited_s > _END_TIMEOUT_S
     else:
-      timeout_s = _LOST_AFTER_S
+      timeout_s = max(0.0, _LOST_AFTER_S - age_s)
       # 0: the file was removed just now.
       is_active = run_address.read_renewal_ns(folder) not in (0, renewal_ns)
     if is_active:
@@ -100,7 +102,7 @@ def wait_until_ended(folder: run_folder.RunFolder) -> None:
         address.pid,
         address.host,
         run_address.path_in(folder),
-        timeout_s,
+        age_s + waited_s,
       )
       return
     if not has_warned:

@@ -1,7 +1,6 @@
 """Running: finds out whether a run is active, and where its control node is."""
 
 import json
-import socket
 
 from slipway.launch.display import status_text
 from slipway.launch.runs import run_address, run_folder
@@ -31,10 +30,10 @@ def find(folder: run_folder.RunFolder) -> run_address.RunAddress:
   address, name = run_address.read(folder), str(folder.path)
   if address is None:
     raise RunUnavailableError(_why_not_found(folder))
-  if address.host != socket.gethostname():
+  if not address.is_local:
     raise RunUnavailableError(
-      f"run {name!r} is on {address.host}, and can only be reached there: use "
-      "that machine"
+      f"run {name!r} is on {address.host}, and can only be reached there: this "
+      "is another machine or container, or that machine has been restarted"
     )
   if address.is_down:
     raise RunUnavailableError(

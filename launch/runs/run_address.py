@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import socket
+import tempfile
 import threading
 import typing
 from collections.abc import Iterator
@@ -125,11 +126,27 @@ def read(folder: run_folder.RunFolder) -> RunAddress | None:
     ) from error
 
 
+def read_age_s(folder: run_folder.RunFolder) -> float:
+  """Returns the seconds since the address was renewed.
+
+  Both times are of the clock of the folder's server: machines' clocks differ.
+
+  Args:
+    folder: the run's folder.
+
+  Raises:
+    OSError: the folder can't be written to.
+  """
+  with tempfile.TemporaryFile(dir=folder.path) as file:
+    now_ns = os.fstat(file.fileno()).st_mtime_ns
+  return (now_ns - read_renewal_ns(folder)) / 1e9
+
+
 def read_renewal_ns(folder: run_folder.RunFolder) -> int:
   """Returns when the address was renewed, or 0 without a file.
 
-  The time is that of the folder's server, so two of them may only be compared
-  with each other.
+  The time is that of the folder's server, so it may only be compared with other
+  times of files in the folder.
 
   Args:
     folder: the run's folder.

@@ -305,11 +305,12 @@ def test_a_run_that_was_killed(folder, tell):
     assert err.count("\n") == 1
 
 
-def test_a_run_of_another_machine(folder, tell):
-  publish(folder, "localhost:1", os.getpid(), host="another")
+@pytest.mark.parametrize("fields", [{"host": "another"}, {}])
+def test_a_run_of_another_machine(folder, tell, fields):
+  publish(folder, "localhost:1", os.getpid(), pid_space="another", **fields)
   status, out, err = tell(folder, "status")
   assert (status, out) == (1, "")
-  assert "is on another, and can" in err
+  assert f"is on {fields.get('host', '')}" in err and "another machine" in err
   assert err.count("\n") == 1
 
 

@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 import msgspec
 import pytest
@@ -380,6 +381,18 @@ def test_the_address_of_a_lost_machine(make_run, monkeypatch, fields):
   folder = make_run()
   publish(folder, os.getpid(), **fields)
   resume(folder)
+
+
+@pytest.mark.parametrize("fields", _LOST)
+def test_the_address_of_a_machine_that_was_lost_long_ago(
+  make_run, monkeypatch, fields
+):
+  monkeypatch.setattr(resumption, "_LOST_AFTER_S", 1_000.0)
+  folder = make_run()
+  publish(folder, os.getpid(), **fields)
+  long_ago_s = time.time() - 2_000.0
+  os.utime(run_address.path_in(folder), (long_ago_s, long_ago_s))
+  resume(folder)  # without a wait
 
 
 @pytest.mark.parametrize("fields", _LOST)
