@@ -1,32 +1,25 @@
 """Environment check: makes and steps an environment before a run starts.
 
-The user's code may hang meanwhile. So a background thread reports a long wait,
-and ends the process after a timeout, or after a signal that the hanging code
-prevents Python from handling.
+The user's code may hang meanwhile. So a long wait is reported, and a timeout
+ends the process.
 """
 
 import contextlib
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import ml_collections
 
 from slipway.environments import factory, hanging, specs, user_code
 from slipway.launch.display import standard_streams
-from slipway.launch.processes import signals
 
 # Seconds after which the user is informed that the command waits.
 _NOTICE_AFTER_S = 15.0
-_POLL_S = 0.2  # seconds between two checks for a signal
 
 
 def make_spec(
-  config: ml_collections.ConfigDict,
-  command: str,
-  clean_up: Callable[[], None],
-  signal_handler: signals.Signals | None,
+  config: ml_collections.ConfigDict, command: str, clean_up: Callable[[], None]
 ) -> specs.EnvironmentSpec:
   """Returns the spec of a config's environments; see `factory.make_spec`.
 
@@ -39,68 +32,33 @@ def make_spec(
     command: name of the user's command, with which each line begins.
     clean_up: function that kills what the environment has started; it is called
       if the environment hangs.
-    signal_handler: handler of the signals that this process receives, or None
-      if they have Python's own handlers.
 
   Raises:
     Exception: as `factory.make_spec`.
   """
-  with (
-    _watched(config, command, signal_handler),
-    _hanging_ends_process(command, clean_up),
-    hanging.detect_hanging(config.step_timeout_s),
-  ):
-    return factory.make_spec(config)
-
-
-@contextlib.contextmanager
-def _watched(
-  config: ml_collections.ConfigDict,
-  command: str,
-  signal_handler: signals.Signals | None,
-) -> Iterator[None]:
-  """Runs `_watch` in a background thread while the block runs."""
-  ended = threading.Event()
-  watcher = threading.Thread(
-    target=_watch, args=(config, command, signal_handler, ended), daemon=True
-  )
-  watcher.start()
+  notice = threading.Timer(_NOTICE_AFTER_S, _report_wait, (config, command))
+  notice.daemon = True
+  notice.start()
   try:
-    yield
+    with (
+      _hanging_ends_process(command, clean_up),
+      hanging.detect_hanging(config.step_timeout_s),
+    ):
+      return factory.make_spec(config)
   finally:
-    ended.set()
-    watcher.join()
+    notice.cancel()
 
 
-def _watch(
-  config: ml_collections.ConfigDict,
-  command: str,
-  signal_handler: signals.Signals | None,
-  ended: threading.Event,
-) -> None:
-  """Reports a long wait, and ends the process after a stop signal.
-
-  Args:
-    config: as for `make_spec`.
-    command: as for `make_spec`.
-    signal_handler: as for `make_spec`.
-    ended: event that ends the function.
-  """
-  notice_s = time.monotonic() + _NOTICE_AFTER_S
-  while not ended.wait(_POLL_S):
-    if signal_handler is not None:
-      signal_handler.end_if_stopped()
-    if time.monotonic() > notice_s:
-      notice_s = float("inf")
-      print(
-        f"{command}: still waits after {_NOTICE_AFTER_S:.0f} s for the "
-        f"environment {factory.get_name_and_kwargs(config)[0]}, which is made, "
-        "reset, stepped and closed before the start: Ctrl-C ends the command; "
-        f"config.environment.step_timeout_s={config.step_timeout_s:g} limits "
-        "reset and step (0: no limit)",
-        file=sys.stderr,
-        flush=True,
-      )
+def _report_wait(config: ml_collections.ConfigDict, command: str) -> None:
+  """Prints that the command waits for the environment."""
+  print(
+    f"{command}: still waits after {_NOTICE_AFTER_S:.0f} s for the environment "
+    f"{factory.get_name_and_kwargs(config)[0]}, which is made, reset, stepped "
+    "and closed before the start; config.environment.step_timeout_s="
+    f"{config.step_timeout_s:g} limits reset and step (0: no limit)",
+    file=sys.stderr,
+    flush=True,
+  )
 
 
 @contextlib.contextmanager

@@ -22,8 +22,13 @@ import rich.live
 import rich.table
 from absl import flags as absl_flags
 
-from slipway.environments import factory, user_code
-from slipway.launch import resumption, train_flags, training
+from slipway.environments import factory, specs, user_code
+from slipway.launch import (
+  environment_check,
+  resumption,
+  train_flags,
+  training,
+)
 from slipway.launch.display import standard_streams
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.orchestration import limits
@@ -152,8 +157,16 @@ def _make_plan(
     plan.settings.append(setting)
     if plan.search == "optuna":
       break  # the next ones depend on scores
+  # Once runs are active, an environment that hangs must not end this process.
+  make_spec = functools.partial(
+    environment_check.make_spec,
+    command="sweep",
+    clean_up=functools.partial(
+      descendants.kill_children, psutil.Process().children()
+    ),
+  )
   for index in range(len(plan.settings)):
-    _check_setting(plan, index)
+    _check_setting(plan, index, make_spec)
   first = [*train_flags_given, *space.to_flags(plan.settings[0])]
   limits_config = train_flags.parse(["sweep", *first], "").config.limits
   plan.target_evaluations = limits_config.target_evaluations
@@ -483,8 +496,19 @@ def _make_search(plan: sweep_folder.Plan) -> search.Search:
   )
 
 
-def _check_setting(plan: sweep_folder.Plan, index: int) -> None:
+def _check_setting(
+  plan: sweep_folder.Plan,
+  index: int,
+  make_spec: Callable[
+    [ml_collections.ConfigDict], specs.EnvironmentSpec
+  ] = factory.make_spec,
+) -> None:
   """Checks that a setting can be trained.
+
+  Args:
+    plan: the plan.
+    index: index of the setting.
+    make_spec: as for `training.check`.
 
   Raises:
     ValueError: it can't; the message names the setting.
@@ -492,12 +516,7 @@ def _check_setting(plan: sweep_folder.Plan, index: int) -> None:
   setting = plan.settings[index]
   try:
     flags = _parse(plan, index)
-    # The active runs save themselves if an environment that hangs ends this
-    # process.
-    clean_up = functools.partial(
-      descendants.kill_children, psutil.Process().children()
-    )
-    training.check(flags, "sweep", clean_up)
+    training.check(flags, make_spec)
     if not limits.find_configured(flags.config.limits):
       raise ValueError(
         "the config has no limit, so the runs would never end: give "

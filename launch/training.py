@@ -16,7 +16,7 @@ from absl import flags as absl_flags
 
 from slipway.agents import core, registry
 from slipway.configs import fields
-from slipway.environments import specs, user_code
+from slipway.environments import factory, specs, user_code
 from slipway.launch import (
   ending,
   environment_check,
@@ -70,7 +70,10 @@ def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
       working_folder = os.getcwd()
       flags = train_flags.parse(argv, _USAGE)
       config = flags.config
-      spec, builder = check(flags, "train", clean_up, signal_handler)
+      make_spec = functools.partial(
+        environment_check.make_spec, command="train", clean_up=clean_up
+      )
+      spec, builder = check(flags, make_spec)
       launch = _prepare_launch(flags)
       with _in_folder(working_folder):
         if flags.resume is None:
@@ -106,20 +109,16 @@ def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
 
 def check(
   flags: absl_flags.FlagValues,
-  command: str,
-  clean_up: Callable[[], None],
-  signal_handler: signals.Signals | None = None,
+  make_spec: Callable[
+    [ml_collections.ConfigDict], specs.EnvironmentSpec
+  ] = factory.make_spec,
 ) -> tuple[specs.EnvironmentSpec, core.Builder]:
   """Checks that a config can be trained on this machine.
 
-  If the environment hangs, `environment_check.make_spec` ends this process.
-
   Args:
     flags: parsed flags of `slipway train`.
-    command: name of the user's command, for messages.
-    clean_up: function that kills what the environment has started.
-    signal_handler: handler of the signals that this process receives, or None
-      if they have Python's own handlers.
+    make_spec: function that returns the spec of the environments of a config's
+      section `environment`.
 
   Returns:
     The environment's spec, and the algorithm's builder.
@@ -130,9 +129,7 @@ def check(
   """
   config = flags.config
   fields.validate(config, overrides.declared_fields(config))
-  spec = environment_check.make_spec(
-    config.environment, command, clean_up, signal_handler
-  )
+  spec = make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   on_cluster = flags.launch == "ray"
   # The capacity of a queue depends on the number of all workers.

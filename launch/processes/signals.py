@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import time
 import typing
 from collections.abc import Callable
 
@@ -18,8 +17,6 @@ SHUTDOWN_SIGNAL = signal.SIGUSR2
 # Bytes to read at once from the pipe with the received signals, one byte per
 # signal. It is more than are ever pending.
 _READ_BYTES = 4_096
-# Seconds that the main thread may take to handle a signal before the run.
-_HANDLER_TIMEOUT_S = 1.0
 
 
 # The original `os._exit`, because `user_code.exit_as_error` replaces it.
@@ -63,7 +60,6 @@ class Signals:
     self.snapshot_requested = False
     self._interrupted_again = False
     self._run_has_begun = False
-    self._is_ending = False  # by a stop signal before the run
     self._clean_up: Callable[[], None] = lambda: None
     self._on_second_interrupt: Callable[[], None] = _interrupt
     # While a library is loaded, Python delays handlers, and then calls only one
@@ -102,18 +98,6 @@ class Signals:
     if self._interrupted_again:
       handler()
 
-  def end_if_stopped(self) -> None:
-    """Ends this process if a stop signal waits for its handler for a second.
-
-    Python calls handlers in the main thread only, and not while C code runs
-    there. So another thread calls this method regularly before `begin_run`.
-    """
-    received = set(self._read_numbers()) & set(STOP_SIGNALS)
-    if received:
-      time.sleep(_HANDLER_TIMEOUT_S)
-      if not self._is_ending:
-        self._handle_stop(received.pop(), None)
-
   def ignore(self) -> None:
     """Makes this process ignore stop signals, because the run has ended.
 
@@ -142,7 +126,6 @@ class Signals:
       frame: interrupted stack frame, which is unused.
     """
     if not self._run_has_begun:
-      self._is_ending = True
       # An import in progress could catch an exception, so none is raised.
       name = signal.Signals(number).name
       os.write(2, f"train: ended by {name} before anything began\n".encode())

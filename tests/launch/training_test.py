@@ -9,8 +9,7 @@ RAY = "--launch=ray"
 
 
 def check_line(*arguments):
-  flags = train_flags.parse(["train", *arguments], "Trains.")
-  training.check(flags, "train", lambda: None)
+  training.check(train_flags.parse(["train", *arguments], "Trains."))
 
 
 def check(*arguments):
