@@ -244,7 +244,10 @@ def test_a_queue_counts_the_workers_of_all_machines(launch):
   # 7 batches of 8 rollouts, without those of 16 environments.
   queue = poll(lambda: program.server.server_info(5)[tables.TRANSITIONS])
   assert queue.rate_limiter_info.max_diff == 7 * 8 - 16
-  assert program.control.status().replay.capacity == 7 * 8 - 16
+  poll(
+    lambda: program.control.status().replay.capacity,
+    lambda capacity: capacity == 7 * 8 - 16,
+  )
   # The run need not wait for workers that do not exist.
   elsewhere = [("worker", index) for index in (1, 2, 3)]
   program.control.place(messages.Placement({}, {"worker": 4}, elsewhere))
