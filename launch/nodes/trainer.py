@@ -139,6 +139,8 @@ class Trainer:
     """
     last = self._updates.run(updates)
     before, self._steps = self._steps, int(self._learner.steps)
+    # Also without a result, a call may have made some updates.
+    is_due = self._publication_schedule.record_updates(before, self._steps)
     if last is None:
       self._waiting_since_s = self._waiting_since_s or time.monotonic()
       # A server may have lost its batches of this round. While no server is up,
@@ -156,7 +158,7 @@ class Trainer:
       self._waiting_since_s = None
     if self._steps > self._started_at:
       self._first_step_at_s = self._first_step_at_s or time.time()
-    if self._publication_schedule.record_updates(before, self._steps):
+    if is_due:
       self.version = self._publish()
 
   def _publish(self) -> int:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from slipway.agents.updates import local_updates
 from slipway.launch.nodes import local_ports
 from slipway.launch.orchestration import messages
 from slipway.replay.items import transitions
@@ -294,6 +295,27 @@ def test_a_round_ends_when_its_batches_are_lost():
   assert (trainer.version, published(run)) == (2, 1)
   write_rollouts(run, 4)
   assert trainer.step(messages.Command(collected_version=2)) == 2
+  trainer.close()
+
+
+def test_a_round_ends_when_its_server_is_lost_within_a_call(monkeypatch):
+  run = make_run("sync", round_steps=20)
+  trainer = run.make_trainer()
+  write(run, 40)
+  collected = messages.Command(collected_version=1)
+  assert trainer.step(collected) == 4
+  make_updates = local_updates.LocalUpdates.run
+
+  def lose_server(updates, count):
+    make_updates(updates, count - 1)
+    run.table.inserted = 20  # of the server that takes its place
+
+  with monkeypatch.context() as patched:
+    patched.setattr(local_updates.LocalUpdates, "run", lose_server)
+    assert trainer.step(collected) == 7
+  assert [trainer.step(collected) for _ in range(2)] == [7, 7]
+  assert trainer.waits_for_round
+  assert (trainer.version, published(run)) == (2, 7)
   trainer.close()
 
 
