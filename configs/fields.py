@@ -109,6 +109,21 @@ def get(
   return found
 
 
+def replace(
+  config: ml_collections.ConfigDict, name: str, value: typing.Any
+) -> ml_collections.ConfigDict:
+  """Returns a copy of a config in which one field has another value.
+
+  Args:
+    config: the config, which stays unchanged.
+    name: dotted name of the field, such as 'topology.workers'.
+    value: the field's value in the copy.
+  """
+  copy = config.copy_and_resolve_references()
+  copy.update_from_flattened_dict({name: value})
+  return copy
+
+
 def find_missing(
   config: ml_collections.ConfigDict, fields: Fields
 ) -> list[str]:

@@ -14,6 +14,9 @@ import ml_collections
 from slipway.environments import factory, hanging, specs, user_code
 from slipway.launch.display import standard_streams
 
+# Returns the spec of the environments of a config's section `environment`.
+SpecFunction = Callable[[ml_collections.ConfigDict], specs.EnvironmentSpec]
+
 # Seconds after which the user is informed that the command waits.
 _NOTICE_AFTER_S = 15.0
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import launchpad as lp
 
+from slipway.configs import fields
 from slipway.launch import host_plan
 from slipway.launch.nodes import addresses
 from slipway.launch.orchestration import control_service
@@ -91,8 +92,8 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
   """
   # These nodes' workers are those of all machines: the capacity of a queue
   # depends on their number.
-  config = run.config.copy_and_resolve_references()
-  config.topology.workers = plan.expected["worker"]
+  workers = plan.expected["worker"]
+  config = fields.replace(run.config, "topology.workers", workers)
   spec, folder = run.spec, run.folder
   program = lp.Program(config.agent)
   rates = rates_lib.Rates.from_config(config, spec)
@@ -117,8 +118,7 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
   def make_worker(index: int, count: int) -> service_node.ServiceNode:
     """Returns the node of worker `index` of `count` workers."""
     # A worker's exploration depends on the number of workers.
-    current = config.copy_and_resolve_references()
-    current.topology.workers = count
+    current = fields.replace(config, "topology.workers", count)
     return make_node("worker", current, spec, index, data)
 
   def make_replay(shard: int) -> service_node.ServiceNode:
@@ -144,7 +144,7 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
     "replay": make_replay,
     "trainer": lambda _: make_trainer(),
     "proxy": lambda index: make_node("proxy", index, data, rates.poll_period_s),
-    "worker": lambda index: make_worker(index, plan.expected["worker"]),
+    "worker": lambda index: make_worker(index, workers),
     "evaluator": lambda _: make_node("evaluator", config, spec, folder, data),
   }
   for role, index in plan.nodes:

@@ -22,7 +22,7 @@ import rich.live
 import rich.table
 from absl import flags as absl_flags
 
-from slipway.environments import factory, specs, user_code
+from slipway.environments import factory, user_code
 from slipway.launch import (
   environment_check,
   resumption,
@@ -499,9 +499,7 @@ def _make_search(plan: sweep_folder.Plan) -> search.Search:
 def _check_setting(
   plan: sweep_folder.Plan,
   index: int,
-  make_spec: Callable[
-    [ml_collections.ConfigDict], specs.EnvironmentSpec
-  ] = factory.make_spec,
+  make_spec: environment_check.SpecFunction = factory.make_spec,
 ) -> None:
   """Checks that a setting can be trained.
 

@@ -109,16 +109,13 @@ def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
 
 def check(
   flags: absl_flags.FlagValues,
-  make_spec: Callable[
-    [ml_collections.ConfigDict], specs.EnvironmentSpec
-  ] = factory.make_spec,
+  make_spec: environment_check.SpecFunction = factory.make_spec,
 ) -> tuple[specs.EnvironmentSpec, core.Builder]:
   """Checks that a config can be trained on this machine.
 
   Args:
     flags: parsed flags of `slipway train`.
-    make_spec: function that returns the spec of the environments of a config's
-      section `environment`.
+    make_spec: function that returns the spec of the config's environments.
 
   Returns:
     The environment's spec, and the algorithm's builder.
@@ -133,8 +130,8 @@ def check(
   builder = registry.make_builder(config.agent)
   on_cluster = flags.launch == "ray"
   # The capacity of a queue depends on the number of all workers.
-  whole = config.copy_and_resolve_references()
-  whole.topology.workers = _count_workers(config, on_cluster)
+  workers = _count_workers(config, on_cluster)
+  whole = fields.replace(config, "topology.workers", workers)
   builder.check(whole, spec)
   hooks.check(config.hooks)
   _check_shards(config, on_cluster)

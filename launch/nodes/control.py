@@ -11,6 +11,7 @@ import launchpad as lp
 import ml_collections
 from acme import specs
 
+from slipway.configs import fields
 from slipway.launch.orchestration import control_service, run_control
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.rpc import server
@@ -67,8 +68,7 @@ class Control:
     is_thread = launcher_pid in (None, os.getpid())
     self._launcher = None if is_thread else multiprocessing.parent_process()
     # The capacity of a queue depends on the number of all workers.
-    whole = config.copy_and_resolve_references()
-    whole.topology.workers = expected["worker"]
+    whole = fields.replace(config, "topology.workers", expected["worker"])
     self._control = run_control.RunControl(
       config,
       folder,

@@ -83,11 +83,14 @@ def prefer_recorded(folder: run_folder.RunFolder) -> None:
     return
   if not isinstance(recorded, list):
     return
-  paths = [path for path in recorded if isinstance(path, str)]
-  for path in paths:
-    if not os.path.isdir(path):
+  paths = []
+  for path in recorded:
+    if not isinstance(path, str):
+      continue
+    if os.path.isdir(path):
+      paths.append(path)
+    else:
       _warn_of_missing_folder(str(folder.path), path)
-  paths = [path for path in paths if os.path.isdir(path)]
   sys.path[:] = [*paths, *(path for path in sys.path if path not in paths)]
 
 

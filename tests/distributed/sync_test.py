@@ -71,7 +71,7 @@ def test_each_version_makes_one_share_and_grants_one_turn(start_run):
   # episodes that go on become transitions with the next version's first.
   for version in versions[:-2]:
     assert 0.85 * ROUND < counts[version] <= 1.02 * ROUND, counts
-  # Learning has the ratio that the config asks for, but for the last round.
+  # Learning has the ratio of the config, but for the last round.
   assert 6.8 < summary["samples_per_insert"] < 8.2
 
 
