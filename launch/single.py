@@ -22,6 +22,7 @@ from absl import logging
 from slipway.agents import registry
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import local_updates, recorded_updates
+from slipway.configs import fields
 from slipway.environments import hanging, saving
 from slipway.launch.display import panel as panel_lib
 from slipway.launch.nodes import evaluation, local_ports
@@ -45,7 +46,7 @@ from slipway.launch.runs import (
   snapshot_store,
 )
 from slipway.launch.runs import run as run_lib
-from slipway.replay.tables import local_table
+from slipway.replay.tables import limiter, local_table
 from slipway.replay.variables import variable_packing
 
 # Names in a snapshot's folder: the file with the state of the worker and the
@@ -114,8 +115,7 @@ class Single:
         learner, table, self._table, self._rates.is_update_due
       )
       # A worker's exploration depends on the number of workers.
-      alone = config.copy_and_resolve_references()
-      alone.topology.workers = 1
+      alone = fields.replace(config, "topology.workers", 1)
       self._worker = worker_lib.Worker(
         alone,
         spec,
@@ -408,9 +408,9 @@ class Single:
     if has_changed and isinstance(self._table, local_table.LocalTable):
       # The resume has changed the ratio of samples to inserts. The count of
       # samples is set so that no update is due for the items in the table.
-      before_first, ratio = self._rates.scheduled_ratio
-      granted = math.ceil((self._table.inserted - before_first) * ratio)
-      self._table.sampled = max(0, granted)
+      ratio = self._rates.scheduled_ratio
+      granted = limiter.count_granted(self._table.inserted, *ratio)
+      self._table.sampled = max(0, math.ceil(granted))
 
   def _close(self) -> None:
     """Closes the environments, and waits for the last snapshot's upload."""

@@ -216,8 +216,7 @@ class Rates:
     Returns:
       A number of samples, below 0 if more were taken than its inserts grant.
     """
-    items_before_first, samples_per_item = self.scheduled_ratio
-    granted = (status.inserted - items_before_first) * samples_per_item
+    granted = limiter_lib.count_granted(status.inserted, *self.scheduled_ratio)
     return granted - status.sampled
 
   @property

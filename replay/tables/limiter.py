@@ -9,6 +9,19 @@ import typing
 UNBOUNDED = sys.float_info.max
 
 
+def count_granted(
+  inserted: int, before_first: int, samples_per_insert: float
+) -> float:
+  """Returns the number of samples that inserts grant, or less than 0.
+
+  Args:
+    inserted: number of inserts so far.
+    before_first: number of inserts that grant no sample.
+    samples_per_insert: number of samples that each further insert grants.
+  """
+  return (inserted - before_first) * samples_per_insert
+
+
 class Limiter(typing.NamedTuple):
   """Parameters of a Reverb rate limiter, which blocks inserts or samples.
 

@@ -250,8 +250,8 @@ def _replace_settings(
   ratio, min_size = limiter.samples_per_insert, limiter.min_size_to_sample
   is_bounded = limiter.max_diff < limiter_lib.UNBOUNDED
   if not is_bounded and (ratio, min_size) != saved_ratio:
-    granted = math.ceil((limiter.insert_count - min_size) * ratio)
-    limiter.sample_count = max(0, granted)
+    granted = limiter_lib.count_granted(limiter.insert_count, min_size, ratio)
+    limiter.sample_count = max(0, math.ceil(granted))
     return
   granted = limiter.insert_count * ratio
   limiter.sample_count = max(
