@@ -529,6 +529,17 @@ def check_queue(config: ml_collections.ConfigDict) -> None:
   _check_age(config)
 
 
+def count_unfinished_rollouts(config: ml_collections.ConfigDict) -> int:
+  """Returns how many unfinished rollouts there are for each shard's queue.
+
+  Args:
+    config: the whole config, whose workers are those of the whole run.
+  """
+  topology = config.topology
+  environments = topology.workers * topology.environments_per_worker
+  return -(-environments // config.replay.shards)
+
+
 def _check_age(config: ml_collections.ConfigDict) -> None:
   """Checks that the limit on the policy age leaves a place for a batch.
 
@@ -539,9 +550,8 @@ def _check_age(config: ml_collections.ConfigDict) -> None:
   """
   topology, batch_size = config.topology, config.learner.batch_size
   environments = topology.workers * topology.environments_per_worker
-  in_progress = -(-environments // config.replay.shards)
   # A batch in the queue, that of the trainer, and the unfinished rollouts.
-  least = 2 + -(-in_progress // batch_size)
+  least = 2 + -(-count_unfinished_rollouts(config) // batch_size)
   if config.mode == "async" and config.variables.max_age < least:
     raise ValueError(
       f"config.variables.max_age={config.variables.max_age} is below {least}: "

@@ -5,6 +5,7 @@ import typing
 
 import ml_collections
 
+from slipway.configs import groups
 from slipway.replay.tables import limiter as limiter_lib
 
 # Maximum bound of a limiter, in samples. Reverb's limiter counts in doubles,
@@ -171,9 +172,8 @@ def _queue_capacity(config: ml_collections.ConfigDict) -> int:
   Args:
     config: the whole config, with the fields of `groups.QUEUE`.
   """
-  topology, batch_size = config.topology, config.learner.batch_size
-  environments = topology.workers * topology.environments_per_worker
-  in_progress = -(-environments // config.replay.shards)
+  batch_size = config.learner.batch_size
+  in_progress = groups.count_unfinished_rollouts(config)
   capacity = batch_size * (config.variables.max_age - 1) - in_progress
   return max(capacity, batch_size)
 
