@@ -344,9 +344,10 @@ POLICY: fields.Fields = {
     "truncated_normal",
     "initial weights of linear layers and convolutions: 'truncated_normal' "
     "with deviation 1 / sqrt(fan_in) (Sonnet); 'uniform' within "
-    "1 / sqrt(fan_in), which are smaller (PyTorch); 'orthogonal', with a gain "
-    "of 0.01 for the policy's output layer (Andrychowicz et al. 2021, section "
-    "3.2). An LSTM and a user's torso have their own",
+    "1 / sqrt(fan_in), which are smaller, also for biases (PyTorch); "
+    "'orthogonal', with a gain of 0.01 for the policy's output layer "
+    "(Andrychowicz et al. 2021, section 3.2). Other biases start at 0. An LSTM "
+    "and a user's torso have their own",
     checks.one_of(
       ("truncated_normal", "uniform", "orthogonal"),
       "the weights would have no values",

@@ -38,7 +38,7 @@ class PolicyHead:
       spec: spec of one environment. Actions are one of A discrete values, A
         continuous numbers, or K discrete components of at most N values.
       kind: one of `distributions.KINDS`.
-      scheme: initializers of the weights.
+      scheme: initializers of the layers.
 
     Raises:
       ValueError: no distribution has this name.
@@ -143,7 +143,7 @@ class PolicyNetwork:
       sizes: number of units of each linear layer before the output.
       kind: one of `distributions.KINDS`.
       activation: 'relu' or 'tanh'.
-      scheme: initializers of the weights.
+      scheme: initializers of the layers.
       normalized: whether the first layer normalizes observations. True for
         acting networks only, as learners normalize batches.
       layer_norm: layer normalization, as for `layers.mlp`.
@@ -227,7 +227,7 @@ class ActorCriticNetwork:
 
     Args:
       policy: declaration of the torso and the policy head.
-      scheme: initializers of the weights.
+      scheme: initializers of the layers.
     """
     self.inputs, self.prefers_numpy = policy.inputs, policy.prefers_numpy
     self._policy = policy
@@ -269,7 +269,7 @@ class RecurrentPolicyNetwork:
     Args:
       torso: declaration of the policy's torso.
       head: declaration of the policy's output layer.
-      scheme: initializers of the weights.
+      scheme: initializers of the layers.
       value_torso: declaration of the torso of the state values, of the same
         size and with a scope; None if there are no state values, or if they
         share the policy's torso. Workers need it, since rollouts store the
@@ -402,7 +402,7 @@ class ValueNetwork:
       torso: see `torsos.apply_torso`.
       sizes: number of units of each linear layer before the output.
       activation: 'relu' or 'tanh'.
-      scheme: initializers of the weights.
+      scheme: initializers of the layers.
     """
     self.inputs, self.prefers_numpy = (
       (spec.observations,),
@@ -431,7 +431,7 @@ def compute_values(
   layers: layers_lib.Layers,
   name: str,
   x: Array,
-  initializer: initializers.Initializer,
+  initializer: initializers.LayerInitializer,
 ) -> Array:
   """Returns state values [B] of features x [B, F].
 
@@ -439,7 +439,7 @@ def compute_values(
     layers: layers with the network's variables.
     name: name of the linear layer.
     x: features [B, F].
-    initializer: initializer of the layer's weights.
+    initializer: initializer of the layer.
   """
   return layers.linear(name, x, 1, initializer)[:, 0]
 
@@ -462,7 +462,7 @@ class EncoderNetwork:
     Args:
       spec: spec of one environment.
       torso: see `torsos.encode`.
-      scheme: initializers of the weights.
+      scheme: initializers of the layers.
     """
     self.inputs = (spec.observations,)
     self._torso = torso
@@ -514,7 +514,7 @@ class CriticNetwork:
       critics: C, the number of critics.
       outputs: K, the number of outputs per critic.
       activation: 'relu' or 'tanh'.
-      scheme: initializers of the weights.
+      scheme: initializers of the layers.
       layer_norm: see `layers.mlp`.
     """
     self.inputs = (spec.observations, spec.actions)
@@ -570,7 +570,7 @@ class DiscreteCriticNetwork(CriticNetwork):
       sizes: number of units of each linear layer before the output.
       critics: C, the number of critics.
       activation: 'relu' or 'tanh'.
-      scheme: initializers of the weights.
+      scheme: initializers of the layers.
       layer_norm: see `layers.mlp`.
     """
     actions = typing.cast(specs.DiscreteArray, spec.actions).num_values

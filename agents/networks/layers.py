@@ -58,7 +58,7 @@ class Layers:
     name: str,
     x: Array,
     size: int,
-    initializer: initializers.Initializer = initializers.truncated_normal,
+    initializer: initializers.LayerInitializer = initializers.truncated_normal,
   ) -> Array:
     """Returns the outputs [B, size] of a linear layer: x w + b.
 
@@ -66,10 +66,9 @@ class Layers:
       name: prefix of the names of the variables w and b: 'NAME/w', 'NAME/b'.
       x: inputs [B, F].
       size: number of outputs.
-      initializer: initializer of w; b starts at 0.
+      initializer: initializer of w and b.
     """
-    w = self.variable(f"{name}/w", (x.shape[1], size), initializer)
-    b = self.variable(f"{name}/b", (size,), initializers.zeros)
+    w, b = self._weights_and_biases(name, (x.shape[1], size), initializer)
     return self.ops.linear(x, w, b)
 
   def noisy_linear(
@@ -117,7 +116,7 @@ class Layers:
     channels: int,
     size: int,
     stride: int,
-    initializer: initializers.Initializer = initializers.truncated_normal,
+    initializer: initializers.LayerInitializer = initializers.truncated_normal,
   ) -> Array:
     """Returns the outputs of a convolution without padding.
 
@@ -127,14 +126,13 @@ class Layers:
       channels: number of filters.
       size: height and width of a filter.
       stride: pixels between adjacent positions of a filter.
-      initializer: initializer of w; b starts at 0.
+      initializer: initializer of w and b.
 
     Returns:
       float32 [B, (H - size) // stride + 1, (W - size) // stride + 1, channels].
     """
     shape = (size, size, x.shape[3], channels)
-    w = self.variable(f"{name}/w", shape, initializer)
-    b = self.variable(f"{name}/b", (channels,), initializers.zeros)
+    w, b = self._weights_and_biases(name, shape, initializer)
     return self.ops.conv(x, w, b, stride)
 
   def frames_conv(
@@ -142,7 +140,7 @@ class Layers:
     name: str,
     frames: Array,
     channels: int,
-    initializer: initializers.Initializer = initializers.truncated_normal,
+    initializer: initializers.LayerInitializer = initializers.truncated_normal,
   ) -> Array:
     """Returns the 8x8 convolution with stride 4 of frames scaled to [0, 1].
 
@@ -152,16 +150,14 @@ class Layers:
       name: prefix of the names of the variables w and b: 'NAME/w', 'NAME/b'.
       frames: uint8 [B, stack, height, width].
       channels: number of filters.
-      initializer: initializer of w; b starts at 0.
+      initializer: initializer of w and b.
 
     Returns:
       float32 [B, height // 4 - 1, width // 4 - 1, channels]. Pixels beyond the
       last multiple of four are ignored.
     """
-    w = self.variable(
-      f"{name}/w", (8, 8, frames.shape[1], channels), initializer
-    )
-    b = self.variable(f"{name}/b", (channels,), initializers.zeros)
+    shape = (8, 8, frames.shape[1], channels)
+    w, b = self._weights_and_biases(name, shape, initializer)
     return self.ops.frames_conv(frames, w, b)
 
   def layer_norm(self, name: str, x: Array) -> Array:
@@ -181,6 +177,25 @@ class Layers:
     variance = self.ops.mean(x * x, -1, keepdims=True)
     return x / self.ops.sqrt(variance + 1e-5) * scale + offset
 
+  def _weights_and_biases(
+    self,
+    name: str,
+    shape: tuple[int, ...],
+    initializer: initializers.LayerInitializer,
+  ) -> tuple[Array, Array]:
+    """Returns the variables 'NAME/w' and 'NAME/b' of a layer.
+
+    Args:
+      name: name of the layer.
+      shape: shape of w; its last number is the size of b.
+      initializer: initializer of w and b.
+    """
+    biases = initializer.biases(initializers.count_inputs(shape))
+    return (
+      self.variable(f"{name}/w", shape, initializer.weights),
+      self.variable(f"{name}/b", shape[-1:], biases),
+    )
+
 
 def mlp(
   layers: Layers,
@@ -188,7 +203,7 @@ def mlp(
   x: Array,
   sizes: tuple[int, ...],
   activation: str = "relu",
-  initializer: initializers.Initializer = initializers.truncated_normal,
+  initializer: initializers.LayerInitializer = initializers.truncated_normal,
   layer_norm: str = "none",
 ) -> Array:
   """Returns the outputs [B, sizes[-1]] of a multi-layer perceptron.
@@ -202,7 +217,7 @@ def mlp(
     x: inputs [B, F].
     sizes: number of outputs of each linear layer.
     activation: 'relu', 'tanh', or another function of `layers.ops`.
-    initializer: initializer of the weights.
+    initializer: initializer of the layers.
     layer_norm: choice of the linear layers whose outputs are normalized before
       the activation: 'none', 'first' or 'all'. With 'first', the activation of
       the first layer is tanh, as in Acme's `LayerNormMLP`. 'all' is that of

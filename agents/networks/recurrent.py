@@ -72,7 +72,7 @@ class RecurrentTorso:
     sizes: tuple[int, ...],
     lstm_size: int,
     activation: str = "relu",
-    initializer: initializers.Initializer = initializers.truncated_normal,
+    initializer: initializers.LayerInitializer = initializers.truncated_normal,
     normalized: bool = False,
     scope: str = "",
   ):
@@ -84,7 +84,7 @@ class RecurrentTorso:
       sizes: number of units of each linear layer before the LSTM.
       lstm_size: H, number of outputs of the LSTM.
       activation: activation of the linear layers.
-      initializer: initializer of the weights of the layers before the LSTM.
+      initializer: initializer of the layers before the LSTM.
       normalized: whether the first layer normalizes observations. True for
         acting networks only, as learners normalize batches.
       scope: prefix of the names of the trained variables, for the second torso

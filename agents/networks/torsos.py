@@ -121,7 +121,7 @@ def apply_torso(
   sizes: tuple[int, ...],
   observation: typing.Any,
   activation: str = "relu",
-  initializer: initializers.Initializer = initializers.truncated_normal,
+  initializer: initializers.LayerInitializer = initializers.truncated_normal,
   normalized: bool = False,
   layer_norm: str = "none",
 ) -> typing.Any:
@@ -135,7 +135,7 @@ def apply_torso(
     sizes: number of units of each linear layer.
     observation: see `encode`.
     activation: activation of the linear layers, as for `layers.mlp`.
-    initializer: initializer of the weights.
+    initializer: initializer of the layers.
     normalized: see `encode`.
     layer_norm: layer normalization of the linear layers; see `layers.mlp`.
   """
@@ -151,7 +151,7 @@ def encode(
   layers: layers_lib.Layers,
   kind: str,
   observation: typing.Any,
-  initializer: initializers.Initializer = initializers.truncated_normal,
+  initializer: initializers.LayerInitializer = initializers.truncated_normal,
   normalized: bool = False,
 ) -> typing.Any:
   """Returns features float32 [B, F] of observations [B, ...].
@@ -168,7 +168,7 @@ def encode(
       [B, ...].
     observation: observations that `check` accepts for the kind; the Nature CNN
       scales pixels to [0, 1].
-    initializer: initializer of the weights.
+    initializer: initializer of the layers.
     normalized: whether observations are normalized first, by
       `normalization.normalize`.
   """

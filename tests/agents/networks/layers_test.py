@@ -205,15 +205,15 @@ def test_primitives_agree(name):
 class Variables:
   """Creates variables in NumPy at the first call, and then returns them."""
 
-  def __init__(self):
-    self._variables = {}
-    self._random = np.random.default_rng(0)
+  def __init__(self, offset=0.1):
+    self.created = {}
+    self._random, self._offset = np.random.default_rng(0), np.float32(offset)
 
   def __call__(self, name, shape, initializer):
-    if name not in self._variables:
-      self._variables[name] = initializer(self._random, shape) + np.float32(0.1)
-    assert self._variables[name].shape == tuple(shape)
-    return self._variables[name]
+    if name not in self.created:
+      self.created[name] = initializer(self._random, shape) + self._offset
+    assert self.created[name].shape == tuple(shape)
+    return self.created[name]
 
 
 @pytest.mark.parametrize("name", LAYERS)
@@ -240,21 +240,26 @@ def test_frames_convolution_agrees():
 @pytest.mark.parametrize("shape", [(20, 8), (8, 20), (3, 3, 2, 4)])
 def test_orthogonal_weights(shape):
   random = np.random.default_rng(0)
-  w = initializers.orthogonal(1.5)(random, shape).reshape(-1, shape[-1])
+  w = initializers.orthogonal(1.5).weights(random, shape)
+  w = w.reshape(-1, shape[-1])
   small = w.T @ w if len(w) >= w.shape[1] else w @ w.T
   np.testing.assert_allclose(small, 1.5**2 * np.eye(len(small)), atol=1e-5)
 
 
-def test_uniform_weights():
-  random = np.random.default_rng(0)
-  w = initializers.uniform_by_fan_in(random, (5, 5, 4, 1_000)) * 10
-  assert np.abs(w).max() <= 1
-  np.testing.assert_allclose(w.std(), 3**-0.5, rtol=0.01)
+@pytest.mark.parametrize("variable", ["w", "b"])
+def test_uniform_weights_and_biases(variable):
+  variables = Variables(offset=0)
+  layers_lib.Layers(numpy_ops, variables).conv(
+    "a", np.zeros((1, 5, 5, 4)), 1_000, 5, 1, initializers.uniform_by_fan_in
+  )
+  x = variables.created[f"a/{variable}"] * 10
+  assert np.abs(x).max() <= 1
+  np.testing.assert_allclose(x.std(), 3**-0.5, rtol=0.03)
 
 
 def test_truncated_normal_weights():
   random = np.random.default_rng(0)
-  w = initializers.truncated_normal(random, (5, 5, 4, 1_000)) * 10
+  w = initializers.truncated_normal.weights(random, (5, 5, 4, 1_000)) * 10
   assert np.abs(w).max() <= 2
   # Of a standard normal within two deviations.
   np.testing.assert_allclose(w.std(), 0.8796, rtol=0.01)
