@@ -222,59 +222,54 @@ FIELDS: fields.Fields = {
 }
 
 # The fields that have an effect only with certain values of other fields.
-_REQUIREMENTS = tuple(
-  groups.Requirement(name, other, values)
-  for other, values, names in (
+_REQUIREMENTS = (
+  groups.Requirement(
+    "learner.critic_target",
+    ("n_step",),
+    ("adder.n_step", "replay.transitions_per_item"),
+  ),
+  groups.Requirement(
+    "learner.critic_target",
+    ("retrace",),
+    ("adder.unroll", "adder.period", "replay.eta", "learner.retrace_lambda"),
+  ),
+  groups.Requirement(
+    "learner.policy_loss",
+    ("deterministic",),
     (
-      "learner.critic_target",
-      ("n_step",),
-      ("adder.n_step", "replay.transitions_per_item"),
+      "learner.target_noise",
+      "learner.target_noise_clip",
+      "exploration.noise",
+      "exploration.noise_std",
+      "exploration.lowest_noise_std",
     ),
+  ),
+  groups.Requirement(
+    "replay.sampler", ("prioritized",), (*groups.PRIORITIES, "replay.eta")
+  ),
+  # The presets of D4PG set lowest_return and highest_return for their tasks.
+  groups.Requirement(
+    "network.critic_head", ("categorical",), ("network.atoms",)
+  ),
+  groups.Requirement(
+    "learner.policy_loss", ("soft", "constrained"), ("learner.temperature",)
+  ),
+  groups.Requirement(
+    "learner.policy_loss", ("soft",), ("learner.discrete_entropy",)
+  ),
+  groups.Requirement(
+    "learner.policy_loss",
+    ("constrained",),
     (
-      "learner.critic_target",
-      ("retrace",),
-      (
-        "adder.unroll",
-        "adder.period",
-        "replay.eta",
-        "learner.retrace_lambda",
-      ),
+      "learner.action_samples",
+      "learner.temperature_bound",
+      "learner.kl_bound",
+      "learner.std_kl_bound",
+      "learner.kl_multiplier",
+      "learner.std_kl_multiplier",
+      "learner.dual_learning_rate",
     ),
-    (
-      "learner.policy_loss",
-      ("deterministic",),
-      (
-        "learner.target_noise",
-        "learner.target_noise_clip",
-        "exploration.noise",
-        "exploration.noise_std",
-        "exploration.lowest_noise_std",
-      ),
-    ),
-    ("replay.sampler", ("prioritized",), (*groups.PRIORITIES, "replay.eta")),
-    # The presets of D4PG set lowest_return and highest_return for their tasks.
-    ("network.critic_head", ("categorical",), ("network.atoms",)),
-    (
-      "learner.policy_loss",
-      ("soft", "constrained"),
-      ("learner.temperature",),
-    ),
-    ("learner.policy_loss", ("soft",), ("learner.discrete_entropy",)),
-    (
-      "learner.policy_loss",
-      ("constrained",),
-      (
-        "learner.action_samples",
-        "learner.temperature_bound",
-        "learner.kl_bound",
-        "learner.std_kl_bound",
-        "learner.kl_multiplier",
-        "learner.std_kl_multiplier",
-        "learner.dual_learning_rate",
-      ),
-    ),
-  )
-  for name in names
+  ),
 )
 
 

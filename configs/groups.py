@@ -4,7 +4,7 @@ The defaults are sized for CartPole-v1 on two cores.
 """
 
 import typing
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import ml_collections
 
@@ -398,36 +398,37 @@ NORMALIZED_REWARDS: fields.Fields = {
 
 
 class Requirement(typing.NamedTuple):
-  """A field that has no effect unless another field has certain values.
+  """Fields that have no effect unless another field has certain values.
 
   Attributes:
-    field: dotted name of the field, such as 'learner.clip'.
     other: dotted name of the other field, such as 'learner.policy_loss'.
-    values: values of the other field with which `field` has an effect; None:
-      all values above 0.
-    presets: values of `field` that presets set besides its default. They are
-      always valid, so that a user of such a preset can change the other field
-      alone.
+    values: values of the other field with which the fields have an effect;
+      None: all values above 0.
+    names: dotted names of the fields, such as 'learner.clip'.
+    presets: by name of a field, the values that presets set besides its
+      default. They are always valid, so that a user of such a preset can change
+      the other field alone.
   """
 
-  field: str
   other: str
   values: tuple[str | bool, ...] | None
-  presets: tuple[float, ...] = ()
+  names: tuple[str, ...]
+  presets: Mapping[str, tuple[float, ...]] = {}
 
 
 # The fields of `EPSILON` that have an effect with one schedule only. The
 # presets set epsilon_end and decay_steps for their tasks, with both schedules.
 EPSILON_REQUIREMENTS = (
   Requirement(
-    "exploration.epsilon_start",
     "exploration.schedule",
     ("linear",),
-    presets=(0.0,),
+    ("exploration.epsilon_start",),
+    presets={"exploration.epsilon_start": (0.0,)},
   ),
-  Requirement("exploration.ladder_base", "exploration.schedule", ("ladder",)),
   Requirement(
-    "exploration.ladder_exponent", "exploration.schedule", ("ladder",)
+    "exploration.schedule",
+    ("ladder",),
+    ("exploration.ladder_base", "exploration.ladder_exponent"),
   ),
 )
 
@@ -449,17 +450,19 @@ def check_requirements(
   Raises:
     ValueError: names the fields, their values and the consequence.
   """
-  for field, other, values, presets in requirements:
-    value, found = fields.get(config, field), fields.get(config, other)
-    default = declared[field].default
-    has_effect = found > 0 if values is None else found in values
-    if not has_effect and value not in (default, *presets):
-      wanted = " or ".join(map(repr, values or ())) or "a value above 0"
-      raise ValueError(
-        f"config.{field}={value!r} has no effect with config.{other}="
-        f"{found!r}, so the run would ignore it: use {default!r} for the first "
-        f"one, or {wanted} for the second"
-      )
+  for other, values, names, presets in requirements:
+    found = fields.get(config, other)
+    if found > 0 if values is None else found in values:
+      continue
+    wanted = " or ".join(map(repr, values or ())) or "a value above 0"
+    for name in names:
+      value, default = fields.get(config, name), declared[name].default
+      if value not in (default, *presets.get(name, ())):
+        raise ValueError(
+          f"config.{name}={value!r} has no effect with config.{other}="
+          f"{found!r}, so the run would ignore it: use {default!r} for the "
+          f"first one, or {wanted} for the second"
+        )
 
 
 def check_replay(config: ml_collections.ConfigDict) -> None:

@@ -182,25 +182,27 @@ FIELDS: fields.Fields = {
 
 # The fields that have an effect only with certain estimators of advantages or
 # certain losses.
-_REQUIREMENTS = tuple(
-  groups.Requirement(f"learner.{name}", f"learner.{other}", values)
-  for other, values, names in (
-    ("advantage_estimator", ("gae", "vtrace"), ("gae_lambda",)),
-    ("advantage_estimator", ("vtrace",), ("max_rho", "max_c")),
-    ("policy_loss", ("clipped",), ("clip",)),
+_REQUIREMENTS = (
+  groups.Requirement(
+    "learner.advantage_estimator", ("gae", "vtrace"), ("learner.gae_lambda",)
+  ),
+  groups.Requirement(
+    "learner.advantage_estimator",
+    ("vtrace",),
+    ("learner.max_rho", "learner.max_c"),
+  ),
+  groups.Requirement("learner.policy_loss", ("clipped",), ("learner.clip",)),
+  groups.Requirement(
+    "learner.policy_loss",
+    ("vmpo",),
     (
-      "policy_loss",
-      ("vmpo",),
-      (
-        "temperature",
-        "temperature_bound",
-        "kl_multiplier",
-        "kl_bound",
-        "std_kl_bound",
-      ),
+      "learner.temperature",
+      "learner.temperature_bound",
+      "learner.kl_multiplier",
+      "learner.kl_bound",
+      "learner.std_kl_bound",
     ),
-  )
-  for name in names
+  ),
 )
 
 

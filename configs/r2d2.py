@@ -55,14 +55,20 @@ FIELDS: fields.Fields = {
 # replay.importance_steps, which the presets set for their tasks.
 _REQUIREMENTS = (
   *groups.EPSILON_REQUIREMENTS,
-  *(
-    groups.Requirement(f"replay.{name}", "replay.sampler", ("prioritized",), x)
-    for name, x in (  # with the values of `get_config`
-      ("priority_exponent", (0.9,)),
-      ("importance_exponent_start", (0.6,)),
-      ("importance_exponent_end", (0.6,)),
-      ("eta", ()),
-    )
+  groups.Requirement(
+    "replay.sampler",
+    ("prioritized",),
+    (
+      "replay.priority_exponent",
+      "replay.importance_exponent_start",
+      "replay.importance_exponent_end",
+      "replay.eta",
+    ),
+    presets={  # those of `get_config`
+      "replay.priority_exponent": (0.9,),
+      "replay.importance_exponent_start": (0.6,),
+      "replay.importance_exponent_end": (0.6,),
+    },
   ),
 )
 

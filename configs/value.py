@@ -104,32 +104,31 @@ FIELDS: fields.Fields = {
 # (without effect with a Munchausen bonus).
 _REQUIREMENTS = (
   *groups.EPSILON_REQUIREMENTS,
-  groups.Requirement("network.atoms", "network.head", ("categorical",)),
+  groups.Requirement("network.head", ("categorical",), ("network.atoms",)),
   groups.Requirement(
-    "network.quantiles",
     "network.head",
     ("quantile", "implicit_quantile"),
-    presets=(8, 32),  # IQN, QR-DQN
-  ),
-  groups.Requirement("network.cosines", "network.head", ("implicit_quantile",)),
-  groups.Requirement("network.noisy_std", "network.noisy", (True,)),
-  groups.Requirement(
-    "learner.munchausen_temperature", "learner.munchausen_scale", None
+    ("network.quantiles",),
+    presets={"network.quantiles": (8, 32)},  # IQN, QR-DQN
   ),
   groups.Requirement(
-    "learner.munchausen_lowest", "learner.munchausen_scale", None
+    "network.head", ("implicit_quantile",), ("network.cosines",)
+  ),
+  groups.Requirement("network.noisy", (True,), ("network.noisy_std",)),
+  groups.Requirement(
+    "learner.munchausen_scale",
+    None,
+    ("learner.munchausen_temperature", "learner.munchausen_lowest"),
   ),
   groups.Requirement(
-    "replay.priority_exponent",
     "replay.sampler",
     ("prioritized",),
-    presets=(0.5,),  # Rainbow
-  ),
-  groups.Requirement(
-    "replay.importance_exponent_start", "replay.sampler", ("prioritized",)
-  ),
-  groups.Requirement(
-    "replay.importance_exponent_end", "replay.sampler", ("prioritized",)
+    (
+      "replay.priority_exponent",
+      "replay.importance_exponent_start",
+      "replay.importance_exponent_end",
+    ),
+    presets={"replay.priority_exponent": (0.5,)},  # Rainbow
   ),
 )
 
