@@ -1,0 +1,216 @@
+"""Sweep plan: plans of sweeps, and the configs of their settings."""
+
+import contextlib
+import functools
+import math
+import os
+import sys
+from collections.abc import Sequence
+
+import ml_collections
+import psutil
+from absl import flags as absl_flags
+
+from slipway.environments import factory, user_code
+from slipway.launch import environment_check, train_flags, training
+from slipway.launch.orchestration import limits
+from slipway.launch.processes import descendants
+from slipway.launch.sweeps import search, space, sweep_folder
+
+# Flag without which runs would end as soon as they meet the config's target.
+_NO_TARGET = "--config.limits.target_return=inf"
+LAUNCH_RAY = "--launch=ray"  # flag by which each run uses a whole cluster
+
+
+def make(
+  flags: absl_flags.FlagValues, train_flags_given: Sequence[str]
+) -> sweep_folder.Plan:
+  """Returns the plan of a new sweep, after a check of its settings.
+
+  Args:
+    flags: the flags of `slipway sweep`.
+    train_flags_given: the flags for `slipway train`.
+
+  Raises:
+    ValueError: a setting can't be trained.
+  """
+  given = {x.lstrip("-").partition("=")[0] for x in train_flags_given}
+  if "config.seed" in given:
+    raise ValueError(
+      "--config.seed would give all runs the same seed: give --seeds=NUMBER "
+      "or --first_seed=NUMBER"
+    )
+  no_target = [] if "config.limits.target_return" in given else [_NO_TARGET]
+  if LAUNCH_RAY in train_flags_given and flags.ray_address:
+    train_flags_given = [
+      *train_flags_given,
+      f"--ray_address={flags.ray_address}",
+    ]
+  plan = sweep_folder.Plan(
+    flags=[*train_flags_given, *no_target],
+    working_folder=os.getcwd(),
+    vary=list(flags.vary),
+    search=flags.search,
+    search_seed=flags.search_seed,
+    max_settings=flags.settings,
+    seeds=_list_seeds(flags.first_seed, flags.seeds),
+  )
+  searcher = make_search(plan)
+  while (setting := searcher.ask(len(plan.settings))) is not None:
+    plan.settings.append(setting)
+    if plan.search == "optuna":
+      break  # the next ones depend on scores
+  # Once runs are active, an environment that hangs must not end this process.
+  make_spec = functools.partial(
+    environment_check.make_spec,
+    command="sweep",
+    clean_up=functools.partial(
+      descendants.kill_children, psutil.Process().children()
+    ),
+  )
+  for index in range(len(plan.settings)):
+    check_setting(plan, index, make_spec)
+  first = [*train_flags_given, *space.to_flags(plan.settings[0])]
+  limits_config = train_flags.parse(["sweep", *first], "").config.limits
+  plan.target_evaluations = limits_config.target_evaluations
+  if math.isfinite(limits_config.target_return):
+    plan.target_return = limits_config.target_return
+  return plan
+
+
+def extend(
+  flags: absl_flags.FlagValues, plan: sweep_folder.Plan
+) -> sweep_folder.Plan:
+  """Adds seeds and settings to the plan of a sweep that is resumed.
+
+  Also enters the folder to which its relative paths refer, if it still exists.
+
+  Args:
+    flags: the flags of `slipway sweep`.
+    plan: the plan so far, which is changed and returned.
+  """
+  if flags["seeds"].present:
+    count = max(flags.seeds, len(plan.seeds))
+    plan.seeds = _list_seeds(plan.seeds[0], count)
+  if flags["settings"].present:
+    plan.max_settings = max(flags.settings, len(plan.settings))
+  if os.path.isdir(plan.working_folder):
+    os.chdir(plan.working_folder)
+    sys.path.insert(0, plan.working_folder)
+  return plan
+
+
+def _list_seeds(first: int, count: int) -> list[int]:
+  """Returns `count` seeds from `first` on."""
+  return list(range(first, first + count))
+
+
+def make_search(plan: sweep_folder.Plan) -> search.Search:
+  """Returns the search of a plan, with the settings that it has chosen before.
+
+  Raises:
+    ValueError: --vary is invalid, or the search can't use it.
+  """
+  axes = [space.parse(text) for text in plan.vary]
+  space.check(axes)
+  return search.make(
+    plan.search, axes, plan.max_settings, plan.search_seed, plan.settings
+  )
+
+
+def check_setting(
+  plan: sweep_folder.Plan,
+  index: int,
+  make_spec: environment_check.SpecFunction = factory.make_spec,
+) -> None:
+  """Checks that a setting can be trained.
+
+  Args:
+    plan: the plan.
+    index: index of the setting.
+    make_spec: as for `training.check`.
+
+  Raises:
+    ValueError: it can't; the message names the setting.
+  """
+  setting = plan.settings[index]
+  try:
+    flags = parse(plan, index)
+    training.check(flags, make_spec)
+    if not limits.find_configured(flags.config.limits):
+      raise ValueError(
+        "the config has no limit, so the runs would never end: give "
+        "--config.limits.environment_steps=NUMBER"
+      )
+  except ValueError as error:
+    if not setting:
+      raise
+    raise ValueError(
+      f"setting {index} ({space.describe(setting)}): {error}"
+    ) from error
+
+
+def place_uploads(
+  folder: sweep_folder.SweepFolder, plan: sweep_folder.Plan, index: int
+) -> space.Setting:
+  """Returns a setting whose runs upload snapshots below the sweep's name.
+
+  The runs of all sweeps have the same names, such as 0-1, so at the same URL
+  they would replace one another's snapshots.
+
+  Args:
+    folder: the sweep's folder.
+    plan: the sweep's plan.
+    index: index of the setting.
+
+  Raises:
+    ValueError: a flag of the setting is invalid.
+  """
+  setting, url = plan.settings[index], parse(plan, index).config.snapshot.url
+  if not url:
+    return setting
+  return {**setting, "snapshot.url": f"{url.rstrip('/')}/{folder.path.name}"}
+
+
+def parse(plan: sweep_folder.Plan, index: int) -> absl_flags.FlagValues:
+  """Returns the flags of `slipway train` for a setting of the plan.
+
+  Raises:
+    ValueError: a flag is invalid.
+  """
+  return parse_setting(plan, plan.settings[index])
+
+
+def parse_setting(
+  plan: sweep_folder.Plan, setting: space.Setting
+) -> absl_flags.FlagValues:
+  """Returns the flags of `slipway train` for any setting; see `parse`."""
+  arguments = [*plan.flags, *space.to_flags(setting)]
+  return train_flags.parse(["slipway train", *arguments], "")
+
+
+def list_configs(
+  plan: sweep_folder.Plan,
+) -> list[ml_collections.ConfigDict]:
+  """Returns the configs of all settings whose flags are valid.
+
+  Raises:
+    ValueError: the flags of setting 0, which had to be valid, no longer are.
+  """
+  configs = [parse(plan, 0).config]
+  for index in range(1, len(plan.settings)):
+    with contextlib.suppress(ValueError, user_code.UserCodeError):
+      configs.append(parse(plan, index).config)
+  return configs
+
+
+def find_environment(plan: sweep_folder.Plan, index: int) -> str:
+  """Returns gymnasium's id of a setting's environment.
+
+  Returns '' for a setting whose flags are invalid, which is never trained.
+  """
+  try:
+    config = parse(plan, index).config
+    return factory.get_name_and_kwargs(config.environment)[0]
+  except (ValueError, user_code.UserCodeError):
+    return ""
