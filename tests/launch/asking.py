@@ -1,14 +1,23 @@
-"""Asking: questions to a control node that may still come up."""
+"""Polls a control node, which may not have started yet."""
 
 import time
 
 
-def until(holds, timeout_s=60.0):
-  """Asks until it holds; a call that is given up is made again."""
+def wait_until(condition, timeout_s=60.0):
+  """Polls a condition until it holds; a call that raises is repeated.
+
+  Args:
+    condition: function that returns whether the condition holds.
+    timeout_s: seconds after which the wait fails.
+
+  Raises:
+    AssertionError: the condition did not hold in time; the message is the
+      error of the last call, or None.
+  """
   deadline_s = time.monotonic() + timeout_s
   while True:
     try:
-      if holds():
+      if condition():
         return
       value = None
     except Exception as error:

@@ -24,7 +24,7 @@ def test_help_opens_with_examples(arguments, capsys):
 @pytest.mark.parametrize(
   ("word", "advice"), [("trian", "did you mean train?"), ("fly", "are train")]
 )
-def test_an_unknown_command_is_one_line(word, advice, capsys):
+def test_an_unknown_command_prints_one_line(word, advice, capsys):
   assert cli.run(["slipway", word]) == 2
   err = capsys.readouterr().err
   assert advice in err
@@ -40,11 +40,11 @@ def test_config_shows_each_field(capsys):
   assert cli.run(["slipway", "config", "sac:pendulum"]) == 0
   out = capsys.readouterr().out
   assert "--config.learner.learning_rate=" in out
-  assert "--config.variables.max_age" not in out  # of other algorithms
+  assert "--config.variables.max_age" not in out  # a field of other algorithms
 
 
 @pytest.mark.parametrize("name", ["sac:pendulm", "sacc"])
-def test_config_of_nothing_is_one_line(name, capsys):
+def test_config_of_an_unknown_name_prints_one_line(name, capsys):
   assert cli.run(["slipway", "config", name]) == 2
   assert capsys.readouterr().err.count("\n") == 1
 
@@ -64,7 +64,7 @@ def test_a_closed_standard_output_is_no_error():
   assert (done.returncode, done.stderr) == (0, b"")
 
 
-# Imports as root, because another user may not read the interpreter.
+# Imports as root, because another user may have no access to the interpreter.
 _OTHER_USER = """
 import os, sys
 from slipway.launch import control, plot
@@ -75,7 +75,7 @@ print(plot.main(["plot", sys.argv[1]]))
 """
 
 
-def test_a_run_of_another_user_is_one_line(tmp_path):
+def test_a_run_of_another_user_prints_one_line(tmp_path):
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(dqn.get_config())
   folder.path.chmod(0)
@@ -85,8 +85,8 @@ def test_a_run_of_another_user_is_one_line(tmp_path):
     text=True,
   )
   assert done.stdout.split() == ["2", "2"], done.stderr
-  of_control, of_plot = done.stderr.splitlines()
-  for line in (of_control, of_plot):
+  control_line, plot_line = done.stderr.splitlines()
+  for line in (control_line, plot_line):
     assert f"{str(folder.path)!r} can't be read" in line
 
 

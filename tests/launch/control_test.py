@@ -1,4 +1,4 @@
-"""The command: asks a control node that serves, and says why it can't."""
+"""`slipway control`: sends commands to a run, and explains each failure."""
 
 import json
 import math
@@ -26,7 +26,7 @@ from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_address, run_folder
 from tests.launch import asking
 
-# Launchpad uses the alarm signal, by which tests are timed out otherwise.
+# Launchpad uses the alarm signal, which is pytest's default for timeouts.
 pytestmark = pytest.mark.timeout(120, method="thread")
 
 
@@ -41,7 +41,7 @@ REPORTS = {
 
 
 class Follower:
-  """A node that does nothing but report, until it is told to stop."""
+  """A node that only sends reports, until it receives the command to stop."""
 
   def __init__(self, control, role, ended):
     self._control = control
@@ -77,13 +77,13 @@ def folder(tmp_path):
 def is_running(client):
   try:
     return client.status().phase == "running"
-  except rpc_client.UnreachableError:  # it is not up yet
+  except rpc_client.UnreachableError:  # not started yet
     return False
 
 
 @pytest.fixture
 def run(folder, memory_dir):
-  """A run of a control node and two others: its folder."""
+  """Yields the folder of a run with a control node and two other nodes."""
   flags.FLAGS.mark_as_parsed()
   ended = {role: threading.Event() for role in REPORTS}
   program = lp.Program("command")
@@ -97,7 +97,7 @@ def run(folder, memory_dir):
     folder,
     dict.fromkeys(REPORTS, 1),
     time.time(),
-    os.getppid(),  # as where nodes are processes of their own
+    os.getppid(),  # the launcher's pid, as if each node had its own process
     str(memory_dir),
     path,
   )
@@ -112,13 +112,13 @@ def run(folder, memory_dir):
     program,
     launch_type="test_mt",
     test_case=case,
-    serialize_py_nodes=False,  # the events are of this process
+    serialize_py_nodes=False,  # the events can't be sent to another process
   )
   client = control.dereference()
-  asking.until(lambda: is_running(client))
-  asking.until(lambda: run_address.read(folder) is not None)
+  asking.wait_until(lambda: is_running(client))
+  asking.wait_until(lambda: run_address.read(folder) is not None)
   yield folder
-  asking.until(
+  asking.wait_until(
     lambda: not run_address.path_in(folder).exists() or client.stop("end")
   )
   assert all(event.wait(60.0) for event in ended.values())
@@ -126,68 +126,75 @@ def run(folder, memory_dir):
 
 
 @pytest.fixture
-def tell(capsys):
-  """Runs the command on a folder: exit status, standard output and error."""
+def control(capsys):
+  """Returns a function that runs `slipway control` on a run's folder.
 
-  def tell(folder, *arguments):
+  It returns the exit status, the standard output and the standard error.
+  """
+
+  def control(folder, *arguments):
     status = control_command.main(
       ["control", f"--run={folder.path}", *arguments]
     )
-    said = capsys.readouterr()
-    return status, said.out, said.err
+    printed = capsys.readouterr()
+    return status, printed.out, printed.err
 
-  return tell
+  return control
 
 
-def test_a_run_obeys(run, tell):
-  status, out, err = tell(run, "status")
+def test_a_run_obeys(run, control):
+  status, out, err = control(run, "status")
   assert (status, err) == (0, "")
   assert "a-run: running" in out
   assert "7 trainer steps" in out
 
-  assert tell(run, "pause")[1].endswith("a-run: paused\n")
-  assert "waiting: paused" in tell(run, "status")[1]
-  assert tell(run, "resume")[1].endswith("a-run: running\n")
+  assert control(run, "pause")[1].endswith("a-run: paused\n")
+  assert "waiting: paused" in control(run, "status")[1]
+  assert control(run, "resume")[1].endswith("a-run: running\n")
 
-  status, out, _ = tell(run, "set", "limits.target_return", "-90")
+  status, out, _ = control(run, "set", "limits.target_return", "-90")
   assert (status, out) == (0, "limits.target_return is -90 now\n")
-  tell(run, "set", "rates.environment_steps_per_s", "1_000")
+  control(run, "set", "rates.environment_steps_per_s", "1_000")
   for count in (3, 1):
-    assert tell(run, "workers", f"{count}") == (
+    assert control(run, "workers", f"{count}") == (
       0,
       f"workers are {count} now\n",
       "",
     )
-    said = json.loads(tell(run, "status", "--json")[1])
-    assert said["workers_target"] == count
-  assert tell(run, "save") == (0, "a snapshot is being written\n", "")
+    reported = json.loads(control(run, "status", "--json")[1])
+    assert reported["workers_target"] == count
+  assert control(run, "save") == (0, "a snapshot is being written\n", "")
 
-  status, out, _ = tell(run, "status", "--json")
-  said = json.loads(out, parse_constant=lambda constant: pytest.fail(constant))
-  assert said["trainer_steps"] == 7
-  assert said["limits"]["target_return"] == -90.0
-  assert said["rates"]["env_steps_per_s_target"] == 1_000.0
-  assert said["metrics"] == {"loss": None}
-  assert said["nodes"] == {role: {"up": 1, "expected": 1} for role in REPORTS}
+  status, out, _ = control(run, "status", "--json")
+  reported = json.loads(
+    out, parse_constant=lambda constant: pytest.fail(constant)
+  )
+  assert reported["trainer_steps"] == 7
+  assert reported["limits"]["target_return"] == -90.0
+  assert reported["rates"]["env_steps_per_s_target"] == 1_000.0
+  assert reported["metrics"] == {"loss": None}
+  assert reported["nodes"] == {
+    role: {"up": 1, "expected": 1} for role in REPORTS
+  }
 
-  assert tell(run, "stop") == (0, "stopped\n", "")
-  asking.until(lambda: not run_address.path_in(run).exists())
-  status, out, err = tell(run, "status")
+  assert control(run, "stop") == (0, "stopped\n", "")
+  asking.wait_until(lambda: not run_address.path_in(run).exists())
+  status, out, err = control(run, "status")
   assert status == 1
   assert "trainer_steps               7\n" in out
-  assert json.loads(tell(run, "status", "--json")[1])["trainer_steps"] == 7
+  assert json.loads(control(run, "status", "--json")[1])["trainer_steps"] == 7
   assert err == (
     f"control: run {str(run.path)!r} has ended: a user stopped it by "
     "slipway control\n"
   )
 
 
-def test_a_run_that_does_not_end_in_time(run, tell, monkeypatch):
+def test_a_run_that_does_not_end_in_time(run, control, monkeypatch):
   monkeypatch.setattr(control_command, "_STOP_TIMEOUT_S", 0.0)
   monkeypatch.setattr(
     control_command._RunClient, "_is_active", lambda client: True
   )
-  status, out, err = tell(run, "stop")
+  status, out, err = control(run, "stop")
   assert (status, out) == (1, "")
   assert err == (
     f"control: run {str(run.path)!r} has not stopped within 0 s; `status` "
@@ -195,35 +202,35 @@ def test_a_run_that_does_not_end_in_time(run, tell, monkeypatch):
   )
 
 
-def test_what_the_run_refuses_is_one_line(run, tell):
-  status, out, err = tell(run, "set", "limits.trainer_steps", "-1")
+def test_a_command_that_the_run_rejects_prints_one_line(run, control):
+  status, out, err = control(run, "set", "limits.trainer_steps", "-1")
   assert (status, out) == (2, "")
   assert err == (
     "control: config.limits.trainer_steps=-1 must be at least 0 (0: no limit): "
     "the run would end before it starts\n"
   )
   for count in ("0", "257", "1" + "0" * 30, "-1"):
-    status, out, err = tell(run, "workers", count)
+    status, out, err = control(run, "workers", count)
     assert (status, out) == (2, "")
     assert err == (
       f"control: config.topology.workers={count} must be in [1, 256]: "
       "without workers nothing is collected; a proxy controls up to 256\n"
     )
   for count in ("many", "1.5", "nan", ""):
-    status, out, err = tell(run, "workers", count)
+    status, out, err = control(run, "workers", count)
     assert (status, out) == (2, "")
     assert err == (
       f"control: workers {count!r} is no whole number, so the number does "
       "not change: give a whole number\n"
     )
-  status, _, err = tell(run, "set", "limits.trainr_steps", "1")
+  status, _, err = control(run, "set", "limits.trainr_steps", "1")
   assert status == 2
   assert err.endswith("did you mean limits.trainer_steps?\n")
   assert err.count("\n") == 1
 
 
 def test_a_process_of_its_own(run):
-  """As a user calls it, and without what takes seconds to import."""
+  """The command runs in its own process, without slow imports."""
   done = subprocess.run(
     [
       sys.executable, "-X", "importtime", "-m", "slipway.launch.control",
@@ -239,8 +246,8 @@ def test_a_process_of_its_own(run):
   assert not {"tensorflow", "reverb", "gymnasium"} & imported
 
 
-# arguments, words of the line
-REFUSED = [
+# arguments, words that the printed line must contain
+REJECTED = [
   ((), "there is no command, so nothing is done: give one of status, pause"),
   (("stat",), "'stat' is no command, so nothing is done: did you mean status?"),
   (("xyz",), "use one of status, pause, resume, stop, save, set, workers"),
@@ -254,17 +261,17 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("arguments", "says"), REFUSED)
-def test_bad_input(folder, tell, arguments, says):
-  status, out, err = tell(folder, *arguments)
+@pytest.mark.parametrize(("arguments", "words"), REJECTED)
+def test_bad_input(folder, control, arguments, words):
+  status, out, err = control(folder, *arguments)
   assert (status, out) == (2, "")
-  assert says in err
+  assert words in err
   assert err.startswith("control: ")
   assert err.count("\n") == 1
 
 
-def test_no_run(tmp_path, tell, capsys):
-  status, _, err = tell(run_folder.RunFolder(tmp_path / "nothing"), "status")
+def test_no_run(tmp_path, control, capsys):
+  status, _, err = control(run_folder.RunFolder(tmp_path / "nothing"), "status")
   assert status == 2
   assert "is not a run" in err
   assert control_command.main(["control", "status"]) == 2
@@ -281,8 +288,8 @@ def test_help(capsys):
     assert words in out
 
 
-def test_a_run_that_was_never_up(folder, tell):
-  status, out, err = tell(folder, "pause")
+def test_a_run_that_never_started(folder, control):
+  status, out, err = control(folder, "pause")
   assert (status, out) == (1, "")
   assert "has no control.json" in err
   assert err.count("\n") == 1
@@ -294,35 +301,35 @@ def publish(folder, address, pid, **fields):
   run_address.path_in(folder).write_bytes(msgspec.json.encode(where))
 
 
-def test_a_run_that_was_killed(folder, tell):
+def test_a_run_that_was_killed(folder, control):
   with subprocess.Popen(["sleep", "600"]) as process:
     publish(folder, "localhost:1", process.pid)
     process.kill()
   for word in ("status", "stop"):
-    status, out, err = tell(folder, word)
+    status, out, err = control(folder, word)
     assert (status, out) == (1, "")
     assert f"process {process.pid}, is down" in err
     assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("fields", [{"host": "another"}, {}])
-def test_a_run_of_another_machine(folder, tell, fields):
+def test_a_run_of_another_machine(folder, control, fields):
   publish(folder, "localhost:1", os.getpid(), pid_space="another", **fields)
-  status, out, err = tell(folder, "status")
+  status, out, err = control(folder, "status")
   assert (status, out) == (1, "")
   assert f"is on {fields.get('host', '')}" in err and "another machine" in err
   assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("listens", [True, False])
-def test_a_run_that_does_not_answer(folder, tell, tmp_path, listens):
+def test_a_run_that_does_not_reply(folder, control, tmp_path, listens):
   path = str(tmp_path / "s")
   with socket.socket(socket.AF_UNIX) as silent:
     silent.bind(path)
     if listens:
       silent.listen()
     publish(folder, path, os.getpid())
-    status, out, err = tell(folder, "status")
+    status, out, err = control(folder, "status")
   assert (status, out) == (1, "")
   assert f"does not reply (process {os.getpid()} on " in err
   assert path in err

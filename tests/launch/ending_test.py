@@ -1,4 +1,4 @@
-"""Ending: where the results are, and how to evaluate and resume the run."""
+"""Tests of the last lines of a run: its results, how to evaluate and resume."""
 
 import json
 import math
@@ -12,7 +12,7 @@ from slipway.launch.runs import run_folder
 
 @pytest.fixture
 def make_run(tmp_path):
-  """Makes a run that has ended: its folder and its config."""
+  """Returns a function that makes an ended run's folder and config."""
 
   def make(because, best=True, snapshot=True, learned=9, **limits):
     config = dqn.get_config()
@@ -37,7 +37,8 @@ def make_run(tmp_path):
   return make
 
 
-# Why the run ended, its limits, and the flag without which it would end again.
+# Reason why the run ended, its limits, and the flag without which a resumed run
+# would end at once.
 RESUMES = [
   ("SIGINT", {"trainer_steps": 9}, ""),
   ("trainer_steps", {"trainer_steps": 9}, " --config.limits.trainer_steps=18"),
@@ -48,12 +49,12 @@ RESUMES = [
    " --config.limits.evaluations_without_improvement=8"),
   ("all_limits", {"episodes": 5, "trainer_steps": 9, "combine": "all"},
    " --config.limits.trainer_steps=18"),
-  # Limits that `slipway control set` has raised.
+  # The counters exceed the config's limits, which `slipway control set` raised.
   ("trainer_steps", {"trainer_steps": 2}, " --config.limits.trainer_steps=16"),
   ("environment_steps", {"environment_steps": 20},
    " --config.limits.environment_steps=80"),
   ("episodes", {"episodes": 5}, " --config.limits.episodes=10"),
-  ("episodes", {}, ""),  # set by `slipway control set`
+  ("episodes", {}, ""),  # the limit was set by `slipway control set`
 ]  # fmt: skip
 
 

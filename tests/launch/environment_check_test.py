@@ -1,4 +1,4 @@
-"""The check of an environment before the start: one that hangs is named."""
+"""Tests of the check of an environment before a run starts."""
 
 import contextlib
 import signal
@@ -14,8 +14,8 @@ from gymnasium.envs.classic_control import cartpole
 from slipway.launch import environment_check
 from tests.environments import given
 
-# Environments that hang once they have written a file with the pid of a process
-# that they have started.
+# Environments that start a child process, write its pid to a file, and then
+# hang.
 _HANGING = """
 import pathlib, subprocess, time
 from gymnasium.envs.classic_control import cartpole
@@ -42,7 +42,7 @@ class Step(cartpole.CartPoleEnv):
 
 @pytest.fixture
 def start(tmp_path):
-  """A function that starts a command with a hanging environment."""
+  """Yields a function that starts a command with a hanging environment."""
   (tmp_path / "hangs.py").write_text(_HANGING)
   with contextlib.ExitStack() as stack:
 
@@ -53,7 +53,7 @@ def start(tmp_path):
           *(f"--config.environment.name=hangs:{name}", "--name=a", *flags),
         ],
         cwd=tmp_path,
-        # A file, since a process of the environment could keep a pipe open.
+        # Not a pipe, which the environment's child process could keep open.
         stderr=stack.enter_context(open(tmp_path / "said", "w")),
       )
       stack.callback(process.wait)
@@ -73,12 +73,12 @@ def test_a_call_that_hangs_ends_the_command(
   limit = "--config.environment.step_timeout_s=0.5"
   process = start(command, name, limit)
   assert process.wait(100) == 2
-  said = (tmp_path / "said").read_text()
-  line = said.splitlines()[0]
+  printed = (tmp_path / "said").read_text()
+  line = printed.splitlines()[0]
   assert line.startswith(f"{command}: environment hangs:{name} (index 0")
   assert f"{call} has not returned for " in line
   assert "config.environment.step_timeout_s=0.5" in line
-  assert "time.sleep(600)" in said
+  assert "time.sleep(600)" in printed
   assert not psutil.pid_exists(int((tmp_path / "begun").read_text()))
   assert not (tmp_path / "runs").exists()
 
@@ -97,14 +97,14 @@ def test_a_signal_ends_the_command(start, tmp_path, number):
 
 
 class _Slow(cartpole.CartPoleEnv):
-  """Is made slowly."""
+  """An environment whose constructor takes a second."""
 
   def __init__(self):
     super().__init__()
     time.sleep(1.0)
 
 
-def test_a_long_wait_is_one_line(monkeypatch, capfd):
+def test_a_long_wait_prints_one_line(monkeypatch, capfd):
   monkeypatch.setattr(environment_check, "_NOTICE_AFTER_S", 0.1)
   monkeypatch.setitem(
     gymnasium.registry,
@@ -112,7 +112,7 @@ def test_a_long_wait_is_one_line(monkeypatch, capfd):
     gymnasium.envs.registration.EnvSpec("Slow-v0", _Slow),
   )
   config = given.config_of("Slow-v0")
-  config.step_timeout_s = 0.5  # not of the constructor
+  config.step_timeout_s = 0.5  # does not apply to the constructor
   spec = environment_check.make_spec(config, "train", lambda: None)
   assert spec.observations.shape == (4,)
   (line,) = capfd.readouterr().err.splitlines()
@@ -121,7 +121,7 @@ def test_a_long_wait_is_one_line(monkeypatch, capfd):
   assert "config.environment.step_timeout_s=0.5" in line
 
 
-def test_a_short_one_is_none(capfd):
+def test_a_short_wait_prints_nothing(capfd):
   config = given.config_of("CartPole-v1")
   config.step_timeout_s = 0.0
   environment_check.make_spec(config, "train", lambda: None)

@@ -1,4 +1,4 @@
-"""Evaluate: what it prints, and the episodes that it records."""
+"""Tests of `slipway evaluate`: its output and the episodes that it records."""
 
 import re
 
@@ -24,7 +24,7 @@ from tests.launch import saved
 
 @pytest.fixture(params=[False, True], ids=["plain", "normalized"])
 def run(tmp_path, request):
-  """The folder of a run with untrained variables."""
+  """Returns the folder of a run with untrained variables."""
   config = dqn.get_config()
   config.normalization.observations = request.param
   return write_run(config, tmp_path)
@@ -88,7 +88,7 @@ def test_a_folder_with_files_is_left_alone(run, capsys):
 
 
 def write_snapshot(run, version):
-  """Writes a snapshot of another learner, as a run does."""
+  """Writes a snapshot of a newly made learner, in a run's format."""
   config = run.read_config()
   spec = factory.make_spec(config.environment)
   learner = registry.make_builder(config.agent).make_learner(config, spec)
@@ -101,20 +101,20 @@ def write_snapshot(run, version):
 
 
 def test_other_variables_than_the_best(run, capsys):
-  assert "no whole snapshot" in refusal(run, capsys, "--which=latest")
+  assert "no whole snapshot" in rejection_of(run, capsys, "--which=latest")
   for version in (8, 9):
     write_snapshot(run, version)
   for which, version in (("best", 7), ("1", 8), ("2", 9), ("latest", 9)):
     flags = [f"--run={run.path}", f"--which={which}", "--episodes=1"]
     assert evaluate.main(["evaluate", *flags]) == 0
     assert f"1 episodes of version {version}:" in capsys.readouterr().out
-  assert "--which=3" in refusal(run, capsys, "--which=3")
-  assert "nor a number" in refusal(run, capsys, "--which=newest")
+  assert "--which=3" in rejection_of(run, capsys, "--which=3")
+  assert "nor a number" in rejection_of(run, capsys, "--which=newest")
   run.best.unlink()
-  assert "--which=latest" in refusal(run, capsys)
+  assert "--which=latest" in rejection_of(run, capsys)
 
 
-def refusal(run, capsys, *flags):
+def rejection_of(run, capsys, *flags):
   arguments = [f"--run={run.path}", "--episodes=1", *flags]
   assert evaluate.main(["evaluate", *arguments]) == 2
   error = capsys.readouterr().err
@@ -125,21 +125,21 @@ def refusal(run, capsys, *flags):
 def test_damaged_variables(run, capsys):
   content = run.best.read_bytes()
   run.best.write_bytes(content[: len(content) // 2])
-  assert f"{str(run.best)!r} is damaged" in refusal(run, capsys)
+  assert f"{str(run.best)!r} is damaged" in rejection_of(run, capsys)
 
 
 def test_a_damaged_config(run, capsys):
   run.config.write_text('{"agent": "dqn", "replay": 3}')
-  assert f"{str(run.config)!r} is damaged" in refusal(run, capsys)
+  assert f"{str(run.config)!r} is damaged" in rejection_of(run, capsys)
   run.config.write_text("{")
-  assert f"{str(run.config)!r} cannot be read" in refusal(run, capsys)
+  assert f"{str(run.config)!r} cannot be read" in rejection_of(run, capsys)
 
 
 def test_the_variables_of_another_network(run, capsys):
   config = run.read_config()
   config.network.hidden_sizes = (64, 8)
   run.write_config(config)
-  assert f"{str(run.best)!r} has no variable" in refusal(run, capsys)
+  assert f"{str(run.best)!r} has no variable" in rejection_of(run, capsys)
 
 
 @pytest.mark.parametrize("run", [True], indirect=True)
@@ -147,7 +147,7 @@ def test_variables_without_the_statistics(run, capsys):
   version, variables = best_variables.load(run.best)
   del variables["normalization/mean"]
   best_variables.save(run.best, version, variables, outbox.Outbox())
-  assert "has no variable 'normalization/mean'" in refusal(run, capsys)
+  assert "has no variable 'normalization/mean'" in rejection_of(run, capsys)
 
 
 def test_an_environment_that_gives_spaces_only(run, capsys):

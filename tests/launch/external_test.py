@@ -1,4 +1,4 @@
-"""slipway.connect: what it rejects before it connects."""
+"""Tests of slipway.connect: runs that it rejects before it connects."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Flow: a running program is slowed down, paused, resumed and drained."""
+"""Tests that a running program is throttled, paused, resumed and drained."""
 
 import time
 
@@ -14,18 +14,18 @@ from slipway.launch import host_plan
 from slipway.launch import program as program_lib
 from slipway.launch.runs import run, run_folder
 
-# Launchpad uses the alarm signal, by which tests are timed out otherwise.
+# Launchpad uses the alarm signal, which is pytest's default for timeouts.
 pytestmark = pytest.mark.timeout(180, method="thread")
 
 WORKERS, ENVIRONMENTS = 2, 4
-REPORT_S = 0.5  # twice a node's period: what it counted is known by then
+REPORT_S = 0.5  # two report periods of a node, in which its counts arrive
 
 
 def make_config():
   config = prioritized_dqn.get_config()
   config.network.hidden_sizes = (8,)
   config.replay.update(
-    # No limiter: it would hold items back while the trainer is paused.
+    # Without a limiter, which would block inserts while the trainer is paused.
     {"capacity": 100_000, "min_size": 100, "samples_per_insert": 0.0}
   )
   config.learner.update({"batch_size": 16, "steps_per_call": 5})
@@ -42,7 +42,7 @@ def make_config():
 
 @pytest.fixture
 def control(tmp_path):
-  """The control node of a program that runs."""
+  """Yields the control node of a running program."""
   config = make_config()
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(config)
@@ -59,12 +59,12 @@ def control(tmp_path):
 
 
 def wait_until(control, condition):
-  """The first status that is as wanted."""
+  """Returns the first status for which the condition holds."""
   end_s = time.monotonic() + 90
   while True:
     try:
       status = control.status()
-    except Exception:  # It is not up yet.
+    except Exception:  # The control node has not started yet.
       status = None
     if status and condition(status):
       return status
@@ -77,7 +77,7 @@ def counts(status):
 
 
 def check_rate(control, steps_per_s):
-  """Asserts that no more steps were made than in their time."""
+  """Asserts that no more steps are made than a rate allows."""
   control.set("rates.environment_steps_per_s", steps_per_s)
   time.sleep(REPORT_S)
   start_s, before = time.monotonic(), control.status().env_steps
@@ -99,13 +99,13 @@ def test_a_program_obeys(control):
   assert control.status().phase == "paused"
   still = [(0, 0, 0)]
 
-  def nothing_moves(status):
+  def is_still(status):
     time.sleep(2 * REPORT_S)
     still.append(counts(status))
     return still[-1] == still[-2]
 
-  paused = wait_until(control, nothing_moves)
-  # All that was written is in the table: nothing hangs between.
+  paused = wait_until(control, is_still)
+  # All written items are in the table; none is still on its way.
   assert paused.items.written == paused.items.confirmed
   assert paused.replay.inserted == paused.items.confirmed > 0
   assert counts(control.status()) == still[-1]

@@ -1,7 +1,7 @@
-"""Fuzz: any override and any file of a run is accepted, or is one line.
+"""Fuzz tests: an override or a run's file is accepted, or rejected in one line.
 
-All that `slipway train --resume` and `slipway evaluate` read before they start
-anything is given contents of every kind. `make fuzz` looks further, from
+The tests generate all files that `slipway train --resume` and `slipway
+evaluate` read before they start any node. `make fuzz` tries more examples, with
 another seed each time.
 """
 
@@ -44,8 +44,13 @@ _FIELDS = sorted(set(_BUILDER.fields) - {"mode", "environment.kwargs"})
 fuzz = fuzzing.settings(100, datetime.timedelta(seconds=2))
 
 
-def accepted_or_one_line(call, *names):
-  """Calls a function, which may only raise one line with one of the names."""
+def call_or_check_one_line(call, *names):
+  """Returns a function's result, or None if it rejects its input.
+
+  Args:
+    call: function that may raise a ValueError or an OSError.
+    *names: words; the error must be one line that contains one of them.
+  """
   try:
     return call()
   except (ValueError, OSError) as error:
@@ -93,7 +98,13 @@ JSON = st.recursive(
 
 @st.composite
 def damaged(draw, whole):
-  """Draws bytes like `whole`, cut, flipped, or replaced by others."""
+  """Samples a damaged copy of bytes.
+
+  Args:
+    draw: function of hypothesis that samples from a strategy.
+    whole: the bytes, which are cut, changed by one bit, extended by inserted
+      bytes, or replaced.
+  """
   kind = draw(st.sampled_from(["cut", "flip", "put", "other"]))
   if kind == "other":
     return draw(st.binary(max_size=50) | JSON.map(dump))
@@ -108,7 +119,7 @@ def damaged(draw, whole):
 
 @st.composite
 def exchanged(draw, tree):
-  """Draws a JSON tree like `tree`, with one value exchanged or left out."""
+  """Samples the JSON text of a tree with one value replaced or removed."""
   tree = json.loads(json.dumps(tree))
   inner = tree
   while True:
@@ -126,7 +137,7 @@ def exchanged(draw, tree):
 def dump(tree):
   try:
     return json.dumps(tree).encode()
-  except ValueError:  # an int of more digits than Python writes
+  except ValueError:  # an int with more digits than Python converts to text
     return b"9" * 5_000
 
 
@@ -149,7 +160,7 @@ CONFIG = config_file.to_json(dqn.get_config())
 def test_an_override(folder, field, text):
   folder.config.write_text(CONFIG)
   argument = f"--config.{field}={text}"
-  accepted_or_one_line(
+  call_or_check_one_line(
     lambda: check_before_start(
       train_flags.parse(
         ["train", f"--resume={folder.path}", argument], ""
@@ -165,11 +176,11 @@ def test_an_override(folder, field, text):
 )
 def test_config_json(folder, content):
   folder.config.write_bytes(content)
-  config = accepted_or_one_line(
+  config = call_or_check_one_line(
     lambda: run_config.read(folder.path), str(folder.config)
   )
   if config is not None:
-    accepted_or_one_line(lambda: check_before_start(config), "config.")
+    call_or_check_one_line(lambda: check_before_start(config), "config.")
 
 
 def make_variables(folder):
@@ -183,7 +194,7 @@ def make_variables(folder):
 def test_best_npz(folder, data):
   whole = make_variables(folder.path)
   folder.best.write_bytes(data.draw(damaged(whole)))
-  loaded = accepted_or_one_line(
+  loaded = call_or_check_one_line(
     lambda: best_variables.load(folder.best), str(folder.best)
   )
   if loaded is not None:
@@ -198,10 +209,10 @@ CURVES = ",".join(curves.COLUMNS) + "\n" + "1,200,3.5,,5,6,7,8,9,1e-3\n" * 3
 @hypothesis.given(content=damaged(CURVES.encode()))
 def test_curves_csv(folder, content):
   folder.curves_csv.write_bytes(content)
-  rows = accepted_or_one_line(
+  rows = call_or_check_one_line(
     lambda: curves.read(folder.curves_csv), str(folder.curves_csv)
   )
-  assert rows is not None  # Damage costs its line only.
+  assert rows is not None  # Only the damaged line is lost.
   assert {len(column) for column in rows.values()} <= {0, 1, 2, 3, 4}
 
 
@@ -221,12 +232,12 @@ def test_a_snapshot(folder, data):
     if name == manifest.FILE
     else damaged(whole)
   )
-  if name == manifest.FILE and data.draw(st.booleans()):  # by a program
+  if name == manifest.FILE and data.draw(st.booleans()):  # valid
     content += f"\n{zlib.crc32(content)}".encode()
   (path / name).write_bytes(content)
   found = snapshot_store.SnapshotStore(folder).newest()
   if found is not None:
-    accepted_or_one_line(
+    call_or_check_one_line(
       lambda: run_counters.RunCounters.read(found.path),
       str(found.path / run_counters.FILE),
     )
@@ -239,7 +250,7 @@ def test_a_snapshot(folder, data):
 )
 def test_run_json(folder, content):
   (folder.path / run_counters.FILE).write_bytes(content)
-  accepted_or_one_line(
+  call_or_check_one_line(
     lambda: run_counters.RunCounters.read(folder.path),
     str(folder.path / run_counters.FILE),
   )
@@ -254,5 +265,5 @@ ADDRESS |= {"pid_space": "b", "started": 7}
 def test_control_json(folder, content):
   path = run_address.path_in(folder)
   path.write_bytes(content)
-  found = accepted_or_one_line(lambda: run_address.read(folder), str(path))
+  found = call_or_check_one_line(lambda: run_address.read(folder), str(path))
   assert found is None or found.is_down in (True, False)

@@ -1,7 +1,7 @@
-"""Fuzzing: how far the tests look that give parts of a run any content.
+"""Settings of the fuzz tests: the number of examples and their deadline.
 
-By default the same examples each time; with FUZZ_EXAMPLES=N, as in `make fuzz`,
-N others.
+By default, each test run uses the same examples. With FUZZ_EXAMPLES=N, as in
+`make fuzz`, it uses N new ones.
 """
 
 import datetime
@@ -15,11 +15,11 @@ IS_LONG = "FUZZ_EXAMPLES" in os.environ
 def settings(
   examples: int, deadline: datetime.timedelta | None
 ) -> hypothesis.settings:
-  """Returns the settings of a test.
+  """Returns the settings of a fuzz test.
 
   Args:
-    examples: where FUZZ_EXAMPLES does not give another number.
-    deadline: for one example; None: there is none.
+    examples: number of examples, unless FUZZ_EXAMPLES gives another number.
+    deadline: longest duration of one example; None: no limit.
   """
   return hypothesis.settings(
     max_examples=int(os.environ.get("FUZZ_EXAMPLES", examples)),

@@ -1,4 +1,4 @@
-"""`slipway list`: what it shows, and what it says of a wrong name."""
+"""Tests of `slipway list`: its output, and its error for an unknown name."""
 
 import sys
 
@@ -24,7 +24,7 @@ def test_all_algorithms_and_presets_are_listed(capfd):
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "rainbow", "r2d2"])
-def test_an_algorithm_says_what_it_changes_and_needs(capfd, algorithm):
+def test_the_fields_and_the_memory_of_an_algorithm_are_shown(capfd, algorithm):
   status, out, _ = run(capfd, f"--algorithm={algorithm}")
   assert status == 0
   for preset in catalog.algorithms()[algorithm].PRESETS:

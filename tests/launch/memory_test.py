@@ -1,4 +1,4 @@
-"""Memory: every preset fits a machine, and one line says what does not."""
+"""Tests of the memory check: presets pass, and one line rejects a config."""
 
 import psutil
 import pytest
@@ -35,11 +35,11 @@ def make_config(name="dqn", preset="cartpole", **changes):
 def test_every_preset_fits(name, preset):
   config = make_config(name, preset)
   check(config, 8 * GIB)
-  config.mode = "single"  # whose table does not compress
+  config.mode = "single"  # this mode's table is not compressed
   check(config, 24 * GIB)
 
 
-# Field, a value that only a larger machine can serve.
+# field, a value that needs more memory than the machine has
 TOO_LARGE = [
   ("replay.capacity", 2**40),
   ("network.hidden_sizes", (65_536, 65_536)),
@@ -69,7 +69,7 @@ def test_workers_on_other_machines_do_not_count():
 
 
 def test_frames_that_items_share_count_once():
-  check(make_config(preset="atari57"), 3 * GIB)  # 500,000 frames of 7 kB
+  check(make_config(preset="atari57"), 3 * GIB)  # 500,000 frames of 7 kB each
   config = make_config(preset="atari57", adder__stacked_frames=0)
   with pytest.raises(ValueError, match=r"replay\.capacity=500000: replay"):
     check(config, 3 * GIB)
@@ -94,7 +94,8 @@ def test_a_machine_has_memory():
 SYSTEMD = "0::/user.slice/run-1.scope"
 SLURM = "5:cpu,cpuacct:/slurm\n4:blkio,memory:/slurm/job_7/step_0"
 V1 = "memory/{}memory.limit_in_bytes".format
-# /proc/self/cgroup, files in /sys/fs/cgroup, the memory of the process
+# content of /proc/self/cgroup, files in /sys/fs/cgroup with their contents, and
+# the process's memory limit in bytes (None: the machine's memory)
 GROUPS = [
   (SYSTEMD, {"user.slice/run-1.scope/memory.max": "1000000"}, 1_000_000),
   (
@@ -110,7 +111,7 @@ GROUPS = [
   (SLURM, {V1("slurm/job_7/"): "1000000", V1(""): str(2**63)}, 1_000_000),
   (SLURM, {V1("slurm/job_8/"): "1000000"}, None),
   ("0::/", {"memory.max": "1000000"}, 1_000_000),
-  # Of the host, in a container.
+  # In a container, /proc/self/cgroup has the host's path.
   ("4:memory:/docker/0123", {V1(""): "1000000"}, 1_000_000),
 ]
 

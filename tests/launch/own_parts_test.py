@@ -1,4 +1,4 @@
-"""Parts of a user's own: found by all commands, from any working directory."""
+"""Tests that all commands find the user's modules, from any directory."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ import slipway
 from slipway.launch.runs import user_modules
 from slipway.launch.sweeps import slot
 
-_PARTS = """
+_MODULE = """
 import gymnasium
 import numpy as np
 
@@ -50,8 +50,8 @@ def flat(layers, observation):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
   path = tmp_path_factory.mktemp("mine")
-  (path / "corridor.py").write_text(_PARTS)
-  # A folder of a name that Slipway has, too.
+  (path / "corridor.py").write_text(_MODULE)
+  # A package with the name of one of Slipway's packages.
   (path / "configs").mkdir()
   (path / "configs" / "__init__.py").write_text("raise ImportError('not me')")
   return path
@@ -85,7 +85,7 @@ def trained(folder):
   return folder / "runs" / "own"
 
 
-def test_all_nodes_find_the_parts(trained):
+def test_all_nodes_find_the_modules(trained):
   assert (
     json.loads((trained / "summary.json").read_text())["trainer_steps"] >= 30
   )
@@ -103,13 +103,13 @@ def test_a_run_is_used_from_elsewhere(trained, tmp_path, command):
 
 @pytest.fixture
 def elsewhere(tmp_path):
-  """Another working folder, with a module of the same name."""
+  """Returns another working directory, with another module of the same name."""
   (tmp_path / "corridor.py").write_text("raise ImportError('of another run')")
   return tmp_path
 
 
 @pytest.mark.parametrize("command", ["evaluate", "train"])
-def test_a_runs_own_module_goes_before_one_of_the_working_folder(
+def test_a_runs_module_precedes_one_of_the_working_directory(
   trained, elsewhere, command
 ):
   flags = {
@@ -143,8 +143,8 @@ def test_a_new_run_has_the_module_of_the_working_folder(trained, elsewhere):
   assert "of another run" in done.stderr
 
 
-def test_a_recorded_folder_that_is_gone_is_named_once(trained, tmp_path):
-  """The module is then the one of the working folder."""
+def test_a_missing_recorded_folder_is_named_once(trained, tmp_path):
+  """The module of the working directory is used instead."""
   parts = trained.parents[1] / "corridor.py"
   (tmp_path / "corridor.py").write_text(parts.read_text())
   copy, missing = tmp_path / "copy", tmp_path / "missing"
@@ -160,7 +160,7 @@ def test_a_recorded_folder_that_is_gone_is_named_once(trained, tmp_path):
 def test_a_slot_has_the_module_that_was_sent_to_it(
   folder, trained, elsewhere, monkeypatch
 ):
-  """The folder that the sweep's machine has recorded has another one here."""
+  """On this machine, the run's recorded folder has another module."""
   copy = elsewhere / "copy"
   shutil.copytree(trained, copy)
   (copy / "python_path.json").write_text(json.dumps([str(elsewhere)]))
@@ -178,7 +178,7 @@ def test_a_slot_has_the_module_that_was_sent_to_it(
   assert status == 0, log.decode()
 
 
-def test_a_policy_has_the_own_network(trained):
+def test_a_policy_has_the_users_network(trained):
   policy = slipway.load(trained)
   assert "mine/first/w" in str(sorted(policy._variables))
   assert policy(np.zeros(5, np.float32)) in (0, 1)
@@ -195,7 +195,7 @@ def test_a_policy_has_the_own_network(trained):
     ("agent=corridor:Corridor", "lacks fields, check"),
   ],
 )
-def test_a_wrong_part_is_one_line(folder, flag, line):
+def test_a_wrong_component_prints_one_line(folder, flag, line):
   done = run(folder, "train", *_OWN, f"--config.{flag}", "--name=wrong")
   assert done.returncode == 2
   assert line in done.stderr
@@ -203,7 +203,8 @@ def test_a_wrong_part_is_one_line(folder, flag, line):
   assert not (folder / "runs" / "wrong").exists()
 
 
-# An environment that changes the working folder and leaves a thread behind.
+# An environment that changes the working directory and starts a thread that
+# outlives the run.
 _INCONSIDERATE = """
 import os, threading, time
 import corridor
@@ -218,7 +219,7 @@ class Inconsiderate(corridor.Corridor):
 
 @pytest.mark.parametrize("mode", ["single", "async"])
 def test_an_environment_neither_moves_the_run_nor_keeps_it(folder, mode):
-  """The reader of the output has closed it, too."""
+  """The reader of the standard output has closed it, too."""
   (folder / "inconsiderate.py").write_text(_INCONSIDERATE)
   name = "--config.environment.name=inconsiderate:Inconsiderate"
   limit = "--config.limits.trainer_steps"
@@ -261,7 +262,7 @@ class Called:
     ("agent=exits:Called", "code of your own raised SystemExit: 0"),
   ],
 )
-def test_a_part_that_exits_is_named(folder, flag, words):
+def test_a_component_that_exits_is_named(folder, flag, words):
   (folder / "exits_at_once.py").write_text("raise SystemExit(0)")
   (folder / "exits.py").write_text(_EXITS)
   done = run(folder, "train", f"--config.{flag}", "--name=wrong")

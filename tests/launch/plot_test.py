@@ -1,4 +1,4 @@
-"""The command `slipway plot`, on folders of runs."""
+"""Tests of the command `slipway plot` on the folders of runs."""
 
 import array
 import fcntl
@@ -98,7 +98,7 @@ def test_the_legend_has_all_names(make_run):
   assert [x.get_text() for x in legend.get_texts()] == ["_a", "b"]
 
 
-def test_what_can_not_be_drawn_is_one_line(make_run, tmp_path, capsys):
+def test_what_can_not_be_plotted_prints_one_line(make_run, tmp_path, capsys):
   whole = make_run("whole", 1, [1.0]).path
   empty = make_run("empty", 1, []).path
   for arguments, words in (
@@ -114,7 +114,7 @@ def test_what_can_not_be_drawn_is_one_line(make_run, tmp_path, capsys):
     assert error.startswith("plot: ") and error.count("\n") == 1
 
 
-def test_an_interrupt_is_one_line(make_run):
+def test_an_interrupt_prints_one_line(make_run):
   folder = make_run("whole", 1, [1.0])
   folder.curves_csv.unlink()
   os.mkfifo(folder.curves_csv)
@@ -122,12 +122,12 @@ def test_an_interrupt_is_one_line(make_run):
     [*(sys.executable, "-m", "slipway.launch.cli", "plot"), folder.path],
     stderr=subprocess.PIPE,
     text=True,
-    # Where a shell started the tests in the background, it is ignored.
+    # A shell that runs the tests in the background makes them ignore SIGINT.
     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
   )
   with open(folder.curves_csv, "wb", buffering=0) as pipe:
     pipe.write(b"\n")
-    # Until it has read that, and waits for more.
+    # The process has read the line and waits for more once both are false.
     while count_unread(pipe) or not is_asleep(process):
       time.sleep(0.01)
     process.send_signal(signal.SIGINT)
@@ -137,12 +137,12 @@ def test_an_interrupt_is_one_line(make_run):
 
 
 def count_unread(pipe):
-  """Bytes in a pipe that its reader has not read yet."""
+  """Returns the number of bytes in a pipe that are not read yet."""
   count = array.array("i", [0])
   fcntl.ioctl(pipe, termios.FIONREAD, count)
   return count[0]
 
 
 def is_asleep(process):
-  """Whether a process waits in a system call."""
+  """Returns whether a process waits in a system call."""
   return psutil.Process(process.pid).status() == psutil.STATUS_SLEEPING

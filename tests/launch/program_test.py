@@ -1,4 +1,4 @@
-"""Program: the whole of it, wired by Launchpad."""
+"""Tests of a whole program that Launchpad runs."""
 
 import csv
 import dataclasses
@@ -19,11 +19,11 @@ from slipway.launch.runs import run, run_folder
 from slipway.replay.tables import tables
 from slipway.replay.variables import shared_variables, variables
 
-# Launchpad uses the alarm signal, by which tests are timed out otherwise.
+# Launchpad uses the alarm signal, which is pytest's default for timeouts.
 pytestmark = pytest.mark.timeout(120, method="thread")
 
 WORKERS, ENVIRONMENTS, BATCH_SIZE = 2, 4, 16
-REPORT_S = 0.25  # a node's period
+REPORT_S = 0.25  # seconds between two reports of a node
 
 
 def make_config(proxy, replay):
@@ -48,7 +48,13 @@ def make_config(proxy, replay):
 
 
 def poll(call, wanted=lambda value: True, timeout_s=60.0):
-  """Calls until the value is wanted; what is not up yet raises."""
+  """Calls a function until its value is as wanted, and returns the value.
+
+  Args:
+    call: function; while its node has not started, it raises an exception.
+    wanted: function that returns whether a value is as wanted.
+    timeout_s: seconds after which the test fails.
+  """
   deadline = time.monotonic() + timeout_s
   while True:
     try:
@@ -62,7 +68,7 @@ def poll(call, wanted=lambda value: True, timeout_s=60.0):
 
 
 class Launched:
-  """A program that runs."""
+  """A running program."""
 
   def __init__(self, config, folder, memory_dir, workers_elsewhere):
     flags.FLAGS.mark_as_parsed()
@@ -85,11 +91,11 @@ class Launched:
     self._case.doCleanups()
 
   def wait_for(self, trainer_steps):
-    """Waits until the trainer has made so many steps; returns the status."""
+    """Waits for a number of trainer steps, and returns the status."""
     return poll(self.control.status, lambda s: s.trainer_steps >= trainer_steps)
 
   def pause(self):
-    """Pauses all nodes; returns the status when all that they did is known."""
+    """Pauses all nodes, and returns the status once it no longer changes."""
     self.control.pause()
     seen = []
 
@@ -101,7 +107,7 @@ class Launched:
     return poll(self.control.status, is_still)
 
   def counts(self):
-    """Items in the table, items inserted and samples drawn since the start."""
+    """Returns the table's size, and the inserts and samples since the start."""
     info = self.server.server_info(timeout=5)[tables.TRANSITIONS]
     limiter = info.rate_limiter_info
     return (
@@ -111,7 +117,7 @@ class Launched:
     )
 
   def priorities(self, samples):
-    """Priorities of sampled items by key."""
+    """Returns the priorities of sampled items, by key."""
     sampled = self.server.sample(
       tables.TRANSITIONS, samples, emit_timesteps=False
     )
@@ -123,7 +129,7 @@ TOPOLOGIES = [(True, "own_process"), (False, "with_trainer")]
 
 @pytest.fixture
 def launch(tmp_path):
-  """Launches programs, and ends them."""
+  """Yields a function that launches a program, and stops all of them."""
   programs = []
 
   def launch(config, workers_elsewhere=0):
@@ -152,24 +158,24 @@ def test_a_run(launch, topology):
   poll(launched.control.status, lambda s: s.evaluation.count >= 2)
   status = launched.pause()
 
-  # Every step is written but the newest of each environment.
+  # All steps are written, except the newest ones of each environment.
   still_open = WORKERS * ENVIRONMENTS * config.adder.n_step
   size, inserted, sampled = launched.counts()
   assert status.items.lost == status.reconnects == 0
-  # What the limiter does not let in is on its way.
+  # Written items that the limiter still blocks are not inserted yet.
   assert status.items.confirmed <= inserted <= status.items.written
   assert status.items.written <= status.env_steps
   assert status.env_steps - still_open <= status.items.written
   assert size == min(inserted, config.replay.capacity)
 
-  # The limiter held both sides between its bounds.
+  # The limiter kept inserts and samples within its bounds.
   spec = factory.make_spec(config.environment)
   limiter = rates.Rates.from_config(config, spec).limiter
   difference = limiter.difference(inserted, sampled)
   assert limiter.min_diff <= difference <= limiter.max_diff
   assert sampled >= status.trainer_steps * BATCH_SIZE
 
-  # What the trainer learned has reached those that act.
+  # The newest variables have reached the workers' side.
   period = config.variables.publish_period
   version = status.variables.version
   assert 1 < version <= 1 + status.trainer_steps // period
@@ -190,13 +196,13 @@ def test_a_run(launch, topology):
   versions = [int(row["variables_version"]) for row in rows]
   assert versions == sorted(versions)
   assert 1 <= versions[0] < versions[-1] <= version
-  # No policy drops the pole faster.
+  # CartPole's episodes have at least 8 steps under any policy.
   assert all(float(row["eval_return"]) >= 8.0 for row in rows)
 
 
 def test_new_priorities_reach_the_table(launch):
   config = make_config(proxy=True, replay="with_trainer")
-  # The test samples, too, and what it has sampled is to stay.
+  # The test samples, too, and the sampled items must stay in the table.
   config.replay.update({"samples_per_insert": 0.0, "capacity": 100_000})
   config.rates.environment_steps_per_s = 200.0
   launched = launch(config)
@@ -241,13 +247,13 @@ def test_a_queue_counts_the_workers_of_all_machines(launch):
   config.limits.target_return = float("inf")
   config.topology.update({"workers": 1, "environments_per_worker": 4})
   program = launch(config, workers_elsewhere=3)
-  # 7 batches of 8 rollouts, without those of 16 environments.
+  # 7 batches of 8 rollouts, minus the unfinished rollouts of 16 environments.
   queue = poll(lambda: program.server.server_info(5)[tables.TRANSITIONS])
   assert queue.rate_limiter_info.max_diff == 7 * 8 - 16
   poll(
     lambda: program.control.status().replay.capacity,
     lambda capacity: capacity == 7 * 8 - 16,
   )
-  # The run need not wait for workers that do not exist.
+  # The control node then no longer waits for workers that do not exist.
   elsewhere = [("worker", index) for index in (1, 2, 3)]
   program.control.place(messages.Placement({}, {"worker": 4}, elsewhere))

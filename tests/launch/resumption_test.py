@@ -1,4 +1,4 @@
-"""Resumption: what a run may go on with, and one line for the rest."""
+"""Tests of resumption: the changes that it accepts, and one-line errors."""
 
 import json
 import os
@@ -35,7 +35,7 @@ def parse(*arguments):
 
 @pytest.fixture
 def make_run(tmp_path):
-  """Makes folders of runs that have ended, each with its snapshots."""
+  """Returns a function that makes the folder of an ended run with snapshots."""
 
   def make(*arguments, snapshots_taken=1, **counters):
     folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=True)
@@ -62,26 +62,26 @@ def resume_with(folder, config):
   return resumption.Resumption.from_folder(folder, config, table)
 
 
-def check_refused(folder, arguments, says):
+def check_rejected(folder, arguments, words):
   before = contents(folder)
   with pytest.raises(ValueError) as caught:
     resume(folder, *arguments)
   line = str(caught.value)
   assert "\n" not in line
-  for words in says:
-    assert words in line
+  for phrase in words:
+    assert phrase in line
   assert contents(folder) == before
 
 
 def contents(folder):
-  """Bytes by path, of all that is in a run's folder."""
+  """Returns the content of all files in a run's folder, by path."""
   return {
     path: path.read_bytes() if path.is_file() else None
     for path in folder.path.rglob("*")
   }
 
 
-def test_a_run_goes_on_from_its_newest_snapshot(make_run):
+def test_a_run_resumes_from_its_newest_snapshot(make_run):
   folder = make_run(snapshots_taken=3)
   folder.summary.write_text("{}")
   found = resume(folder, "--config.limits.trainer_steps=9_000")
@@ -95,10 +95,10 @@ def test_a_run_goes_on_from_its_newest_snapshot(make_run):
   assert not folder.summary.exists()
   assert folder.read_config().to_dict() == found.config.to_dict()
   assert folder.read_config().limits.trainer_steps == 9_000
-  found.begin()  # a run that was killed has no summary
+  found.begin()  # also without a summary, as after a kill
 
 
-def test_a_damaged_snapshot_is_passed_over(make_run):
+def test_a_damaged_snapshot_is_skipped(make_run):
   folder = make_run(snapshots_taken=2)
   newest = snapshot_store.SnapshotStore(folder).newest()
   assert newest is not None
@@ -106,8 +106,8 @@ def test_a_damaged_snapshot_is_passed_over(make_run):
   assert resume(folder).snapshot.number == 1
 
 
-# overrides that the saved state follows
-FOLLOWED = [
+# overrides with which a run can resume from its saved state
+ACCEPTED = [
   "--mode=sync",
   "--config.seed=7",
   "--config.exploration.decay_steps=7",
@@ -137,20 +137,20 @@ FOLLOWED = [
   "--config.limits.trainer_steps=1_501",
   "--config.limits.wall_clock_s=61.6",
   "--config.limits.target_return=210.3",
-  # What it has already is no change.
+  # The same value is no change.
   "--config.adder.n_step=15",
   "--config.network.hidden_sizes=(64, 64)",
 ]
 
 
-def test_what_the_saved_state_follows(make_run):
+def test_overrides_that_a_resume_accepts(make_run):
   folder = make_run()
-  for argument in FOLLOWED:
+  for argument in ACCEPTED:
     resume(folder, argument)
 
 
-# overrides of an async run, what the line must contain
-REFUSED = {
+# overrides of an async run, words that the error must contain
+REJECTED = {
   "mode": (
     ["--mode=single"], ["--mode=single", "'async'", "start a new run"],
   ),
@@ -204,15 +204,15 @@ REFUSED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("title", REFUSED)
-def test_what_the_saved_state_can_not_follow(make_run, title):
-  check_refused(make_run(), *REFUSED[title])
+@pytest.mark.parametrize("title", REJECTED)
+def test_overrides_that_a_resume_rejects(make_run, title):
+  check_rejected(make_run(), *REJECTED[title])
 
 
 def test_a_capacity_below_the_saved_sequences(make_run):
-  folder = make_run("--config=r2d2")  # 3,000 sequences of 10 steps
+  folder = make_run("--config=r2d2")  # has 3,000 sequences of 10 steps
   resume(folder, "--config.replay.capacity=30_000")
-  check_refused(
+  check_rejected(
     folder,
     ["--config.replay.capacity=29_999"],
     ["--config.replay.capacity=29999", "30000 transitions"],
@@ -220,14 +220,14 @@ def test_a_capacity_below_the_saved_sequences(make_run):
 
 
 def test_another_loss_has_other_variables(make_run):
-  check_refused(
+  check_rejected(
     make_run("--config=ddpg"),
     ["--config.learner.policy_loss=soft"],
     ["--config.learner.policy_loss='soft'", "it was 'deterministic'"],
   )
 
 
-def test_an_agent_stays(make_run):
+def test_the_agent_can_not_change(make_run):
   folder = make_run()
   config = folder.read_config()
   config.agent = "r2d2"
@@ -236,7 +236,7 @@ def test_an_agent_stays(make_run):
 
 
 @pytest.mark.parametrize(
-  ("argument", "says"),
+  ("argument", "words"),
   [
     ("--mode=async", "'single'"),
     ("--mode=sync", "'single'"),
@@ -247,22 +247,22 @@ def test_an_agent_stays(make_run):
     ("--config.network.hidden_sizes=(8,)", "it was (64, 64)"),
   ],
 )
-def test_what_one_process_can_not_follow(make_run, argument, says):
+def test_overrides_that_a_run_in_one_process_rejects(make_run, argument, words):
   folder = make_run("--mode=single")
   resume(folder)
-  for followed in (
+  for accepted in (
     "--mode=single",
     "--config.learner.learning_rate=1e-4",
     "--config.topology.workers=7",
     "--config.evaluation.episodes=3",
   ):
-    resume(folder, followed)
-  check_refused(folder, [argument], [argument.partition("=")[0], says])
+    resume(folder, accepted)
+  check_rejected(folder, [argument], [argument.partition("=")[0], words])
 
 
-def test_a_limit_of_the_run_itself(make_run):
+def test_a_limit_in_the_runs_config(make_run):
   folder = make_run("--config.limits.trainer_steps=1_500")
-  check_refused(folder, [], ["config.limits.trainer_steps=1500", "raise it"])
+  check_rejected(folder, [], ["config.limits.trainer_steps=1500", "raise it"])
   resume(folder, "--config.limits.trainer_steps=0")
   resume(folder, "--config.limits.trainer_steps=2_000")
 
@@ -272,7 +272,7 @@ def test_a_limit_that_the_newest_snapshot_has_reached(make_run):
   assert not resumption.has_reached_limit(below)
   reached = make_run("--config.limits.trainer_steps=1_500")
   assert resumption.has_reached_limit(reached)
-  # The other limit is not reached.
+  # The limit of environment steps is not reached.
   both = make_run(
     "--config.limits.trainer_steps=1_500",
     "--config.limits.environment_steps=20_000",
@@ -288,16 +288,16 @@ def test_a_run_that_was_not_evaluated_has_reached_no_return(make_run):
 
 
 def test_no_whole_snapshot(make_run):
-  check_refused(
+  check_rejected(
     make_run(snapshots_taken=0), [], ["no whole snapshot", "start a new run"]
   )
   folder = make_run(snapshots_taken=2)
   for path in folder.snapshots.glob("*/manifest.json"):
     path.write_text("")
-  check_refused(folder, [], ["no whole snapshot", "start a new run"])
+  check_rejected(folder, [], ["no whole snapshot", "start a new run"])
 
 
-def test_a_newer_one_of_the_store_is_brought_here(make_run, tmp_path):
+def test_a_newer_snapshot_of_the_store_is_downloaded(make_run, tmp_path):
   url = f"file://{tmp_path / 'shared'}"
   given = f"--config.snapshot.url={url}"
   folder = make_run(given)
@@ -306,7 +306,7 @@ def test_a_newer_one_of_the_store_is_brought_here(make_run, tmp_path):
   folder.path.rename(lost)
   store = snapshot_store.open_store(parse(given), run_folder.RunFolder(lost))
   folder = make_run(given, snapshots_taken=0)
-  check_refused(folder, [], ["no whole snapshot", url, "start a new run"])
+  check_rejected(folder, [], ["no whole snapshot", url, "start a new run"])
   store.newest()
   store.upload_last()
   store.flush(timeout_s=30)
@@ -323,14 +323,14 @@ def test_a_snapshot_without_counters(make_run):
   folder = make_run()
   with snapshot_store.SnapshotStore(folder, keep=9).writing(2_000) as path:
     (path / "other").write_text("")
-  check_refused(folder, [], [run_counters.FILE, "another snapshot"])
+  check_rejected(folder, [], [run_counters.FILE, "another snapshot"])
 
 
-def test_a_run_that_still_goes_on(make_run, monkeypatch):
+def test_a_run_that_is_still_active(make_run, monkeypatch):
   monkeypatch.setattr(resumption, "_END_TIMEOUT_S", 0.2)
   folder = make_run()
   with run_address.published(folder, "localhost:7", outbox.Outbox()):
-    check_refused(
+    check_rejected(
       folder,
       [],
       ["still active", f"process {os.getpid()}", "slipway control", "stop"],
@@ -339,7 +339,7 @@ def test_a_run_that_still_goes_on(make_run, monkeypatch):
 
 
 def publish(folder, pid, **fields):
-  """Writes the address of a control node, as a process leaves it behind."""
+  """Writes a control node's address, as a killed process leaves it behind."""
   where = run_address.RunAddress.from_process("localhost:7", pid)
   where = msgspec.structs.replace(where, **fields)
   run_address.path_in(folder).write_bytes(msgspec.json.encode(where))
@@ -367,8 +367,8 @@ def test_the_address_of_a_process_whose_pid_another_one_has(make_run):
   resume(folder)
 
 
-# What a lost machine leaves behind: one of another name, the same one after a
-# reboot, a container.
+# Address fields that a lost machine leaves behind: those of a machine with
+# another name, and those of this machine before a reboot or of a container.
 _LOST = [
   {"host": "lost", "pid_space": "of the lost machine"},
   {"pid_space": "of an earlier boot"},
@@ -392,7 +392,7 @@ def test_the_address_of_a_machine_that_was_lost_long_ago(
   publish(folder, os.getpid(), **fields)
   long_ago_s = time.time() - 2_000.0
   os.utime(run_address.path_in(folder), (long_ago_s, long_ago_s))
-  resume(folder)  # without a wait
+  resume(folder)  # does not wait
 
 
 @pytest.mark.parametrize("fields", _LOST)
@@ -402,11 +402,17 @@ def test_a_run_that_another_machine_trains(make_run, monkeypatch, fields):
   with run_address.published(folder, "localhost:7", outbox.Outbox()):
     publish(folder, os.getpid(), **fields)
     words = ["still active", fields.get("host", ""), "slipway control"]
-    check_refused(folder, [], words)
+    check_rejected(folder, [], words)
 
 
 def damage(folder, **values):
-  """Changes fields of config.json, by names with __ for dots; None: none."""
+  """Changes fields of config.json.
+
+  Args:
+    folder: the run's folder.
+    **values: values by field name, with __ in place of dots; None removes the
+      field.
+  """
   tree = json.loads(folder.config.read_text())
   for name, value in values.items():
     *sections, last = name.split("__")
@@ -420,7 +426,7 @@ def damage(folder, **values):
   folder.config.write_text(json.dumps(tree))
 
 
-# What config.json has, and what the line must contain.
+# changed fields of config.json, words that the error must contain
 DAMAGED = [
   ({"mode": None, "snapshot__keep": None}, "config.mode is missing"),
   ({"snapshot": None}, "config.snapshot.period_s is missing"),
@@ -436,11 +442,11 @@ DAMAGED = [
 ]
 
 
-@pytest.mark.parametrize(("values", "says"), DAMAGED)
-def test_a_damaged_config_without_a_copy(make_run, values, says):
+@pytest.mark.parametrize(("values", "words"), DAMAGED)
+def test_a_damaged_config_without_a_copy(make_run, values, words):
   folder = make_run(snapshots_taken=0)
   damage(folder, **values)
-  check_refused(folder, [], [str(folder.config), says, "restore the file"])
+  check_rejected(folder, [], [str(folder.config), words, "restore the file"])
 
 
 @pytest.mark.parametrize(
@@ -474,7 +480,7 @@ def test_the_config_of_another_run(make_run, tmp_path, arguments):
   folder = make_run()
   folder.write_config(parse(*arguments))
   copy = folder.snapshots / "000001" / "config.json"
-  check_refused(
+  check_rejected(
     folder,
     [],
     [str(folder.config), "snapshot 1 was written with", f"from {str(copy)!r}"],

@@ -1,4 +1,4 @@
-"""Saved: counters of a snapshot of a run with a past."""
+"""Counters in the snapshot of a run that has trained for a while."""
 
 from slipway.launch.runs import run_counters
 

@@ -1,4 +1,4 @@
-"""Training from Python, as a script or a notebook does it."""
+"""Tests of training from Python, as in a script or a notebook."""
 
 import pathlib
 import subprocess
@@ -30,7 +30,7 @@ def run_dir(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def result(run_dir):
-  """Of a run in one process."""
+  """Returns the result of a run in one process."""
   config = small_config(trainer_steps=600)
   return slipway.train(config, name="first", run_dir=run_dir, mode="single")
 
@@ -84,7 +84,7 @@ def test_a_status_follows_the_run(run_dir):
     ("ppo:cartpole", {"flags": ["--launc=ray"]}, "--launc is no flag"),
   ],
 )
-def test_what_cannot_be_trained_is_one_line(tmp_path, config, options, line):
+def test_a_rejected_training_raises_one_line(tmp_path, config, options, line):
   with pytest.raises(ValueError, match=line) as caught:
     slipway.train(config, run_dir=tmp_path, **options)
   assert "\n" not in str(caught.value)
@@ -97,7 +97,7 @@ def test_a_run_that_exists_is_kept(result, run_dir):
   assert slipway.load_result(run_dir / "first").config.agent == "dqn"
 
 
-def test_leaving_stops_the_run(run_dir):
+def test_leaving_the_with_block_stops_the_run(run_dir):
   with slipway.start(
     small_config(), name="left", run_dir=run_dir, mode="single"
   ) as training:
@@ -148,7 +148,7 @@ def test_a_policy_acts_and_is_exported(result, tmp_path):
   np.testing.assert_array_equal(exported, actions)
 
 
-def test_a_wrong_observation_is_one_line(result):
+def test_a_wrong_observation_raises_one_line(result):
   policy = slipway.load(result.folder)
   with pytest.raises(ValueError, match=r"shape \[3\]"):
     policy(np.zeros(3))

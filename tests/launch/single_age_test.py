@@ -1,4 +1,4 @@
-"""Single: the ages it reports are those of what it sampled."""
+"""Tests of the reported policy ages of a run in one process."""
 
 import pathlib
 import subprocess
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.timeout(400)
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# In a process of its own: op determinism can't be switched off.
+# Runs in its own process, because op determinism can't be switched off.
 _RUN = """
 import pathlib, sys
 import numpy as np
@@ -19,7 +19,7 @@ from tests.launch import single_steps
 
 PERIOD = 7
 config = single_steps.make_config("frozen")
-config.adder.n_step = 1  # what is inserted was decided in the step before
+config.adder.n_step = 1  # inserted items have the previous step's actions
 config.evaluation.period_steps = 1_000_000
 config.variables.publish_period = PERIOD
 
@@ -38,12 +38,12 @@ while len(samples) < 6 * PERIOD:
   counts = run.counts()
   assert counts["version"] == 1 + len(samples) // PERIOD
   if len(samples) == before:
-    # What is complete now was decided on with the version before.
+    # The previous step's variables chose the actions of the new items.
     missing = counts["table"][1] - len(version_of)
     version_of += [acted_by] * missing
     acted_by = newest
     continue
-  # Published before the update, not after it.
+  # The age counts from the version before the update, not after it.
   ages = newest - np.array(version_of)[samples[-1][0].astype(int)]
   found = run.control.status().metrics
   assert abs(found["policy_age_versions_mean"] - ages.mean()) < 1e-9

@@ -1,4 +1,4 @@
-"""Single: stopped or killed anyhow and resumed, equal to what never stopped."""
+"""Tests that a resumed run in one process equals one that never stopped."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ import pytest
 from slipway.launch.runs import curves, run_counters, run_folder, snapshot_store
 from tests.launch import snapshot_contents
 
-STEPS = 210  # trainer steps, through which some runs are interrupted
+STEPS = 210  # trainer steps of a whole run
 _PERIOD = 35  # trainer steps between evaluations
 _TIMED = {"wall_s", "env_steps_per_s", "trainer_steps_per_s"}
 _DEADLINE_S = 90.0
@@ -28,7 +28,7 @@ _FLAGS = (
   f"--config.evaluation.period_steps={_PERIOD}",
 )
 
-# Ends its process in the middle of its second snapshot.
+# A program that kills itself in the middle of its second snapshot.
 _KILLED_IN_A_SNAPSHOT = """
 import os, signal, sys
 from slipway.launch import train
@@ -47,17 +47,18 @@ sys.exit(train.main(sys.argv))
 
 
 _SLOWLY = (
-  # Far from its limit when it is interrupted; no result depends on time.
+  # Slow runs are far from their limit when they are interrupted. No result
+  # depends on time.
   "--config.rates.environment_steps_per_s=200",
   "--config.snapshot.period_s=0.2",
 )
 _FAST = ("--config.rates.environment_steps_per_s=0",)
 
-# Several starts of a process on a machine that may be busy.
+# Each test starts several processes, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
 
 
-# Never gets through with its first snapshot.
+# A program that never finishes its first snapshot.
 _HANGS_IN_A_SNAPSHOT = """
 import signal, sys
 from slipway.launch import train
@@ -82,7 +83,7 @@ def _environment_steps(steps):
 
 
 class Run:
-  """A run in a folder, and the process that is at it."""
+  """A run's folder, with methods that start its processes."""
 
   def __init__(self, run_dir, name="a-run"):
     self.folder = run_folder.RunFolder(run_dir / name)
@@ -95,11 +96,11 @@ class Run:
     return snapshot_store.SnapshotStore(self.folder, keep=2)
 
   def start(self, *flags, program=("-m", "slipway.launch.train")):
-    """Begins the run."""
+    """Starts the run from scratch, and returns its process."""
     return self._start(program, *self._new, *flags)
 
   def resume(self, *flags, program=("-m", "slipway.launch.train")):
-    """Goes on with it."""
+    """Resumes the run, and returns its process."""
     return self._start(program, f"--resume={self.folder.path}", *flags)
 
   def _newest_number(self):
@@ -117,7 +118,7 @@ class Run:
     )
 
   def wait_for_snapshots(self, count, process):
-    """Waits for so many more than there were when the process was started."""
+    """Waits until a process has written a number of snapshots."""
     deadline_s = time.monotonic() + _DEADLINE_S
     while self._newest_number() < self._number_at_start + count:
       assert process.poll() is None, process.communicate()
@@ -130,7 +131,7 @@ class Run:
 
 
 def end(process, status=0):
-  """Waits; returns what was said."""
+  """Waits until a process has ended, and returns its output."""
   out, err = process.communicate(timeout=_DEADLINE_S)
   assert process.returncode == status, err
   return out + err
@@ -146,7 +147,7 @@ def evaluations(folder):
 
 
 def saved(run):
-  """All that a run's newest snapshot holds, in what `==` compares by bits."""
+  """Returns the content of a run's newest snapshot; `==` compares its bits."""
   contents = snapshot_contents.read(run.snapshots.newest().path)
   assert sum(map(len, contents["learner"].values())) > 4 * 500
   assert len(contents["table"]) == 3
@@ -155,7 +156,7 @@ def saved(run):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-  """Never stopped before its limit."""
+  """Returns a run that was not stopped before its limit."""
   run = Run(tmp_path_factory.mktemp("whole"))
   end(run.start(limit(STEPS)))
   assert len(evaluations(run.folder)) == STEPS // _PERIOD
@@ -178,7 +179,7 @@ def assert_equal_to(run, whole):
 @pytest.mark.chaos
 def test_stopped_in_all_ways(tmp_path, whole):
   run = Run(tmp_path)
-  end(run.start(limit(_PERIOD)))  # of which its last evaluation is
+  end(run.start(limit(_PERIOD)))  # an evaluation follows the last trainer step
   for number in (signal.SIGINT, signal.SIGTERM):
     process = run.resume(limit(STEPS), *_SLOWLY)
     run.wait_for_snapshots(1, process)
@@ -187,7 +188,7 @@ def test_stopped_in_all_ways(tmp_path, whole):
   process = run.resume(*_FAST, limit(0), _environment_steps(1_200))
   assert "resumes from snapshot" in end(process)
   steps = json.loads(run.folder.summary.read_text())["env_steps"]
-  assert 1_200 <= steps < 1_200 + 32  # a step of all environments
+  assert 1_200 <= steps < 1_200 + 32  # 32 environments step at once
   end(run.resume(limit(STEPS), _environment_steps(0)))
   assert_equal_to(run, whole)
 
@@ -197,7 +198,7 @@ def test_killed_in_all_ways(tmp_path, whole):
   run = Run(tmp_path)
   process = run.start(limit(STEPS), *_SLOWLY, "--config.snapshot.period_s=1000")
   next(line for line in process.stdout if "running" in line)
-  process.send_signal(signal.SIGUSR1)  # a snapshot, and it goes on
+  process.send_signal(signal.SIGUSR1)  # saves, without stopping the run
   run.wait_for_snapshots(1, process)
   process.kill()
   end(process, status=-signal.SIGKILL)
@@ -215,7 +216,7 @@ def test_killed_in_all_ways(tmp_path, whole):
 
 
 @pytest.mark.chaos
-def test_its_snapshots_lost_but_not_those_of_the_store(tmp_path, whole):
+def test_lost_snapshots_are_restored_from_the_store(tmp_path, whole):
   run = Run(tmp_path)
   url = f"--config.snapshot.url={tmp_path / 'shared'}"
   end(run.start(limit(2 * _PERIOD), url))
@@ -224,51 +225,52 @@ def test_its_snapshots_lost_but_not_those_of_the_store(tmp_path, whole):
   assert_equal_to(run, whole)
 
 
-def test_ctrl_c_twice_ends_at_once(tmp_path):
+def test_a_second_ctrl_c_ends_the_run_at_once(tmp_path):
   run = Run(tmp_path)
   process = run.start(limit(0), program=("-c", _HANGS_IN_A_SNAPSHOT))
   next(line for line in process.stdout if "running" in line)
   process.send_signal(signal.SIGINT)
   next(line for line in process.stdout if "saving" in line)
   process.send_signal(signal.SIGINT)
-  said = end(process, status=1)
-  assert "killed at once" in said and "Traceback" not in said
+  printed = end(process, status=1)
+  assert "killed at once" in printed and "Traceback" not in printed
   assert list(run.folder.snapshots.iterdir()) == []
 
 
 @pytest.mark.chaos
-def test_damaged_snapshots_are_passed_over(tmp_path, whole):
+def test_damaged_snapshots_are_skipped(tmp_path, whole):
   run = Run(tmp_path)
   end(run.start(limit(50), "--config.snapshot.keep=3"))
   end(run.resume(limit(100)))
   end(run.resume(limit(150)))
   run.damage(2, "table/records.npy")
   run.damage(3, "single.pkl")
-  said = end(run.resume(limit(STEPS)))
-  assert "snapshot 3 is damaged and not used" in said
-  assert "resumes from snapshot 1" in said
+  printed = end(run.resume(limit(STEPS)))
+  assert "snapshot 3 is damaged and not used" in printed
+  assert "resumes from snapshot 1" in printed
   assert_equal_to(run, whole)
 
 
 @pytest.mark.chaos
-def test_what_cannot_be_saved_goes_on_with_new_episodes(tmp_path):
+def test_environments_that_cannot_be_saved_start_new_episodes(tmp_path):
   run = Run(tmp_path)
   flags = (
     "--config.environment.name=LunarLander-v3",
     "--config.topology.environments_per_worker=8",
   )
-  said = end(run.start(limit(40), *flags))
-  assert said.count("cannot be saved during an episode") == 1
+  printed = end(run.start(limit(40), *flags))
+  assert printed.count("cannot be saved during an episode") == 1
   before = run_counters.RunCounters.read(run.snapshots.newest().path)
   end(run.resume(limit(80)))
   after = run_counters.RunCounters.read(run.snapshots.newest().path)
   assert (before.trainer_steps, after.trainer_steps) == (40, 80)
-  # 64 samples an update at 8 an insert; open transitions are given up once.
+  # An update takes 64 samples, and each insert grants 8. The restart drops the
+  # unfinished transitions once.
   made = after.environment_steps - before.environment_steps
   assert 8 * 40 - 64 <= made <= 8 * 40 + 64
 
 
-def test_a_snapshot_that_does_not_fit_is_one_line(tmp_path, whole):
+def test_a_snapshot_that_does_not_fit_prints_one_line(tmp_path, whole):
   run = Run(tmp_path)
   shutil.copytree(whole.folder.path, run.folder.path)
   newest = run.snapshots.newest()
@@ -280,6 +282,6 @@ def test_a_snapshot_that_does_not_fit_is_one_line(tmp_path, whole):
         copy.write_bytes(file.read_bytes())
     np.save(path / "table" / "records.npy", np.zeros((5, 3), np.uint8))
   process = run.resume(limit(STEPS + 60))
-  _, said = process.communicate(timeout=_DEADLINE_S)
-  assert process.returncode == 1 and said.count("\n") == 1, said
-  assert "train: " in said and "resume with" in said
+  _, printed = process.communicate(timeout=_DEADLINE_S)
+  assert process.returncode == 1 and printed.count("\n") == 1, printed
+  assert "train: " in printed and "resume with" in printed

@@ -1,6 +1,6 @@
-"""Checks of a run in one process, step by step.
+"""Checks a run in one process, step by step.
 
-They run in a process of their own, as op determinism can't be switched off:
+The checks run in their own process, as op determinism can't be switched off:
 
   python -m tests.launch.single_steps ALGORITHM FOLDER CHECK...
 """
@@ -29,7 +29,8 @@ from tests.launch import snapshot_contents
 
 ENVIRONMENTS, PERIOD = 4, 30  # trainer steps between evaluations
 EVALUATION, UPDATE, COLLECTION = "evaluation", "update", "collection"
-# By algorithm, what is due where it is saved: each restart is traced again.
+# Per algorithm, the phases before which the run is saved and restarted. These
+# are few, since TensorFlow traces all functions again after each restart.
 SAVED_BEFORE = {
   "apex_dqn": (EVALUATION, COLLECTION, UPDATE),
   "mpo": (UPDATE,),
@@ -41,7 +42,7 @@ SAVED_BEFORE = {
 
 
 class FrozenLearner(learning.DQNLearner):
-  """Counts its updates and learns nothing, so that it is traced at once."""
+  """A learner that only counts its updates, so that it is traced quickly."""
 
   def update(self, batch):
     self.steps.assign_add(1)
@@ -49,7 +50,7 @@ class FrozenLearner(learning.DQNLearner):
 
 
 class FrozenBuilder(builder_lib.Builder):
-  """DQN, for checks of what does not depend on the learner."""
+  """A builder of DQN for checks that do not depend on the learner."""
 
   def make_learner(self, config, spec):
     return FrozenLearner(config, spec)
@@ -62,7 +63,7 @@ def make_config(algorithm: str):
   config = algorithms["apex_dqn" if frozen else algorithm].get_config()
   if frozen:
     config.agent = "tests.launch.single_steps:FrozenBuilder"
-    config.adder.n_step = 3  # items come steadily, although episodes are short
+    config.adder.n_step = 3  # steady inserts, although episodes are short
   config.mode = "single"
   config.network.hidden_sizes = (8,)
   config.topology.update(workers=1, environments_per_worker=ENVIRONMENTS)
@@ -79,7 +80,7 @@ def make_config(algorithm: str):
   config.replay.update(
     {"capacity": 300, "min_size": 20, "samples_per_insert": 4.0}
   )
-  config.replay.transitions_per_item = 1  # what is counted below
+  config.replay.transitions_per_item = 1  # so that items are transitions
   if config.agent == "r2d2":
     config.network.lstm_size = 4
     config.adder.update({"burn_in": 2, "unroll": 4, "period": 2})
@@ -88,7 +89,7 @@ def make_config(algorithm: str):
     config.adder.update({"unroll": 4, "period": 2})
     config.replay.sampler = "prioritized"
     config.exploration.random_steps = 50
-    config.environment.time_limit = 7  # episodes end in many sequences
+    config.environment.time_limit = 7  # many sequences contain an episode's end
   if "exploration" in config:
     config.exploration.schedule = "linear"
     config.learner.target_update_period = 9
@@ -96,7 +97,7 @@ def make_config(algorithm: str):
 
 
 class Stepped:
-  """A run that is stepped, in a folder of its own."""
+  """A run in one process that is stepped, in its own folder."""
 
   def __init__(self, config, path: pathlib.Path):
     """Makes a run, or resumes the one in the folder."""
@@ -115,10 +116,10 @@ class Stepped:
       *(run.started_at_s, self.rates),
     )
     self.single = single_lib.Single(run, self.control)
-    self._counts: dict[str, typing.Any] | None = None  # since the last step
+    self._counts: dict[str, typing.Any] | None = None  # None: outdated
 
   def counts(self) -> dict[str, typing.Any]:
-    """Returns the counts, in what equal runs have equal."""
+    """Returns the counts that are equal in equal runs."""
     if self._counts is None:
       self._counts = self._read_counts()
     return self._counts
@@ -139,7 +140,7 @@ class Stepped:
 
   @property
   def due(self) -> str:
-    """What the next step does by the rules, if there is no limit."""
+    """The phase that is due next according to the rules, if no limit is set."""
     counts = self.counts()
     if counts["trainer_steps"] // PERIOD > counts["evaluations"]:
       return EVALUATION
@@ -149,7 +150,7 @@ class Stepped:
     return UPDATE if self.rates.is_update_due(status) else COLLECTION
 
   def step(self, *interrupted) -> tuple[str, typing.Any]:
-    """Returns what a step did, the counts after it, and an update's metrics."""
+    """Makes a step; returns its phase, the counts, and an update's metrics."""
     before = self.counts()
     self.single.step(*interrupted)
     self._counts = None
@@ -163,18 +164,23 @@ class Stepped:
     return COLLECTION, (after, None)
 
   def step_until(self, due: str) -> None:
-    """Makes steps until this is due."""
+    """Makes steps until a phase is due."""
     while self.due != due:
       self.step()
 
   def save(self) -> typing.Any:
-    """Saves; returns what the snapshot holds."""
+    """Saves a snapshot, and returns its content."""
     self.single.save()
     newest = snapshot_store.open_store(self.config, self.folder).newest()
     return snapshot_contents.read(newest.path)
 
   def copy(self, name: str, config=None) -> "Stepped":
-    """Saves; returns a run that resumes from there, maybe with other fields."""
+    """Saves a snapshot, and returns a copy of the run that resumes from it.
+
+    Args:
+      name: name of the copy's folder.
+      config: config of the copy; None: the same config.
+    """
     self.single.save()
     path = self.path.with_name(name)
     shutil.copytree(self.path, path)
@@ -182,7 +188,7 @@ class Stepped:
 
 
 def check_saved_between_any_two_steps(algorithm, path):
-  """It continues bit-identically, whatever is due, also several times."""
+  """A run resumes bit-identically before each phase, several times in a row."""
   run = Stepped(make_config(algorithm), path)
   run.step_until(EVALUATION)
   random, numbers = np.random.default_rng(0), itertools.count()
@@ -201,7 +207,7 @@ def check_saved_between_any_two_steps(algorithm, path):
 
 
 def check_interrupted_evaluation(algorithm, path):
-  """An evaluation that was interrupted is as if it had not begun."""
+  """An interrupted evaluation is repeated from its start."""
   run = Stepped(make_config(algorithm), path)
   returns = []
   for _ in range(2):
@@ -222,7 +228,7 @@ def check_interrupted_evaluation(algorithm, path):
 
 
 def check_limit_that_is_raised(algorithm, path):
-  """What a limit left undone is done once it is raised."""
+  """Updates that a limit prevented are made once the limit is raised."""
   run, steps = Stepped(make_config(algorithm), path), []
   while run.counts()["trainer_steps"] < 100 or run.due != UPDATE:
     steps.append(run.step())
@@ -238,7 +244,7 @@ def check_limit_that_is_raised(algorithm, path):
 
 
 def check_changed_ratio(algorithm, path):
-  """Updates and steps alternate by the new rules, without a burst or a wait."""
+  """Updates and steps alternate at the new ratio at once, without a burst."""
   run = Stepped(make_config(algorithm), path)
   for _ in range(500):
     run.step()
@@ -255,19 +261,19 @@ def check_changed_ratio(algorithm, path):
     other = run.copy(f"changed-{number}", changed)
     done = [other.step()[0] for _ in range(300)]
     ratio = changed.replay.samples_per_insert or changed.learner.batch_size
-    per_item = ratio / changed.learner.batch_size  # updates
+    per_item = ratio / changed.learner.batch_size  # updates per item
     steps = [i for i, phase in enumerate(done) if phase == COLLECTION]
-    # An episode that ends gives its last items all at once.
+    # The end of an episode completes its last n_step items in one step.
     most = ENVIRONMENTS * changed.adder.n_step
     assert np.diff([-1, *steps]).max() <= most * per_item + 3, change
-    # Some steps are autoresets, and make no item.
+    # Some steps are autoresets, which complete no item.
     updates = done.count(UPDATE)
     rate = updates / len(steps) / (ENVIRONMENTS * per_item)
     assert 0.75 < rate < 1.1, change
 
 
 def check_larger_batch(algorithm, path):
-  """A queue's updates wait for as many rollouts as a batch has then."""
+  """Updates from a queue wait for the rollouts of the larger batch."""
   run = Stepped(make_config(algorithm), path)
   run.step_until(UPDATE)
   changed = make_config(algorithm)
@@ -278,7 +284,7 @@ def check_larger_batch(algorithm, path):
 
 
 def check_evaluations_of_another_size(algorithm, path):
-  """They continue with new environments."""
+  """Evaluations with another number of episodes use new environments."""
   run = Stepped(make_config(algorithm), path)
   run.step_until(EVALUATION)
   changed = make_config(algorithm)

@@ -1,4 +1,7 @@
-"""Single, step by step: it resumes bit-identically and keeps to its rates."""
+"""Runs the checks of a run in one process, step by step.
+
+The run resumes bit-identically, and it keeps its ratio of updates to steps.
+"""
 
 import pathlib
 import subprocess
@@ -6,12 +9,12 @@ import sys
 
 import pytest
 
-# TensorFlow starts and traces slowly on a machine that may be busy.
+# TensorFlow's start and tracing are slow on a busy machine.
 pytestmark = pytest.mark.timeout(400)
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# algorithm, checks of `single_steps`, which share a process
+# algorithm, checks of `single_steps` that run in one process
 CHECKS = [
   ("apex_dqn", ["saved_between_any_two_steps"]),
   ("mpo", ["saved_between_any_two_steps"]),
@@ -21,7 +24,7 @@ CHECKS = [
     "rainbow", ["saved_between_any_two_steps"], marks=pytest.mark.chaos
   ),
   pytest.param("sac", ["saved_between_any_two_steps"], marks=pytest.mark.chaos),
-  # Resumed at a limit, these equal a run without one for 100 more steps.
+  # Runs that resume at a limit and then equal an unlimited run for 100 steps.
   pytest.param("ddpg", ["limit_that_is_raised"], marks=pytest.mark.chaos),
   pytest.param("td3", ["limit_that_is_raised"], marks=pytest.mark.chaos),
   pytest.param("d4pg", ["limit_that_is_raised"], marks=pytest.mark.chaos),

@@ -1,4 +1,4 @@
-"""Single: bit-for-bit reproducible with a seed, different with another."""
+"""Tests that a seed makes a run in one process bit-for-bit reproducible."""
 
 import csv
 import json
@@ -16,16 +16,19 @@ from slipway.launch.runs import (
   snapshot_store,
 )
 
-# Several starts of a process on a machine that may be busy.
+# Each test starts processes, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
 
-STEPS = 150  # trainer steps, in which all environments end some episodes
+STEPS = 150  # trainer steps, in which each environment finishes some episodes
 _TIMED = {"wall_s", "env_steps_per_s", "trainer_steps_per_s"}
 
 
 @pytest.fixture(scope="module")
 def train(tmp_path_factory):
-  """Trains in a process of its own; op determinism can't be switched off."""
+  """Returns a function that trains and returns the run's folder.
+
+  Each training has its own process, as op determinism can't be switched off.
+  """
   run_dir = tmp_path_factory.mktemp("runs")
 
   def train(name, *flags):
@@ -64,7 +67,7 @@ def rows_of(folder):
 
 
 def learned(folder):
-  """All that the trainer saved, optimizer and counters included."""
+  """Returns all values that the trainer saved, with optimizer and counters."""
   newest = snapshot_store.SnapshotStore(folder).newest()
   reader = tf.train.load_checkpoint(str(newest.path / "trainer"))
   return {
@@ -114,6 +117,7 @@ def test_another_seed_gives_another_run(train, first):
 def test_the_limit_and_the_ratio_are_exact(first):
   env_steps, trainer_steps = steps(first)
   assert trainer_steps == STEPS
-  # 64 samples an update at 8 an insert: 8 transitions each, after the first
-  # 200; a few of the last steps' are still open.
+  # An update takes 64 samples, and each insert grants 8. So an update needs 8
+  # transitions, after the first 200. A few of the last steps' transitions are
+  # still unfinished.
   assert 0 <= env_steps - (200 + 8 * STEPS) < 64

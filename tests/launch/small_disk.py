@@ -1,4 +1,4 @@
-"""Small disk: a file system in memory, which a test fills."""
+"""A small file system in memory that a test can fill."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ needs_root = pytest.mark.skipif(
 
 @contextlib.contextmanager
 def mounted(path, megabytes):
-  """Mounts a disk of a few megabytes at a folder, which is made."""
+  """Makes a folder, and mounts a file system of a few megabytes there."""
   path.mkdir()
   mount = ("mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs")
   if subprocess.run([*mount, path], capture_output=True).returncode:
@@ -25,7 +25,12 @@ def mounted(path, megabytes):
 
 
 def fill(path, free=0):
-  """Fills a disk but for some bytes; returns the file that takes the space."""
+  """Fills a file system, and returns the file that takes the space.
+
+  Args:
+    path: folder of the file system.
+    free: bytes that stay free.
+  """
   filler = path / "filler"
   with open(filler, "ab", buffering=0) as file:
     for size in (1 << 20, 1 << 12):

@@ -1,4 +1,4 @@
-"""Contents of a snapshot of a run in one process; `==` compares their bits."""
+"""Reads snapshots of runs in one process, so that `==` compares their bits."""
 
 import pathlib
 import pickle
@@ -12,7 +12,7 @@ from slipway.launch.runs import run_counters
 
 
 def read(path: pathlib.Path) -> dict[str, typing.Any]:
-  """Returns all that the next steps depend on, and the counts so far.
+  """Returns all state that the next steps depend on, and the counts.
 
   Args:
     path: folder of the snapshot.
@@ -39,7 +39,7 @@ def read(path: pathlib.Path) -> dict[str, typing.Any]:
 
 
 def _read_others(path: pathlib.Path) -> typing.Any:
-  """Environments, actors, unfinished items, and what else there is."""
+  """Returns the state of environments, actors, unfinished items, and others."""
   state = pickle.loads(path.read_bytes())
   del state["restarts"]
   version, _, variables = state["published"]
@@ -50,7 +50,7 @@ def _read_others(path: pathlib.Path) -> typing.Any:
 
 
 def _plain(x: typing.Any) -> typing.Any:
-  """Returns what is equal where, and only where, two things have equal bits."""
+  """Returns a value; values are equal exactly if the inputs' bits are equal."""
   if isinstance(x, np.ndarray):
     return x.dtype.str, x.shape, x.tobytes()
   if isinstance(x, np.random.Generator):

@@ -1,4 +1,4 @@
-"""Runs where observations have parts, actions components and a mask."""
+"""Tests of runs with dict observations and masked multi-discrete actions."""
 
 import subprocess
 import sys
@@ -8,10 +8,10 @@ import pytest
 from slipway.environments import factory, recordings
 from slipway.launch.runs import run_folder
 
-# Several starts of a process on a machine that may be busy.
+# Each test starts several processes, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(400)
 
-# It raises an error at an illegal action, which ends a run.
+# The environment raises an error at an illegal action, which ends the run.
 ENVIRONMENT = (
   "--config.environment.name=tests.environments.shaped:Shaped-v0",
   "--config.environment.kwargs.observation=parts",

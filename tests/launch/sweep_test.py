@@ -1,4 +1,4 @@
-"""The command `slipway sweep`, with runs in processes of their own."""
+"""Tests of the command `slipway sweep`, each of whose runs is a process."""
 
 import csv
 import json
@@ -66,7 +66,7 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
   process.kill()
   process.communicate()
 
-  # From another folder, while the killed sweep's run may still save itself.
+  # From another directory, while the killed sweep's run may still be saving.
   process = start(*("--resume=swept", "--seeds=2", "--at_once=2"), cwd=tmp_path)
   output, _ = process.communicate()
   assert process.returncode == 0, output
@@ -94,7 +94,7 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
   assert (folder / "sweep.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_failed_run_is_told_and_the_others_go_on(tmp_path):
+def test_a_failed_run_is_reported_and_the_others_continue(tmp_path):
   (tmp_path / "fails.py").write_text(
     "import gymnasium\n"
     "from gymnasium.envs import classic_control\n"
@@ -145,11 +145,11 @@ def test_the_signal_that_ended_a_run_is_named(tmp_path):
   ("seed", "field", "values", "is_valid"),
   [
     (1, "adder.discount", "0.5..1.5", lambda text: float(text) <= 1),
-    # No integer, so the setting has no config at all.
+    # 1e2 is no integer, so no config can be made from the setting.
     (6, "learner.batch_size", "32,1e2", str.isdigit),
   ],
 )
-def test_a_setting_that_can_not_be_trained_later_is_left_out(
+def test_a_setting_that_can_not_be_trained_is_skipped(
   seed, field, values, is_valid, tmp_path
 ):
   process = start(
@@ -204,7 +204,7 @@ def test_a_run_that_was_killed_after_its_last_snapshot_is_done(tmp_path):
   output, _ = process.communicate()
   assert process.returncode == 0, output
   assert (folder / "settings.csv").read_bytes() == settings
-  assert (folder / "0-1.log").read_bytes() == log  # was not started again
+  assert (folder / "0-1.log").read_bytes() == log  # not started again
 
 
 def test_a_negative_value_belongs_to_its_flag(tmp_path):
@@ -216,7 +216,7 @@ def test_a_negative_value_belongs_to_its_flag(tmp_path):
   output, _ = process.communicate()
   assert process.returncode == 0, output
   plan = json.loads((tmp_path / "swept" / "sweep.json").read_text())
-  # A resume leaves out all flags of the config, with their values.
+  # A resume removes all flags of the config and their values.
   assert "--config.limits.target_return=-200" in plan["flags"]
   assert "-200" not in plan["flags"]
 
@@ -247,11 +247,11 @@ def test_results_that_can_not_be_written_are_shown(tmp_path):
   (folder / "runs.csv").mkdir()
   output, _ = process.communicate()
   assert process.returncode == 1
-  assert re.search(r"as +1/1 ", output)  # the row of the setting
+  assert re.search(r"as +1/1 ", output)  # the setting's line in the table
   assert f"sweep: '{folder}/runs.csv' cannot be written" in output
 
 
-def test_nobody_needs_to_read_the_output(tmp_path):
+def test_a_sweep_continues_without_a_reader_of_its_output(tmp_path):
   process = start(
     *(f"--run_dir={tmp_path}", "--name=swept", *_FLAGS),
     "--config.limits.trainer_steps=5",
@@ -275,7 +275,7 @@ def test_nobody_needs_to_read_the_output(tmp_path):
     (["word"], "'word' is no flag"),
   ],
 )
-def test_a_rejected_sweep_is_one_line(flags, line, tmp_path, capsys):
+def test_a_rejected_sweep_prints_one_line(flags, line, tmp_path, capsys):
   where = [] if "--resume=nothing" in flags else [f"--run_dir={tmp_path}"]
   assert cli.run(["slipway", "sweep", *where, *flags]) == 2
   printed = capsys.readouterr()
@@ -293,7 +293,7 @@ def wait_until(condition):
 
 
 def list_processes(folder):
-  """The trainings in a sweep's folder."""
+  """Returns the training processes of a sweep's folder."""
   found = []
   for process in psutil.process_iter(["cmdline"]):
     words = process.info["cmdline"] or []

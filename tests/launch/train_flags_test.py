@@ -1,4 +1,4 @@
-"""The flags of a training: what is understood, and one line for the rest."""
+"""Tests of the flags of `slipway train`: values, and one-line errors."""
 
 import subprocess
 import sys
@@ -27,8 +27,8 @@ def value_of(config, field):
   return config
 
 
-# arguments, field, its value
-UNDERSTOOD = [
+# arguments, field, expected value of the field
+ACCEPTED = [
   ((), "replay.sampler", "prioritized"),
   (("--config.replay.capacity=50_000",), "replay.capacity", 50_000),
   (("--config.replay.capacity", "7"), "replay.capacity", 7),
@@ -60,12 +60,12 @@ UNDERSTOOD = [
    {"map_name": "4x4", "slippery": False}),
   ((_PONG, "--config.environment.kwargs.repeat_action_probability=1"),
    "environment.kwargs.repeat_action_probability", 1.0),
-  # The config may be named after its overrides.
+  # The config's flag may follow those of its overrides.
   (("--config.replay.capacity=9", _PONG), "environment.game", "Pong"),
   (("--config.replay.capacity=9", _PONG), "replay.capacity", 9),
   (("--config", "dqn:lunarlander"), "environment.name",
    "LunarLander-v3"),
-  # Without the override, its value is out of range.
+  # Without the override, the field's value is out of range.
   (("--config=bc", "--config.dataset.path=episodes/a"),
    "dataset.path", "episodes/a"),
   ((), "mode", "async"),
@@ -74,16 +74,16 @@ UNDERSTOOD = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("arguments", "field", "value"), UNDERSTOOD)
-def test_what_is_understood(arguments, field, value):
+@pytest.mark.parametrize(("arguments", "field", "value"), ACCEPTED)
+def test_flags_that_are_accepted(arguments, field, value):
   found = value_of(parse(*arguments).config, field)
   found = found.to_dict() if isinstance(value, dict) else found
   assert found == value
   assert type(found) is type(value)
 
 
-# arguments, what the line must contain
-REFUSED = [
+# arguments, words that the error must contain
+REJECTED = [
   (("--config.replay.capacty=1",),
    ["--config.replay.capacty=1", "did you mean --config.replay.capacity?"]),
   (("--config.replay.colour=1",),
@@ -152,17 +152,17 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("arguments", "says"), REFUSED)
-def test_what_is_refused_in_one_line(arguments, says):
+@pytest.mark.parametrize(("arguments", "words"), REJECTED)
+def test_flags_that_are_rejected_with_one_line(arguments, words):
   with pytest.raises(ValueError) as caught:
     parse(*arguments)
   line = str(caught.value)
   assert "\n" not in line
-  for words in says:
-    assert words in line
+  for phrase in words:
+    assert phrase in line
 
 
-# text of a file, what the line says
+# text of a file, words that the error must contain
 NO_CONFIGS = [
   ("", ["is no config", "get_config"]),
   ("def get_config(preset): pass", ["is no config", "preset"]),
@@ -170,17 +170,17 @@ NO_CONFIGS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "says"), NO_CONFIGS)
-def test_a_file_that_is_no_config(text, says, tmp_path):
+@pytest.mark.parametrize(("text", "words"), NO_CONFIGS)
+def test_a_file_that_is_no_config(text, words, tmp_path):
   path = tmp_path / "own.py"
   path.write_text(text)
   with pytest.raises(ValueError) as caught:
     parse(f"--config={path}")
-  for words in [f"--config={path}", *says]:
-    assert words in str(caught.value)
+  for phrase in [f"--config={path}", *words]:
+    assert phrase in str(caught.value)
 
 
-# text of a file, the line that fails, the error
+# text of a file, number of the line that fails, its error
 FAILING = [
   ("import sys\nsys.exit(0)", 2, "SystemExit: 0"),
   ("\nimport absent_package", 2, "No module named 'absent_package'"),
@@ -208,7 +208,7 @@ def test_a_config_file_that_fails(text, line, error, tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("change", "says"),
+  ("change", "words"),
   [
     ("c.learner.batch_sise = 3", ["config.learner.batch_sise", "batch_size?"]),
     ("c.colours = 3", ["config.colours is no field", "--help"]),
@@ -227,7 +227,7 @@ def test_a_config_file_that_fails(text, line, error, tmp_path):
     ),
   ],
 )
-def test_a_file_with_other_fields(tmp_path, change, says):
+def test_a_file_with_other_fields(tmp_path, change, words):
   text = f"""
 from slipway.configs import dqn
 
@@ -236,11 +236,11 @@ def get_config(preset='cartpole'):
   {change}
   return c
 """
-  assert_refused(tmp_path, text, *says)
+  assert_rejected(tmp_path, text, *words)
 
 
-def assert_refused(tmp_path, text, *says, flags=()):
-  # In a process of its own: ml_collections loads all configs as one module.
+def assert_rejected(tmp_path, text, *words, flags=()):
+  # In its own process, as ml_collections loads all config files as one module.
   path = tmp_path / "own.py"
   path.write_text(text)
   done = subprocess.run(
@@ -250,8 +250,8 @@ def assert_refused(tmp_path, text, *says, flags=()):
   )
   assert done.returncode == 2
   (line,) = done.stderr.splitlines()
-  for words in says:
-    assert words in line
+  for phrase in words:
+    assert phrase in line
 
 
 def test_help_of_a_file_without_a_section(tmp_path):
@@ -263,7 +263,7 @@ def get_config():
   del c["replay"]
   return c
 """
-  assert_refused(tmp_path, text, "own.py: config.replay.", flags=("--help",))
+  assert_rejected(tmp_path, text, "own.py: config.replay.", flags=("--help",))
 
 
 @pytest.mark.parametrize(
@@ -286,25 +286,25 @@ def test_help(argument, capsys):
   with pytest.raises(SystemExit) as caught:
     parse("--nme=x", argument)
   assert caught.value.code == 0
-  said = capsys.readouterr().out
-  assert said.startswith("Trains.\n")
+  printed = capsys.readouterr().out
+  assert printed.startswith("Trains.\n")
   for flag in ("--config:", "--name:", "--run_dir:", "--mode:", "--resume:"):
-    assert flag in said
+    assert flag in printed
 
 
 def test_help_explains_the_fields_of_the_config(capsys):
   with pytest.raises(SystemExit):
     parse("--config=rainbow:pong", "--help")
-  said = capsys.readouterr().out
+  printed = capsys.readouterr().out
   for name, field in value.FIELDS.items():
-    assert name in said
-    assert " ".join(field.meaning.split()) in " ".join(said.split())
-  assert "--config.network.atoms=51\n" in said
+    assert name in printed
+    assert " ".join(field.meaning.split()) in " ".join(printed.split())
+  assert "--config.network.atoms=51\n" in printed
 
 
 @pytest.fixture
 def run(tmp_path):
-  """Folder of a run whose config differs from all files."""
+  """Returns the folder of a run whose config differs from all config files."""
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   config = parse(
     "--mode=sync",
@@ -334,7 +334,7 @@ def run(tmp_path):
      9.0),
   ],
 )  # fmt: skip
-def test_a_run_that_goes_on_has_its_own_config(run, arguments, field, value):
+def test_a_resumed_run_keeps_its_config(run, arguments, field, value):
   parsed = parse(f"--resume={run}", *arguments)
   assert parsed.resume == str(run)
   found = value_of(parsed.config, field)
@@ -342,12 +342,12 @@ def test_a_run_that_goes_on_has_its_own_config(run, arguments, field, value):
   assert type(found) is type(value)
 
 
-def test_resume_may_stand_last_and_apart(run):
+def test_resume_may_be_the_last_flag_with_a_separate_value(run):
   parsed = parse("--config.seed=5", "--resume", str(run))
   assert (parsed.config.seed, parsed.config.replay.capacity) == (5, 7_777)
 
 
-RESUME_REFUSED = [
+RESUME_REJECTED = [
   (("--config=dqn",), ["--config is for a new run", "FIELD=VALUE"]),
   (("--config", "dqn"), ["--config is for a new run"]),
   (("--name=x",), ["--name is for a new run", "leave it out"]),
@@ -363,13 +363,13 @@ RESUME_REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("arguments", "says"), RESUME_REFUSED)
-def test_what_a_resume_refuses(run, arguments, says):
+@pytest.mark.parametrize(("arguments", "words"), RESUME_REJECTED)
+def test_flags_that_a_resume_rejects(run, arguments, words):
   with pytest.raises(ValueError) as caught:
     parse(f"--resume={run}", *arguments)
   assert "\n" not in str(caught.value)
-  for words in says:
-    assert words in str(caught.value)
+  for phrase in words:
+    assert phrase in str(caught.value)
 
 
 @pytest.mark.parametrize("value", ["", "frist", "a-run/snapshots"])

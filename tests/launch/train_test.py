@@ -1,4 +1,4 @@
-"""Train: user code that fails before anything is started."""
+"""Tests of `slipway train` with user code that fails before the start."""
 
 import pytest
 
@@ -33,7 +33,8 @@ gymnasium.register("Faulty-v0", entry_point=Faulty)
 """
 _NOTHING = {"module": "", "constructor": "pass", "step": "pass", "reward": 1.0}
 
-# what the environment does, what the line says, whether frames follow it
+# the environment's faulty code, words of the error line, and whether frames of
+# a traceback follow it
 FAULTS = [
   ({"module": "sys.exit(0)"}, "importing {} failed (SystemExit: 0)", True),
   ({"module": "os._exit(0)"}, "(SystemExit: os._exit(0))", True),
@@ -44,33 +45,40 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "says", "frames"), FAULTS)
+@pytest.mark.parametrize(("fault", "words", "frames"), FAULTS)
 def test_an_environment_that_fails(
-  fault, says, frames, tmp_path, monkeypatch, capsys
+  fault, words, frames, tmp_path, monkeypatch, capsys
 ):
   monkeypatch.syspath_prepend(tmp_path)
-  module = f"faulty_{FAULTS.index((fault, says, frames))}"
+  module = f"faulty_{FAULTS.index((fault, words, frames))}"
   path = tmp_path / f"{module}.py"
   path.write_text(_ENVIRONMENT.format(**(_NOTHING | fault)))
   flags = [f"--config.environment.name={module}:Faulty-v0"]
-  check_rejected(flags, says.format(module), path if frames else None, capsys)
+  check_rejected(flags, words.format(module), path if frames else None, capsys)
 
 
 def test_a_config_file_that_exits(tmp_path, capsys):
   path = tmp_path / "own.py"
   path.write_text("import os\nos._exit(0)\n")
-  says = f"line 2 of {path} failed (SystemExit: os._exit(0))"
-  check_rejected([f"--config={path}"], says, path, capsys)
+  words = f"line 2 of {path} failed (SystemExit: os._exit(0))"
+  check_rejected([f"--config={path}"], words, path, capsys)
 
 
-def check_rejected(flags, says, path, capsys):
-  """Checks that a line and the frames of one file are all that is printed."""
+def check_rejected(flags, words, path, capsys):
+  """Checks that only one line and the frames of one file are printed.
+
+  Args:
+    flags: flags of `slipway train`.
+    words: words that the line must contain.
+    path: file whose frames follow the line; None: no frames follow.
+    capsys: pytest's fixture.
+  """
   assert train.main(["train", *flags]) == 2
   printed = capsys.readouterr()
   assert printed.out == ""
   line, *rest = printed.err.splitlines()
   assert line.startswith("train: ")
-  assert says in line
+  assert words in line
   files = [line for line in rest if line.startswith("  File ")]
   assert len(files) == (path is not None)
   for file in files:

@@ -1,4 +1,4 @@
-"""Training: which configs are rejected before anything is started."""
+"""Tests of the configs that a training rejects before any node starts."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def workers(count):
   return f"--config.topology.workers={count}"
 
 
-# arguments, number of workers
+# arguments, number of workers that they start
 REJECTED = [
   ((workers(3),), 3),
   ((workers(1), RAY, "--config.topology.machines=3"), 3),
@@ -49,9 +49,9 @@ def test_shards_without_a_worker_are_rejected(arguments, count):
   "arguments",
   [
     (workers(4),),
-    (workers(0),),  # external processes write
+    (workers(0),),  # external processes insert the items
     (workers(2), RAY, "--config.topology.machines=2"),
-    (workers(1), RAY),  # on as many machines as there are
+    (workers(1), RAY),  # on all machines of the cluster
   ],
 )
 def test_shards_with_enough_workers(arguments):
@@ -60,7 +60,7 @@ def test_shards_with_enough_workers(arguments):
 
 ASYNC_PPO = ("--config=configs/ppo.py:cartpole", "--mode=async")
 
-# arguments, number of environments, 8 of each worker
+# arguments, number of environments (8 per worker)
 TOO_MANY = [
   ((workers(3),), 24),
   ((workers(1), RAY, "--config.topology.machines=3"), 24),
@@ -95,9 +95,9 @@ def test_the_age_of_a_queue_counts_the_workers_of_all_machines(
   "arguments",
   [
     (workers(2),),
-    (workers(2), "--config.topology.machines=3"),  # not on a cluster
+    (workers(2), "--config.topology.machines=3"),  # no cluster, so one machine
     (workers(1), RAY, "--config.topology.machines=2"),
-    (workers(2), RAY),  # on as many machines as there are
+    (workers(2), RAY),  # on all machines of the cluster
     (workers(4), RAY, "--config.variables.max_age=6"),
   ],
 )

@@ -1,4 +1,4 @@
-"""Output: a terminal that takes none blocks its thread only."""
+"""Tests that a terminal that is not read blocks only the output's thread."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""Panel: what is shown, at which width, and when a plain line is printed."""
+"""Tests of the panel: its content at each size, and the plain lines."""
 
 import io
 import os
@@ -48,7 +48,12 @@ ALL_UP = {"worker": run_status.NodesStatus(1, 1)}
 
 
 def changed(status=STATUS, **fields):
-  """A status with other fields; a dict changes fields of a section."""
+  """Returns a status with changed fields.
+
+  Args:
+    status: the status to copy.
+    **fields: new values by field name; a dict changes fields of a section.
+  """
   for name, value in fields.items():
     whole = ("nodes", "machines", "failed_hooks")
     if isinstance(value, dict) and name not in whole:
@@ -57,7 +62,7 @@ def changed(status=STATUS, **fields):
   return msgspec.structs.replace(status, **fields)
 
 
-# What a reader looks for, as it is written.
+# texts that the panel of STATUS must show
 SHOWN = (
   "apex-cartpole-3",
   "running",
@@ -97,7 +102,7 @@ SHOWN = (
 )
 
 
-def console_of(width=80, height=40, terminal=True, encoding="utf-8"):
+def make_console(width=80, height=40, terminal=True, encoding="utf-8"):
   file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
   return rich.console.Console(
     file=file,
@@ -109,21 +114,21 @@ def console_of(width=80, height=40, terminal=True, encoding="utf-8"):
   )
 
 
-def written(console):
+def read_output(console):
   console.file.flush()
   return console.file.buffer.getvalue().decode(console.file.encoding)
 
 
-def drawn(status, **kwargs):
-  console = console_of(**kwargs)
+def render_lines(status, **kwargs):
+  console = make_console(**kwargs)
   console.print(panel.render(status, console))
-  return written(console).rstrip("\n").split("\n")
+  return read_output(console).rstrip("\n").split("\n")
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
 @pytest.mark.parametrize("height", [24, 40])
 def test_everything_is_readable(width, height):
-  lines = drawn(STATUS, width=width, height=height)
+  lines = render_lines(STATUS, width=width, height=height)
   text = " ".join(" ".join(lines).split())
   for shown in SHOWN:
     assert shown in text
@@ -132,16 +137,16 @@ def test_everything_is_readable(width, height):
 
 
 def test_a_terminal_without_unicode():
-  assert "* running" in drawn(STATUS, encoding="ascii")[0]
+  assert "* running" in render_lines(STATUS, encoding="ascii")[0]
 
 
 @pytest.mark.parametrize("terminal", [True, False])
 def test_no_value_is_needed(terminal):
-  console = console_of(terminal=terminal)
+  console = make_console(terminal=terminal)
   with panel.Panel(console) as shown:
     shown.update(run_status.RunStatus())
     shown.update(run_status.RunStatus(mode="sync", env_steps=7))
-  assert "run" in written(console)
+  assert "run" in read_output(console)
 
 
 @pytest.mark.parametrize("height", [24, 27, 40])
@@ -153,16 +158,16 @@ def test_the_panel_keeps_its_height_while_running(height):
     replay=run_status.ReplayStatus(),
   )
   nothing = changed(rates={"env_steps_per_s_target": 0.0}, resumes=0)
-  lines = [drawn(s, height=height) for s in (empty, nothing, STATUS)]
+  lines = [render_lines(s, height=height) for s in (empty, nothing, STATUS)]
   assert len({len(each) for each in lines}) == 1
-  # Each label is where it was.
+  # Each label keeps its position.
   labels = [[line[3:14].strip() for line in each[1:-1]] for each in lines]
   assert labels[0] == labels[1] == labels[2]
 
 
 def test_a_queue_shows_what_was_consumed():
   status = changed(replay={"is_queue": True})
-  text = " ".join(" ".join(drawn(status)).split())
+  text = " ".join(" ".join(render_lines(status)).split())
   assert "sampling 42,310 in queue 987,000 consumed" in text
   assert "samples/insert" not in text
   line = status_text.progress_line(status)
@@ -170,10 +175,10 @@ def test_a_queue_shows_what_was_consumed():
   assert "samples per insert" not in line
 
 
-def test_a_run_without_workers_has_no_rows_of_theirs():
+def test_a_run_without_workers_has_no_worker_rows():
   status = changed(nodes={"trainer": run_status.NodesStatus(1, 1)}, proxy=None)
   status = msgspec.structs.replace(status, replay=None)
-  text = " ".join(drawn(status))
+  text = " ".join(render_lines(status))
   for label in ("environment ", "items ", "replay ", "sampling", "speed",
                 "loading", "training"):  # fmt: skip
     assert f" {label}" not in text.partition("time left")[0]
@@ -182,17 +187,17 @@ def test_a_run_without_workers_has_no_rows_of_theirs():
   assert "replay" not in line and "loads" not in line
 
 
-# Rows of the terminal, and of its panel those that are empty.
+# rows of the terminal, empty rows in the panel
 ROWS = [(40, 5), (29, 5), (28, 3), (27, 3), (26, 0), (24, 0)]
 
 
 @pytest.mark.parametrize(("height", "empty"), ROWS)
-def test_there_is_air_where_there_is_room(height, empty):
+def test_empty_rows_are_shown_if_there_is_room(height, empty):
   waiting = (
     "2 of 2 workers wait for the replay server at localhost:7000, which does "
     "not answer, since 12:03:11 (14 s)"
   )
-  lines = drawn(
+  lines = render_lines(
     changed(limits={"trainer_steps": 100_000}, waiting=waiting), height=height
   )
   assert "(14 s)" in "\n".join(lines)
@@ -210,12 +215,12 @@ def test_a_stall_stands_out():
     limits={"trainer_steps": 100_000}, waiting=waiting, stalled_s=31.0
   )
   for height in (24, 40):
-    lines = drawn(stalled, height=height)
+    lines = render_lines(stalled, height=height)
     text = " ".join(" ".join(lines).replace("│", " ").split())
     assert text.count(waiting) == 1
     assert len(lines) <= height
     assert ("time left" in text) == (height == 40)
-  console = console_of()
+  console = make_console()
   console._color_system = rich.console.ColorSystem.STANDARD
   for stalled_s, yellow in ((31.0, True), (None, False)):
     status = changed(nodes=ALL_UP, items={"lost": 0}, stalled_s=stalled_s)
@@ -233,7 +238,7 @@ MANY = {
   role: run_status.NodesStatus(12, 12)
   for role in ("replay", "trainer", "proxy", "worker", "evaluator")
 }
-# Of a run that has much to show.
+# changed fields of runs whose panels need many rows
 CROWDED = [
   {},
   {"nodes": MANY, "limits": {"episodes": 500, "trainer_steps": 9}},
@@ -250,7 +255,7 @@ CROWDED = [
 )
 def test_a_small_terminal_shows_the_diagnosis(width, height, fields):
   status = changed(**fields)
-  lines = drawn(status, width=width, height=height)
+  lines = render_lines(status, width=width, height=height)
   assert len(lines) <= height
   assert lines[-1].startswith("╰")  # nothing is cut off
   text = " ".join(" ".join(lines).replace("│", " ").split())
@@ -262,36 +267,36 @@ def test_a_small_terminal_shows_the_diagnosis(width, height, fields):
 def test_limits_that_end_the_run_together():
   limits = {"combine": "all", "evaluations_without_improvement": 10}
   status = changed(limits=limits, evaluation={"without_improvement": 3})
-  text = " ".join(" ".join(drawn(status)).replace("│", " ").split())
+  text = " ".join(" ".join(render_lines(status)).replace("│", " ").split())
   assert "all of 5 min to 1,000,000 environment steps" in text
   assert "3 of 10 evaluations without improvement nodes up" in text
   line = status_text.progress_line(status)
   assert "wall-clock time and 3 of 10 evaluations without" in line
 
 
-def test_a_hook_that_failed_stands_in_its_row():
+def test_a_failed_hook_is_shown_in_its_row():
   status = changed(failed_hooks={"mine:notify": "ValueError: boom"})
   shown = "hook mine:notify failed: ValueError: boom"
-  (line,) = (line for line in drawn(status) if "hook" in line)
+  (line,) = (line for line in render_lines(status) if "hook" in line)
   assert line.strip("│ ").split("  ")[0] == "hooks" and shown in line
   assert f"; {shown}; waiting" in status_text.progress_line(status)
 
 
 def test_a_terminal_that_changes_its_size_is_cleared():
-  console = console_of()
+  console = make_console()
   seen = ""
   with panel.Panel(console) as shown:
     for width, clears in ((80, False), (80, False), (60, True), (60, False)):
       console.size = rich.console.ConsoleDimensions(width, 24)
       shown.update(STATUS)
-      new, seen = written(console).removeprefix(seen), written(console)
+      new, seen = read_output(console).removeprefix(seen), read_output(console)
       assert ("\x1b[2J" in new) == clears
     lines = new.split("\n")
     assert {len(line) for line in lines if line.startswith("│")} == {60}
 
 
-# The section and field of a target, the label of its row, how 2.0 of it is
-# written, and the words of a plain line.
+# section and field of a target, label of its row, text of the value 2.0, and
+# text of the plain line
 TARGETS = [
   ("rates", "env_steps_per_s_target", "speed", "2", "(3,220/s, {})"),
   (
@@ -312,10 +317,10 @@ TARGETS = [
 
 
 @pytest.mark.parametrize(("section", "key", "label", "two", "words"), TARGETS)
-def test_each_rate_is_shown_beside_its_target(section, key, label, two, words):
+def test_each_rate_is_shown_next_to_its_target(section, key, label, two, words):
   for value, text in ((2.0, f"{two} target"), (0.0, "no limit")):
     status = changed(**{section: {key: value}})
-    (line,) = (line for line in drawn(status) if label in line)
+    (line,) = (line for line in render_lines(status) if label in line)
     assert line.rstrip("│ ").endswith(f" {text}")
     assert words.format(text) in status_text.progress_line(status)
 
@@ -332,7 +337,7 @@ LOSSES = [
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_loss_stands_out(loss):
-  console = console_of()
+  console = make_console()
   console._color_system = rich.console.ColorSystem.STANDARD
   for lost, status in ((0, NOTHING_LOST), (7, changed(NOTHING_LOST, **loss))):
     with console.capture() as captured:
@@ -343,7 +348,7 @@ def test_a_loss_stands_out(loss):
 
 
 def test_snapshots_that_were_not_uploaded_stand_out():
-  console = console_of(width=100, height=40)
+  console = make_console(width=100, height=40)
   for failures in (0, 4):
     status = changed(snapshots={"upload_failures": failures})
     with console.capture() as captured:
@@ -354,22 +359,22 @@ def test_snapshots_that_were_not_uploaded_stand_out():
 
 
 @pytest.mark.parametrize("mode", ["async", "sync", "single"])
-def test_an_unusual_mode_stands_in_the_title(mode):
+def test_an_unusual_mode_is_shown_in_the_title(mode):
   status = changed(mode=mode)
   shown = f"{mode}  " if mode in ("sync", "single") else ""
-  assert f"● running  {shown}0:01:23" in drawn(status)[0]
-  said = f"running, mode {mode}" if shown else "running"
-  assert status_text.phase_line(status) == f"0:01:23 apex-cartpole-3: {said}"
+  assert f"● running  {shown}0:01:23" in render_lines(status)[0]
+  phase = f"running, mode {mode}" if shown else "running"
+  assert status_text.phase_line(status) == f"0:01:23 apex-cartpole-3: {phase}"
 
 
-def test_a_run_that_was_never_resumed_says_nothing_of_it():
-  text = "\n".join(drawn(changed(resumes=0)))
+def test_a_run_that_was_never_resumed_shows_no_resumes():
+  text = "\n".join(render_lines(changed(resumes=0)))
   assert "2 of nodes" in text
   assert "of the run" not in text
 
 
 def test_no_proxy():
-  text = "\n".join(drawn(changed(proxy=None)))
+  text = "\n".join(render_lines(changed(proxy=None)))
   assert "proxy" not in text
   assert "MB/s" not in text
 
@@ -381,17 +386,17 @@ MACHINES = {
 
 
 def test_machines_and_rejected_peers_are_counted():
-  text = " ".join(drawn(changed(machines=MACHINES)))
+  text = " ".join(render_lines(changed(machines=MACHINES)))
   assert "2/2 up" in text
   assert "2 unauthenticated peers rejected" in text
   assert "down" not in text.split("machines")[1].split("restarts")[0]
-  assert "machines" not in " ".join(drawn(STATUS))
+  assert "machines" not in " ".join(render_lines(STATUS))
 
 
 def test_a_lost_machine_is_named():
   lost = run_status.MachineStatus("10.0.0.2", False)
   machines = {**MACHINES, "workers/1": lost}
-  text = " ".join(drawn(changed(machines=machines)))
+  text = " ".join(render_lines(changed(machines=machines)))
   assert "1/2 up" in text
   assert "workers/1 on 10.0.0.2 is down" in text
 
@@ -399,46 +404,46 @@ def test_a_lost_machine_is_named():
 @pytest.mark.parametrize("height", [24, 40])
 def test_machines_keep_their_row(height):
   heights = {
-    len(drawn(changed(machines=MACHINES, waiting=w), height=height))
+    len(render_lines(changed(machines=MACHINES, waiting=w), height=height))
     for w in (None, "workers wait for the trainer")
   }
   assert len(heights) == 1
   assert heights.pop() <= height
 
 
-def test_a_paused_run_says_so():
+def test_a_paused_run_is_shown_as_paused():
   status = changed(phase="paused", waiting="paused", mode="async")
-  lines = drawn(status)
+  lines = render_lines(status)
   assert "● paused" in lines[0]
   assert re.search(r"waiting +paused ", "\n".join(lines))
   assert status_text.phase_line(status) == "0:01:23 apex-cartpole-3: paused"
 
 
-def test_a_stopped_run_says_why_and_has_no_time_left():
+def test_a_stopped_run_shows_the_reason_and_no_time_left():
   status = changed(phase="stopped", stopped_because="target_return")
-  text = "\n".join(drawn(status))
+  text = "\n".join(render_lines(status))
   assert "the target return was reached" in text
   assert "time left" not in text
   assert "waiting" not in text
 
 
 def test_a_terminal_is_drawn_in_place():
-  console = console_of()
+  console = make_console()
   with panel.Panel(console) as shown:
     shown.update(STATUS)
-    once = written(console).count("\n")
+    once = read_output(console).count("\n")
     shown.update(changed(env_steps=200_000))
-  text = written(console)
-  assert "\x1b[1A" in text  # The cursor went back up.
+  text = read_output(console)
+  assert "\x1b[1A" in text  # the cursor moves up
   assert "200,000 steps" in text
-  assert once == len(drawn(STATUS)) - 1
+  assert once == len(render_lines(STATUS)) - 1
 
 
-# Changes to the status, and which lines each prints: (p)hase, (e)valuation,
+# Changes of the status, and the lines that each prints: (p)hase, (e)valuation,
 # pro(g)ress.
 LINES = [
   [({"wall_s": 0.0, "count": 0}, "pg")],
-  [  # resumed
+  [  # a resumed run
     ({"wall_s": 0.0, "count": 4, "episodes": 0}, "pg"),
     ({"wall_s": 1.0, "count": 5, "episodes": 20}, "e"),
   ],
@@ -465,7 +470,7 @@ LINES = [
 
 @pytest.mark.parametrize("steps", LINES)
 def test_plain_lines(steps):
-  console = console_of(width=40, terminal=False)
+  console = make_console(width=40, terminal=False)
   status = STATUS
   expected = []
   makers = {
@@ -482,10 +487,10 @@ def test_plain_lines(steps):
       status = changed(status, evaluation=evaluation, **fields)
       shown.update(status)
       expected += [makers[kind](status) for kind in kinds]
-  assert written(console).splitlines() == expected
+  assert read_output(console).splitlines() == expected
 
 
-def test_a_plain_line_says_all_of_it():
+def test_a_plain_line_shows_everything():
   assert status_text.progress_line(STATUS) == (
     "0:01:23 apex-cartpole-3: 123,456 environment steps (3,220/s, "
     "4,000 target); "
@@ -507,16 +512,20 @@ def test_a_plain_line_says_all_of_it():
   )
 
 
-def test_a_plain_line_leaves_out_what_did_not_happen():
+def test_a_plain_line_omits_zero_counts():
   status = changed(
-    NOTHING_LOST, reconnects=0, restarts=0, resumes=0, snapshots={"written": 0}
+    NOTHING_LOST,
+    reconnects=0,
+    restarts=0,
+    resumes=0,
+    snapshots={"written": 0},
   )
   line = status_text.progress_line(status)
   for word in ("lost", "reconnects", "restarts", "resumes", "snapshot"):
     assert word not in line
 
 
-def test_no_terminal_is_made_of_a_notebook(monkeypatch, capsys):
+def test_a_notebook_gets_no_terminal_codes(monkeypatch, capsys):
   monkeypatch.setenv("FORCE_COLOR", "1")  # as ipykernel does
   with panel.Panel() as shown:
     shown.update(STATUS)
@@ -526,7 +535,7 @@ def test_no_terminal_is_made_of_a_notebook(monkeypatch, capsys):
 def test_a_pipe_without_a_reader_ends_the_output_only(monkeypatch):
   reader, writer = os.pipe()
   os.close(reader)
-  with open(writer, "w") as output:  # which is closed as at Python's exit
+  with open(writer, "w") as output:  # closes it, as Python's exit does
     monkeypatch.setattr(sys, "stdout", output)
     with panel.Panel() as shown:
       shown.update(STATUS)
@@ -554,7 +563,9 @@ def test_evaluations_at_the_target_are_counted(width):
     status = changed(
       limits={"target_evaluations": 3}, evaluation={"at_target": at_target}
     )
-    (line,) = (line for line in drawn(status, width=width) if "best" in line)
+    (line,) = (
+      line for line in render_lines(status, width=width) if "best" in line
+    )
     assert line.rstrip("│ ").endswith(f"475.00 {label}")
     assert f"475.00 {label})" in status_text.evaluation_line(status)
 
@@ -572,7 +583,7 @@ def test_evaluations_at_the_target_are_counted(width):
       {"q_mean": 1234.5, "td_error_abs_mean": None, "loss": 1.0},
       "update Q 1,234.50 TD error -",
     ),
-    # An algorithm of the user's has metrics of its own.
+    # The user's own algorithm may have other metrics.
     (
       {"surprise": 2e-7, "policy_age_versions_mean": 2.0},
       "update surprise 2e-07 policy_age_versions_mean 2",
@@ -581,18 +592,18 @@ def test_evaluations_at_the_target_are_counted(width):
 )  # fmt: skip
 def test_metrics_of_the_last_update_are_shown(metrics, shown):
   status = msgspec.structs.replace(STATUS, metrics=metrics)
-  text = " ".join(" ".join(drawn(status)).replace("│", " ").split())
+  text = " ".join(" ".join(render_lines(status)).replace("│", " ").split())
   assert f"{shown} time left" in text
-  # They are left out before other measurements.
-  assert "│  update" not in " ".join(drawn(status, height=20))
+  # A small panel omits the metrics first.
+  assert "│  update" not in " ".join(render_lines(status, height=20))
 
 
 def test_advice_is_shown_while_no_node_waits():
   sentence = "TD errors are clipped"
   status = changed(waiting=None, advice=["an older one", sentence])
-  text = " ".join(" ".join(drawn(status)).split())
+  text = " ".join(" ".join(render_lines(status)).split())
   assert f"advice {sentence}" in text
   assert "waiting" not in text
-  assert sentence not in " ".join(drawn(changed(advice=[sentence])))
+  assert sentence not in " ".join(render_lines(changed(advice=[sentence])))
   line = status_text.advice_line(status, sentence)
   assert line == f"0:01:23 apex-cartpole-3: advice: {sentence}"

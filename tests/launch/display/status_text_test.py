@@ -1,4 +1,4 @@
-"""Status text: numbers as they are written."""
+"""Tests of the format of numbers in the status text."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Hooks: which are rejected, when each is called, and what ready ones write."""
+"""Tests of hooks: checks, calls, and the records of the built-in hooks."""
 
 import csv
 import importlib.util
@@ -44,7 +44,7 @@ class NeedsArgument:
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
-  """The module of a user, with several hooks."""
+  """Yields a user's module with several hooks."""
   (tmp_path / "my_hooks.py").write_text(MODULE)
   (tmp_path / "broken_hooks.py").write_text("import my_hooks\n1 / 0\n")
   monkeypatch.syspath_prepend(tmp_path)
@@ -65,8 +65,8 @@ def make_caller(path, *hooks):
   return caller.Caller(config, path)
 
 
-# name, words of the line
-REFUSED = [
+# name of a hook, pattern that the error must match
+REJECTED = [
   (
     "cvs",
     "'cvs', which is no built-in hook, so nothing would be called: did you",
@@ -81,10 +81,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("name", "says"), REFUSED)
+@pytest.mark.parametrize(("name", "pattern"), REJECTED)
 @pytest.mark.usefixtures("mine")
-def test_what_is_refused_in_one_line(name, says):
-  with pytest.raises(ValueError, match=says) as caught:
+def test_hooks_that_are_rejected_with_one_line(name, pattern):
+  with pytest.raises(ValueError, match=pattern) as caught:
     catalog.check([name])
   assert f"config.hooks has {name!r}" in str(caught.value)
   assert "\n" not in str(caught.value)
@@ -105,7 +105,7 @@ def test_the_frames_of_a_module_that_fails_are_shown():
   assert "broken_hooks.py" in caught.value.traceback
 
 
-def test_a_function_is_called_in_a_thread_of_its_own(mine, tmp_path):
+def test_a_function_is_called_in_its_own_thread(mine, tmp_path):
   catalog.check(["my_hooks:notify"])
   hooks = make_caller(tmp_path, "my_hooks:notify")
   for steps, name in enumerate(("start", "evaluation", "snapshot")):
@@ -123,24 +123,26 @@ def test_a_class_is_made_once(mine, tmp_path):
   hooks = make_caller(tmp_path, "my_hooks:Logger")
   hooks.send("start", lambda: status_at(0, 1, 2.5))
   hooks.close(lambda: status_at(0, 1, 3.5))
-  (first, *told), (second, *told_at_the_end) = mine.calls
+  (first, *received), (second, *received_at_the_end) = mine.calls
   assert first is second
-  assert told == [2.5, 1, tmp_path]
-  assert told_at_the_end == [3.5, 1, tmp_path]
+  assert received == [2.5, 1, tmp_path]
+  assert received_at_the_end == [3.5, 1, tmp_path]
 
 
 @pytest.mark.parametrize(
   ("name", "error"), [("fail", "ValueError: boom"), ("leave", "SystemExit: 3")]
 )
-def test_a_hook_that_fails_ends_alone(mine, tmp_path, caplog, name, error):
+def test_a_failing_hook_does_not_stop_the_others(
+  mine, tmp_path, caplog, name, error
+):
   hooks = make_caller(tmp_path, f"my_hooks:{name}", "my_hooks:notify")
   for _ in range(3):
     hooks.send("evaluation", lambda: status_at(0))
   hooks.close(lambda: status_at(0))
   assert hooks.failed == {f"my_hooks:{name}": error}
-  assert mine.calls.count("evaluation") <= 1  # of the one that failed
+  assert mine.calls.count("evaluation") <= 1  # not called again
   assert len([call for call in mine.calls if isinstance(call, tuple)]) == 4
-  (logged,) = caplog.messages  # once
+  (logged,) = caplog.messages  # the error is logged once
   assert error in logged
   assert "my_hooks.py" in logged and "caller.py" not in logged
 
@@ -170,7 +172,7 @@ def read_csv(path):
 def test_csv(tmp_path):
   hooks = make_caller(tmp_path, "csv")
   hooks.send("start", lambda: status_at(0))
-  # The learner's metrics are known later.
+  # The first evaluation precedes the learner's metrics.
   hooks.send("evaluation", lambda: status_at(10, 1, 2.5))
   for count in (2, 3):
     hooks.send(
@@ -185,7 +187,7 @@ def test_csv(tmp_path):
   returns = [row["evaluation/mean_return"] for row in rows]
   assert returns == ["2.5", "4.5", "4.5"]
   assert [row["learner/a"] for row in rows] == ["", "7.0", "7.0"]
-  # A run that is resumed has forgotten the last evaluation.
+  # A run that resumes at step 20 drops the evaluation of step 30.
   hooks = make_caller(tmp_path, "csv")
   hooks.send("start", lambda: status_at(20, 2))
   hooks.send("evaluation", lambda: status_at(33, 3, 9.0))
@@ -197,7 +199,7 @@ def test_csv(tmp_path):
 
 
 def play(path, *hooks, resumes=0):
-  """Calls hooks as a short run does."""
+  """Sends the events of a short run to hooks."""
   called = make_caller(path, *hooks)
   called.send("start", lambda: status_at(0, name="a-run", resumes=resumes))
   for count in (1, 2):
@@ -214,7 +216,7 @@ def test_mlflow_in_a_folder(tmp_path, monkeypatch):
   monkeypatch.setenv("MLFLOW_TRACKING_URI", f"file://{tmp_path / 'store'}")
   monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
   catalog.check(["mlflow"])
-  for resumes in (0, 1):  # into the same run
+  for resumes in (0, 1):  # both write to the same run of MLflow
     play(tmp_path, "mlflow", resumes=resumes)
   client = mlflow.MlflowClient()
   experiment = client.get_experiment_by_name("slipway")

@@ -1,4 +1,4 @@
-"""Cluster keys: who has the token meets, by any name that a machine has."""
+"""Tests of cluster keys: machines with the same token accept each other."""
 
 import multiprocessing
 import pathlib
@@ -18,7 +18,7 @@ _TOKEN = "0123456789abcdef" * 2
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-  """A user without a token."""
+  """Makes a home directory without a token, and returns it."""
   monkeypatch.setenv("HOME", str(tmp_path))
   for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_TLS_SERVER_CERT"):
     monkeypatch.delenv(name, raising=False)
@@ -26,26 +26,26 @@ def home(tmp_path, monkeypatch):
 
 
 def _pems(identity):
-  """The authority, key and certificate that Ray is told of."""
-  said = cluster_keys.make_environment_variables(identity)
-  assert said["RAY_USE_TLS"] == "1"
+  """Returns the certificate authority, key and certificate that Ray gets."""
+  variables = cluster_keys.make_environment_variables(identity)
+  assert variables["RAY_USE_TLS"] == "1"
   names = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_SERVER_CERT")
-  return [pathlib.Path(said[name]).read_bytes() for name in names]
+  return [pathlib.Path(variables[name]).read_bytes() for name in names]
 
 
-def _meet(server, client, name):
-  """Has a client call a server by a name, as Ray's do; returns what went wrong.
+def _call(server, client, name):
+  """Calls a server by a name, as Ray does, and returns the error, if any.
 
   Args:
     server: identity of the server's machine.
-    client: identity of the client's.
-    name: host or address.
+    client: identity of the client's machine.
+    name: host name or IP address by which the client calls the server.
   """
   authority, *own = _pems(server)
-  answer = grpc.unary_unary_rpc_method_handler(lambda request, _: request)
+  echo = grpc.unary_unary_rpc_method_handler(lambda request, _: request)
   listening = grpc.server(
     futures.ThreadPoolExecutor(1),
-    [grpc.method_handlers_generic_handler("ray", {"call": answer})],
+    [grpc.method_handlers_generic_handler("ray", {"call": echo})],
   )
   port = listening.add_secure_port(
     "127.0.0.1:0", grpc.ssl_server_credentials([tuple(own)], authority, True)
@@ -65,29 +65,29 @@ def _meet(server, client, name):
   return None
 
 
-def test_machines_with_one_token_meet(monkeypatch, tmp_path):
+def test_machines_with_one_token_connect(monkeypatch, tmp_path):
   here = cluster_keys.make_identity(_TOKEN, ["192.0.2.7", "head.example"])
   monkeypatch.setenv("HOME", str(tmp_path / "elsewhere"))
   there = cluster_keys.make_identity(_TOKEN)
   assert there.folder.parent != here.folder.parent
   for name in ("192.0.2.7", "head.example", "127.0.0.1", socket.gethostname()):
-    assert _meet(here, there, name) is None
-  assert _meet(there, here, "localhost") is None
-  # Which it was not told of.
-  assert "192.0.2.7 is not in peer certificate" in _meet(
+    assert _call(here, there, name) is None
+  assert _call(there, here, "localhost") is None
+  # The identity was not made for this address.
+  assert "192.0.2.7 is not in peer certificate" in _call(
     there, here, "192.0.2.7"
   )
 
 
-def test_another_token_leads_nowhere():
+def test_a_machine_with_another_token_is_rejected():
   here, there = (
     cluster_keys.make_identity(token) for token in (_TOKEN, _TOKEN[1:])
   )
   for one, other in ((here, there), (there, here)):
-    assert "signature failure" in _meet(one, other, "localhost")
+    assert "signature failure" in _call(one, other, "localhost")
 
 
-def test_it_is_made_once_and_for_this_user():
+def test_an_identity_is_made_once_and_is_private():
   made = cluster_keys.make_identity(_TOKEN)
   folder = made.folder
   paths = [folder.parent, folder, *folder.iterdir()]
@@ -104,7 +104,7 @@ def _make(token, queue):
   queue.put(cluster_keys.make_identity(token))
 
 
-def test_processes_that_make_it_at_once_get_one():
+def test_processes_that_make_an_identity_at_once_share_it():
   context = multiprocessing.get_context("fork")
   queue = context.Queue()
   processes = [
@@ -117,19 +117,19 @@ def test_processes_that_make_it_at_once_get_one():
     process.join()
     assert process.exitcode == 0
   assert list(made.folder.parent.iterdir()) == [made.folder]
-  assert _meet(made, made, "localhost") is None
+  assert _call(made, made, "localhost") is None
 
 
 def test_a_machine_uses_the_identity_of_its_ray(monkeypatch):
   made = cluster_keys.make_identity(_TOKEN, ["192.0.2.7"])
-  # As start.sh does.
+  # start.sh sets these variables, too.
   for name, value in cluster_keys.make_environment_variables(made).items():
     monkeypatch.setenv(name, value)
   assert cluster_keys.find_identity() == made
 
 
 @pytest.mark.parametrize("certificate", ["", "/etc/ssl/of-another.pem"])
-def test_a_ray_without_it_leaves_it_to_the_token(monkeypatch, certificate):
+def test_without_rays_certificate_the_token_is_used(monkeypatch, certificate):
   monkeypatch.setenv("RAY_TLS_SERVER_CERT", certificate)
   with pytest.raises(ValueError, match="no token in ~/"):
     cluster_keys.find_identity()
@@ -158,32 +158,32 @@ def test_a_token_that_cannot_be_read(home, monkeypatch):
   (home / "binary").write_bytes(b"\xff\xfe\x00")
   for name in (home, home / "binary"):
     monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", str(name))
-    with pytest.raises(ValueError, match=str(name)) as refused:
+    with pytest.raises(ValueError, match=str(name)) as caught:
       cluster_keys.read_token()
-    assert "\n" not in str(refused.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_folder_that_cannot_be_made_is_named_in_one_line(home):
   (home / ".ray").write_text("a file")
-  with pytest.raises(ValueError, match=r"\.ray/slipway") as refused:
+  with pytest.raises(ValueError, match=r"\.ray/slipway") as caught:
     cluster_keys.make_identity(_TOKEN)
-  assert "\n" not in str(refused.value)
+  assert "\n" not in str(caught.value)
 
 
-def test_a_shell_takes_it_over(home, monkeypatch):
+def test_a_shell_evaluates_the_printed_variables(home, monkeypatch):
   odd = home / "it's a home"
   odd.mkdir()
   monkeypatch.setenv("HOME", str(odd))
   monkeypatch.setenv("RAY_AUTH_TOKEN", _TOKEN)
   module = "slipway.launch.machines.cluster_keys"
   script = f'keys=$("$0" -m {module}) && eval "$keys" && env'
-  said = subprocess.run(
+  printed = subprocess.run(
     ["sh", "-c", script, sys.executable],
     capture_output=True,
     text=True,
     check=True,
   ).stdout
-  variables = dict(line.partition("=")[::2] for line in said.splitlines())
+  variables = dict(line.partition("=")[::2] for line in printed.splitlines())
   expected = cluster_keys.make_environment_variables(
     cluster_keys.make_identity(_TOKEN)
   )

@@ -1,4 +1,4 @@
-"""A host agent that runs a whole run, polled without Ray."""
+"""Tests of a host agent that hosts a whole run and is polled without Ray."""
 
 import contextlib
 import os
@@ -34,7 +34,7 @@ def make_config():
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-  """An agent for all of a run, the numbers of nodes, and the run's folder."""
+  """Yields a whole run's agent, the numbers of its nodes, and its folder."""
   monkeypatch.setenv("HOME", str(tmp_path))
   monkeypatch.setenv("RAY_AUTH_TOKEN", "of the cluster")
   monkeypatch.delenv("RAY_TLS_SERVER_CERT", raising=False)
@@ -59,14 +59,14 @@ def made(tmp_path, monkeypatch):
 
 @pytest.fixture
 def started(made):
-  """An agent that has started all of a run."""
+  """Returns an agent that has started a whole run, its services and folder."""
   agent, expected, folder = made
   return agent, agent.start(expected, {}), folder
 
 
 @pytest.fixture
 def clock(monkeypatch):
-  """The agent's clock, and what its process exited with."""
+  """Returns the agent's simulated clock, which records the exit statuses."""
   clock = types.SimpleNamespace(now_s=100.0, exits=[])
   clock.monotonic = lambda: clock.now_s
   monkeypatch.setattr(host_agent, "time", clock)
@@ -75,15 +75,15 @@ def clock(monkeypatch):
   return clock
 
 
-def lives_for(clock, seconds):
-  """Whether the agent's process is there after so long without a call."""
+def keeps_running_for(clock, seconds):
+  """Returns whether the agent still runs after some seconds without a call."""
   clock.now_s += seconds
-  time.sleep(0.5)  # many checks
+  time.sleep(0.5)  # long enough for many checks
   return not clock.exits
 
 
 def ends_after(clock, seconds):
-  """Whether the agent's process has ended after so long without a call."""
+  """Returns whether the agent exits after some seconds without a call."""
   clock.now_s += seconds
   deadline_s = time.monotonic() + 60.0
   while not clock.exits and time.monotonic() < deadline_s:
@@ -101,13 +101,13 @@ def poll_until(agent, condition, timeout_s=60.0):
     time.sleep(0.1)
 
 
-def test_other_machines_reach_what_it_offers(started, tmp_path):
+def test_other_machines_reach_its_services(started, tmp_path):
   agent, services, folder = started
   assert set(services) == {host_agent.CONTROL_SOCKET, "control", "replay"}
-  # Another machine's way in, with an identity of its own.
+  # Another machine connects with its own identity.
   other = cluster_keys.make_identity("of the cluster", ["other.example"])
-  way_out = gateway.Gateway("127.0.0.1", other)
-  address = way_out.reach(
+  other_gateway = gateway.Gateway("127.0.0.1", other)
+  address = other_gateway.reach(
     str(tmp_path / "control.sock"), lambda: services["control"], wire.PREFACE
   )
   control = rpc_client.connect(
@@ -117,22 +117,22 @@ def test_other_machines_reach_what_it_offers(started, tmp_path):
   assert learned.failure is None
   assert not learned.ended
   assert learned.connections_refused == 0
-  # Without one.
+  # A peer without an identity is rejected.
   host, _, port = services["control"].rpartition(":")
-  with socket.create_connection((host, int(port)), 5.0) as stranger:
-    stranger.sendall(wire.PREFACE)
+  with socket.create_connection((host, int(port)), 5.0) as peer:
+    peer.sendall(wire.PREFACE)
     with contextlib.suppress(ConnectionResetError):
-      assert stranger.recv(1) == b""
+      assert peer.recv(1) == b""
   poll_until(agent, lambda report: report.connections_refused > 0)
   control.stop("a test")
   ended = poll_until(agent, lambda report: report.ended)
   assert ended.failure is None
-  assert ended.logs == {}  # on the driver host, logs are in place
+  assert ended.logs == {}  # the driver host sends none
   assert (folder.logs / "worker" / "0").stat().st_size
-  way_out.close()
+  other_gateway.close()
 
 
-def test_what_it_makes_is_for_its_user_alone_and_goes(started):
+def test_its_directory_is_private_and_is_removed(started):
   agent, *_ = started
   made = pathlib.Path(agent._memory_dir)
   assert stat.S_IMODE(made.stat().st_mode) == 0o700
@@ -140,29 +140,29 @@ def test_what_it_makes_is_for_its_user_alone_and_goes(started):
   assert not made.exists()
 
 
-def test_a_forced_shutdown_ends_all(started):
+def test_a_forced_shutdown_ends_all_nodes(started):
   agent, *_ = started
   agent.poll(host_agent.AgentCommand({}, stopping=True, forced_shutdown=True))
   poll_until(agent, lambda report: report.ended)
 
 
 def test_an_agent_that_is_never_started_ends(clock, made):
-  assert lives_for(clock, 119.0)
+  assert keeps_running_for(clock, 119.0)
   assert ends_after(clock, 2.0)
 
 
 def test_an_agent_that_is_not_polled_ends(clock, made):
   agent, expected, _ = made
-  assert lives_for(clock, 119.0)
+  assert keeps_running_for(clock, 119.0)
   agent.start(expected, {})
-  assert lives_for(clock, 14.0)
+  assert keeps_running_for(clock, 14.0)
   agent.poll(NO_COMMAND)
-  assert lives_for(clock, 14.0)
+  assert keeps_running_for(clock, 14.0)
   assert ends_after(clock, 2.0)
 
 
 def steps_of(control):
   try:
     return control.status().trainer_steps
-  except rpc_client.UnreachableError:  # it is not up yet
+  except rpc_client.UnreachableError:  # not started yet
     return 0

@@ -1,4 +1,4 @@
-"""Placement: which machine gets which part, as machines come and go."""
+"""Tests of the placement of node groups, as machines join and leave."""
 
 import re
 
@@ -9,7 +9,7 @@ from slipway.launch.machines import placement as placement_lib
 
 
 def machine(number, cpus=4.0, gpus=0.0):
-  """Machine 0 is the one that starts the run."""
+  """Returns a machine; machine 0 starts the run."""
   name = f"10.0.0.{number}"
   return placement_lib.Machine(str(number), name, cpus, gpus, number == 0)
 
@@ -21,31 +21,31 @@ def make(**topology):
 
 
 def filled(placement, *machines):
-  return {part.name: machine.id for part, machine in placement.fill(machines)}
+  return {group.name: machine.id for group, machine in placement.fill(machines)}
 
 
-def test_parts_follow_from_the_topology():
+def test_groups_follow_from_the_topology():
   placement = make(machines=2, home_workers=1)
-  parts = {p.name: p for p, _ in placement.fill([*map(machine, range(3))])}
-  assert parts["home"].nodes == (
+  groups = {p.name: p for p, _ in placement.fill([*map(machine, range(3))])}
+  assert groups["home"].nodes == (
     ("control", 0),
     ("trainer", 0),
     ("proxy", 0),
     ("worker", 0),
     ("evaluator", 0),
   )
-  assert parts["workers/1"].nodes == (
+  assert groups["workers/1"].nodes == (
     ("proxy", 1),
     ("worker", 1),
     ("worker", 2),
   )
-  assert parts["workers/2"].nodes == (
+  assert groups["workers/2"].nodes == (
     ("proxy", 2),
     ("worker", 3),
     ("worker", 4),
   )
-  assert [p.first_worker for p in parts.values()] == [0, 1, 3]
-  assert [p.cpus for p in parts.values()] == [2.0, 2.0, 2.0]
+  assert [p.first_worker for p in groups.values()] == [0, 1, 3]
+  assert [p.cpus for p in groups.values()] == [2.0, 2.0, 2.0]
   assert placement.expected == {
     "replay": 0,
     "trainer": 1,
@@ -55,24 +55,24 @@ def test_parts_follow_from_the_topology():
   }
 
 
-def test_a_trainer_on_a_machine_of_its_own():
+def test_a_trainer_on_its_own_machine():
   placement = make(
     trainer_machine="own", trainer_gpus=1.0, replay="own_process"
   )
   small, large = machine(1), machine(2, gpus=1.0)
-  parts = dict(
-    (part.name, (part, machine.id))
-    for part, machine in placement.fill([machine(0), small, large])
+  groups = dict(
+    (group.name, (group, machine.id))
+    for group, machine in placement.fill([machine(0), small, large])
   )
-  part, where = parts["trainer"]
-  assert part.nodes == (("replay", 0), ("trainer", 0))
+  group, where = groups["trainer"]
+  assert group.nodes == (("replay", 0), ("trainer", 0))
   assert where == "2"
-  assert ("trainer", 0) not in parts["home"][0].nodes
-  assert parts["workers/1"][1] == "1"
+  assert ("trainer", 0) not in groups["home"][0].nodes
+  assert groups["workers/1"][1] == "1"
 
 
-# topology, machines, what the error says
-REFUSED = [
+# topology, machines, words that the error must contain
+REJECTED = [
   ({"machines": 3}, [machine(0), machine(1)],
    ["needs 4 machines", "has 2", "10.0.0.1 with 4 CPUs", "'workers/2'"]),
   ({}, [machine(0)], ["needs 2 machines", "'workers/1'", "2 CPUs"]),
@@ -84,24 +84,24 @@ REFUSED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("topology, machines, says", REFUSED)
-def test_too_few_machines(topology, machines, says):
+@pytest.mark.parametrize("topology, machines, words", REJECTED)
+def test_too_few_machines(topology, machines, words):
   with pytest.raises(ValueError) as caught:
     make(**topology).check(machines, "10.0.0.0:6379")
   line = str(caught.value)
   assert "\n" not in line and "--wait_for_machines" in line
-  for words in says:
-    assert re.search(re.escape(words), line), line
+  for phrase in words:
+    assert re.search(re.escape(phrase), line), line
 
 
-def test_as_many_machines_as_there_are():
+def test_all_machines_are_used_by_default():
   placement = make()
   placement.check([machine(0), machine(1)], "head:1")
   assert filled(placement, machine(0), machine(1)) == {
     "home": "0",
     "workers/1": "1",
   }
-  # One joins, and one that is too small for a part.
+  # Two machines join, one of which is too small for a group.
   joined = [machine(2), machine(3, cpus=1.0)]
   assert filled(placement, machine(0), machine(1), *joined) == {
     "workers/2": "2"
@@ -110,14 +110,14 @@ def test_as_many_machines_as_there_are():
   assert filled(placement, machine(0), machine(1), *joined) == {}
 
 
-def test_no_more_machines_than_asked_for():
+def test_no_more_machines_than_configured():
   placement = make(machines=1)
   everything = [*map(machine, range(4))]
   assert filled(placement, *everything) == {"home": "0", "workers/1": "1"}
   assert filled(placement, *everything) == {}
 
 
-def test_a_lost_part_goes_to_a_spare_machine():
+def test_a_lost_group_moves_to_a_spare_machine():
   placement = make(machines=2)
   filled(placement, *map(machine, range(3)))
   placement.unassign("workers/1")
@@ -129,18 +129,18 @@ def test_a_lost_part_goes_to_a_spare_machine():
   assert placement.absent == []
 
 
-def test_a_lost_part_shares_a_machine_where_there_is_room():
+def test_a_lost_group_shares_a_machine_that_has_room():
   placement = make(machines=2)
   filled(placement, machine(0), machine(1, cpus=3.0), machine(2))
   placement.unassign("workers/2")
-  # Beside the other part's, it has one CPU too few.
+  # Next to the other group, the machine has one CPU too few.
   assert filled(placement, machine(0), machine(1, cpus=3.0)) == {}
   assert filled(placement, machine(0), machine(1, cpus=4.0)) == {
     "workers/2": "1"
   }
 
 
-def test_a_machine_that_comes_back_has_its_part_again():
+def test_a_machine_that_returns_gets_its_group_again():
   placement = make()
   filled(placement, *map(machine, range(3)))
   placement.unassign("workers/2")

@@ -1,4 +1,4 @@
-"""Collector: no step is lost, none is counted twice, autoresets are none."""
+"""Tests of the collector: each step except an autoreset counts exactly once."""
 
 import pickle
 
@@ -15,7 +15,7 @@ from slipway.launch.nodes import collector as collector_lib
 from slipway.replay.items import transitions
 
 NUM_ENVS = 4
-STEPS = 250  # calls: some ten episodes of each environment
+STEPS = 250  # calls, in which each environment plays some ten episodes
 
 
 def make_config(n_step=1, environment="CartPole-v1"):
@@ -37,13 +37,16 @@ def make_collector(config, worker=0, **restarts):
 
 @pytest.fixture
 def recorded(monkeypatch):
-  """Every step of the batches of environments that are made from now on."""
+  """Returns a list that collects all steps of batches of environments.
+
+  It has the steps of all batches that are made after this call.
+  """
   steps, make = [], factory.make
 
   def make_and_record(*args, **kwargs):
     environment = make(*args, **kwargs)
     step = environment.step
-    if environment.num_envs == 1:  # for its spec
+    if environment.num_envs == 1:  # only made for its spec
       return environment
 
     def step_and_record(actions):
@@ -58,15 +61,15 @@ def recorded(monkeypatch):
 
 
 def open_transitions(steps, n_step):
-  """How many transitions have not been handed out: n an episode at most."""
-  lengths = np.zeros(NUM_ENVS, np.int64)  # of the running or ended episodes
+  """Returns how many transitions are unfinished: at most n_step per episode."""
+  lengths = np.zeros(NUM_ENVS, np.int64)  # of the current episodes
   for step in steps:
     lengths = np.where(step.first, 0, lengths + 1)
   return int(np.minimum(lengths, n_step).sum())
 
 
 class Counted(cartpole.CartPoleEnv):
-  """Counts the resets of all instances."""
+  """An environment that counts the resets of all its instances."""
 
   resets = 0
 
@@ -76,7 +79,7 @@ class Counted(cartpole.CartPoleEnv):
 
 
 def test_the_first_step_resets_the_environments(monkeypatch):
-  """Before, nothing would notice a reset that hangs."""
+  """An earlier reset that hangs would not be detected."""
   monkeypatch.setitem(
     gymnasium.registry,
     "Counted-v0",
@@ -84,7 +87,7 @@ def test_the_first_step_resets_the_environments(monkeypatch):
   )
   monkeypatch.setattr(Counted, "resets", 0)
   collector, _ = make_collector(make_config(environment="Counted-v0"))
-  before = Counted.resets  # of the environment that gave the spec
+  before = Counted.resets  # by the environment that was made for the spec
   collector.step()
   assert Counted.resets == before + NUM_ENVS
 
@@ -135,7 +138,7 @@ def test_transitions_have_the_version_that_made_them(recorded):
   for _ in range(STEPS):
     made_by = version
     if random.random() < 0.3:
-      version += int(random.integers(1, 4))  # some are missed
+      version += int(random.integers(1, 4))  # some versions are skipped
       collector.load(version, learner.get_variables())
     fields = schema.record.unpack(collector.step().records)
     np.testing.assert_array_equal(fields[transitions.VERSION], made_by)
@@ -143,7 +146,7 @@ def test_transitions_have_the_version_that_made_them(recorded):
   collector.close()
 
 
-def test_the_training_return_is_of_the_last_episodes(recorded):
+def test_the_training_return_is_the_mean_of_the_last_episodes(recorded):
   collector, _ = make_collector(make_config())
   assert collector.training_return is None
   running, ended = np.zeros(NUM_ENVS), []
@@ -160,21 +163,21 @@ def test_the_training_return_is_of_the_last_episodes(recorded):
 
 
 def run(collector, steps):
-  """All rows that a collector makes, and its returns."""
+  """Returns the bytes of all records that a collector makes, and its return."""
   made = [collector.step() for _ in range(steps)]
-  rows = [items.records for items in made if items is not None]
-  return np.concatenate(rows).tobytes(), collector.training_return
+  records = [items.records for items in made if items is not None]
+  return np.concatenate(records).tobytes(), collector.training_return
 
 
 @pytest.mark.parametrize("n_step", [1, 5])
-def test_a_collector_goes_on_equally(n_step):
+def test_a_collector_with_a_restored_state_continues_identically(n_step):
   config = make_config(n_step)
   config.exploration.decay_steps = 1_000
   collector, _ = make_collector(config)
   run(collector, 100)
   state = pickle.loads(pickle.dumps(collector.get_state(True)))
   expected = run(collector, STEPS)
-  # What another worker did before does not matter.
+  # The earlier steps of the other worker do not matter.
   other, _ = make_collector(config, worker=1)
   run(other, 30)
   other.set_state(state)
@@ -182,7 +185,7 @@ def test_a_collector_goes_on_equally(n_step):
   assert other.env_steps < collector.env_steps
 
 
-def test_without_its_environments_a_collector_begins_new_episodes(recorded):
+def test_a_state_without_environments_starts_new_episodes(recorded):
   config = make_config(3)
   collector, _ = make_collector(config)
   run(collector, 100)
@@ -191,7 +194,7 @@ def test_without_its_environments_a_collector_begins_new_episodes(recorded):
   other, schema = make_collector(config)
   other.set_state(state)
   assert other.training_return == collector.training_return
-  # Nothing of the old episodes gets into the new ones' transitions.
+  # The new episodes' transitions contain no data of the old episodes.
   made = [other.step() for _ in range(4)]
   assert [items is None for items in made] == [True] * 3 + [False]
   fields = schema.record.unpack(made[3].records)
@@ -203,13 +206,15 @@ def test_without_its_environments_a_collector_begins_new_episodes(recorded):
 
 
 def test_another_incarnation_repeats_no_episode():
-  rows = collect(seed=1, worker=0)
-  np.testing.assert_array_equal(rows, collect(seed=1, worker=0, restarts=0))
+  records = collect(seed=1, worker=0)
+  np.testing.assert_array_equal(records, collect(seed=1, worker=0, restarts=0))
   others = [collect(seed=1, worker=0, restarts=restarts) for restarts in (1, 2)]
   for other in others:
-    # A row is as good as unique: its observations are floats.
-    common = {row.tobytes() for row in rows} & {row.tobytes() for row in other}
-    assert len(rows) > 100 and not common
+    # Records are practically unique, because their observations are floats.
+    common = {record.tobytes() for record in records} & {
+      record.tobytes() for record in other
+    }
+    assert len(records) > 100 and not common
   assert not np.array_equal(*others)
 
 
@@ -232,14 +237,14 @@ def collect(seed, worker, **restarts):
   config = make_config()
   config.seed = seed
   collector, _ = make_collector(config, worker, **restarts)
-  # The learner's seed is the config's too: what differs is the environments.
-  rows = [collector.step() for _ in range(30)]
+  # The learner has the config's seed, too, so only the environments differ.
+  made = [collector.step() for _ in range(30)]
   collector.close()
-  return np.concatenate([items.records for items in rows if items is not None])
+  return np.concatenate([items.records for items in made if items is not None])
 
 
 def test_seeds():
-  rows = collect(seed=1, worker=0)
-  np.testing.assert_array_equal(rows, collect(seed=1, worker=0))
-  assert not np.array_equal(rows, collect(seed=1, worker=1))
-  assert not np.array_equal(rows, collect(seed=2, worker=0))
+  records = collect(seed=1, worker=0)
+  np.testing.assert_array_equal(records, collect(seed=1, worker=0))
+  assert not np.array_equal(records, collect(seed=1, worker=1))
+  assert not np.array_equal(records, collect(seed=2, worker=0))

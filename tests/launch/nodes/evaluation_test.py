@@ -1,4 +1,4 @@
-"""Evaluation: so many whole episodes, equally shared, rewards unscaled."""
+"""Tests of an evaluation: the environments' shares, and unscaled returns."""
 
 import numpy as np
 import pytest
@@ -11,9 +11,10 @@ from slipway.replay.items import adder
 
 
 class Scripted:
-  """Environment i has episodes of `lengths[i]` steps, each of reward i + 1.
+  """A batch whose environment i has episodes of `lengths[i]` steps.
 
-  It resets itself in the step after the end, as gymnasium's NEXT_STEP.
+  Each step of environment i has reward i + 1. An environment resets in the step
+  after an episode's end, as with gymnasium's NEXT_STEP.
   """
 
   def __init__(self, lengths, truncate=False):
@@ -43,7 +44,7 @@ class Scripted:
     never = np.zeros(self.num_envs, bool)
     return vector.StepBatch(
       self._time[:, None].astype(np.float32),
-      np.full(self.num_envs, np.nan),  # what is learned from is not reported
+      np.full(self.num_envs, np.nan),  # scaled rewards are not reported
       never if self._truncate else self._ended,
       self._ended if self._truncate else never,
       first,
@@ -62,7 +63,8 @@ class Echo:
     return adder.ActorOutput(observation[:, 0], {})
 
 
-# lengths of the environments' episodes, episodes, how many each one plays
+# lengths of the environments' episodes, number of episodes, episodes that each
+# environment plays
 SHARES = [
   ([3], 1, [1]),
   ([3], 4, [4]),
@@ -91,7 +93,7 @@ def test_shares(lengths, episodes, shares, truncate):
 def test_the_actor_sees_each_observation():
   environment, actor = Scripted([2]), Echo()
   evaluation.play(environment, actor, 2)
-  # The action in an autoreset is decided on the last observation.
+  # The action of an autoreset follows from the last observation.
   assert [int(action) for (action,) in environment.actions] == [0, 1, 2, 0, 1]
   assert [first for (first,) in actor.firsts] == [
     True,
@@ -102,7 +104,7 @@ def test_the_actor_sees_each_observation():
   ]
 
 
-def test_an_observer_is_called_with_each_step_and_what_counts():
+def test_an_observer_receives_each_step_and_whether_it_counts():
   environment = Scripted([1, 3])
   calls = []
   evaluation.play(
@@ -120,29 +122,29 @@ def test_an_observer_is_called_with_each_step_and_what_counts():
 
 @pytest.mark.parametrize("steps", [0, 3])
 def test_stopping(steps):
-  asked = iter([False] * steps + [True])
+  replies = iter([False] * steps + [True])
   environment = Scripted([10])
-  stopped = evaluation.play(environment, Echo(), 1, lambda: next(asked))
+  stopped = evaluation.play(environment, Echo(), 1, lambda: next(replies))
   assert stopped is None
   assert len(environment.actions) == steps
 
 
-# lengths of the environments' episodes, of how many steps the log warns
+# lengths of the environments' episodes, steps after which a warning is logged
 LONG = [([50_000], None), ([50_002], 50_000), ([3, 60_000], 50_000 + 3)]
 
 
 @pytest.mark.parametrize(("lengths", "warns_after"), LONG)
-def test_a_line_warns_of_an_episode_that_may_never_end(
+def test_a_warning_is_logged_for_an_episode_that_may_never_end(
   lengths, warns_after, caplog
 ):
   environment = Scripted(lengths)
   environment.name = "Endless-v0"
   evaluation.play(environment, Echo(), len(lengths))
-  said = [record.getMessage() for record in caplog.records]
+  messages = [record.getMessage() for record in caplog.records]
   if warns_after is None:
-    assert not said
+    assert not messages
     return
-  (line,) = said
+  (line,) = messages
   index = len(lengths) - 1
   assert f"Endless-v0 (index {index}) has not ended after {warns_after}" in line
   assert "config.environment.time_limit" in line
@@ -160,6 +162,6 @@ def test_evaluations_of_one_seed_are_equal():
     environment = factory.make(config.environment, 3, seed)
     episodes = evaluation.play(environment, actor, 9)
     environment.close()
-    assert episodes.returns == episodes.lengths  # CartPole: 1 a step.
+    assert episodes.returns == episodes.lengths  # CartPole: reward 1 per step
     played.append(episodes)
   assert played[0] == played[1] != played[2]

@@ -1,4 +1,4 @@
-"""Evaluator: whole evaluations of a version, on a sink of this process."""
+"""Tests of the evaluator: whole evaluations of one version, in this process."""
 
 import math
 import pickle
@@ -10,7 +10,7 @@ from tests.launch.nodes import local_run
 
 
 class Evaluated:
-  """An evaluator with the evaluations that it has handed out."""
+  """An evaluator, and the results of its evaluations."""
 
   def __init__(self, episodes=3, restarts=0):
     self.results = []
@@ -32,7 +32,11 @@ class Evaluated:
     return self.best_return
 
   def play(self, steps=None):
-    """Evaluates; `steps` are those after which it is stopped."""
+    """Evaluates the snapshot, and returns the episodes.
+
+    Args:
+      steps: steps after which the evaluation is stopped; None: never.
+    """
     left = iter([False] * (steps or 0) + [True])
     stopping = (lambda: False) if steps is None else (lambda: next(left))
     return self.evaluator.evaluate(self.snapshot, stopping)
@@ -57,7 +61,7 @@ def test_a_result_has_its_episodes_and_its_variables(make):
   ((episodes, _, snapshot),) = evaluated.results
   assert episodes == played
   assert len(episodes.returns) == 3
-  assert episodes.returns == episodes.lengths  # CartPole: 1 per step
+  assert episodes.returns == episodes.lengths  # CartPole: reward 1 per step
   assert snapshot.version == 1
 
 
@@ -67,7 +71,8 @@ def test_an_evaluation_that_may_be_the_best_is_repeated(make):
     evaluated.play()
     evaluated.best_return = 1.0
   evaluated.play()
-  # The first is compared with none, the second with inf, the third with 1.
+  # The first evaluation is compared with no best return, the second with inf,
+  # and the third with 1.
   assert [len(repeated.returns) for _, repeated, _ in evaluated.results] == [
     *(3, 0, 3)
   ]
@@ -75,7 +80,7 @@ def test_an_evaluation_that_may_be_the_best_is_repeated(make):
     assert episodes != repeated
 
 
-def test_an_evaluation_that_is_stopped_is_as_if_it_had_not_begun(make):
+def test_a_stopped_evaluation_is_repeated_from_its_start(make):
   whole, stopped = make(), make()
   first, expected = whole.play(), whole.play()
   assert stopped.play() == first != expected
@@ -92,7 +97,7 @@ def test_a_state_continues_bit_identically(make):
   assert second.play() == first.play()
 
 
-def test_a_state_of_another_size_starts_from_its_own_environments(make):
+def test_a_state_with_another_number_of_episodes_uses_new_environments(make):
   first, second, fresh = make(), make(episodes=5), make(episodes=5)
   first.play()
   second.evaluator.set_state(first.evaluator.get_state())

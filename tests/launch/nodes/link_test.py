@@ -1,4 +1,4 @@
-"""Link: a node's way to a control node, in another process."""
+"""Tests of a node's link to a control node in another process."""
 
 import queue
 import threading
@@ -20,14 +20,14 @@ from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_folder, run_status
 from tests.launch import asking
 
-# Launchpad uses the alarm signal, by which tests are timed out otherwise.
+# Launchpad uses the alarm signal, which is pytest's default for timeouts.
 pytestmark = pytest.mark.timeout(120, method="thread")
 
 PERIOD_S = 0.01
 
 
 class Follower:
-  """A worker that does nothing but hand its link out."""
+  """A worker that only passes its link to the test."""
 
   def __init__(self, control, period_s, links, end):
     self._control = control
@@ -39,7 +39,7 @@ class Follower:
     return self.report
 
   def run(self):
-    self._control.variables_version()  # retried until the control node is up
+    self._control.variables_version()  # retries until the node has started
     with link.Link(
       self._control, "worker", 0, self.read_report, self._period_s
     ) as node_link:
@@ -48,7 +48,7 @@ class Follower:
 
 
 class Launched:
-  """A control node, its only node and that one's link."""
+  """A control node, the run's only other node, and that node's link."""
 
   def __init__(self, config, folder, period_s):
     flags.FLAGS.mark_as_parsed()
@@ -81,14 +81,14 @@ class Launched:
       program,
       launch_type="test_mt",
       test_case=self._case,
-      serialize_py_nodes=False,  # the queue and the event are of this process
+      serialize_py_nodes=False,  # the queue and the event can't be sent
     )
     self.control = control.dereference()
     self.node, self.link = links.get(timeout=60.0)
 
   def close(self):
-    asking.until(self.control.status)  # It may still have to start.
-    self.control.release()  # No launcher reads the last status.
+    asking.wait_until(self.control.status)  # may not have started yet
+    self.control.release()  # no launcher reads the final status
     self.end.set()
     self.control.stop("SIGTERM")
     self._case.doCleanups()
@@ -96,7 +96,10 @@ class Launched:
 
 @pytest.fixture
 def launch(tmp_path):
-  """Launches, with a rate of 250 steps/s, and ends what it launched."""
+  """Yields a function that launches a program, and stops all of them.
+
+  The target rate is 250 environment steps per second.
+  """
   config = dqn.get_config()
   config.rates.environment_steps_per_s = 250.0
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
@@ -115,34 +118,34 @@ def launch(tmp_path):
 def test_a_node_obeys_its_commands(launch):
   launched = launch()
   control, node_link = launched.control, launched.link
-  asking.until(lambda: control.status().env_steps == 7)
+  asking.wait_until(lambda: control.status().env_steps == 7)
   command = messages.Command(steps_per_s=250.0, workers=1)
-  asking.until(lambda: node_link.command == command)
+  asking.wait_until(lambda: node_link.command == command)
 
   control.pause()
-  asking.until(
+  asking.wait_until(
     lambda: node_link.command == msgspec.structs.replace(command, paused=True)
   )
   assert not node_link.wait(PERIOD_S)
   control.set("rates.environment_steps_per_s", 0.0)
   free = msgspec.structs.replace(command, steps_per_s=0.0)
-  asking.until(
+  asking.wait_until(
     lambda: node_link.command == msgspec.structs.replace(free, paused=True)
   )
   control.resume()
-  asking.until(lambda: node_link.command == free)
+  asking.wait_until(lambda: node_link.command == free)
 
   assert not node_link.stopping
   control.stop("SIGINT")
-  asking.until(lambda: node_link.wait(PERIOD_S))
+  asking.wait_until(lambda: node_link.wait(PERIOD_S))
   assert node_link.stopping
   assert node_link.command.stop
 
   assert control.status().nodes["worker"] == run_status.NodesStatus(1, 1)
   launched.node.report = messages.WorkerReport(env_steps=9)
   launched.end.set()
-  asking.until(lambda: control.status().nodes["worker"].up == 0)
-  asking.until(lambda: control.status().env_steps == 9)
+  asking.wait_until(lambda: control.status().nodes["worker"].up == 0)
+  asking.wait_until(lambda: control.status().env_steps == 9)
 
 
 def test_a_node_that_starts_during_a_pause_is_paused_at_once(launch):
@@ -155,7 +158,7 @@ def test_a_node_that_starts_during_a_pause_is_paused_at_once(launch):
 
 
 def link_to(control, stop_event=None):
-  """A link of a node that has started later than the program's."""
+  """Returns the link of a node that starts later than the program's node."""
   return link.Link(
     control,
     "worker",
@@ -167,7 +170,7 @@ def link_to(control, stop_event=None):
 
 
 class LateControl:
-  """A control node that is up only after some calls, and pauses the run."""
+  """A control node that fails at its first calls, and then pauses the run."""
 
   def __init__(self, failures):
     self.calls, self._failures = 0, failures
@@ -182,7 +185,7 @@ class LateControl:
     pass
 
 
-def test_a_node_waits_for_a_control_node_that_is_late():
+def test_a_node_waits_for_a_control_node_that_starts_late():
   control = LateControl(failures=3)
   with link_to(control) as node_link:
     assert control.calls >= 4
@@ -190,7 +193,7 @@ def test_a_node_waits_for_a_control_node_that_is_late():
     assert not node_link.stopping
 
 
-def test_without_a_control_node_a_node_can_be_stopped():
+def test_a_node_can_be_stopped_without_a_control_node():
   control, stop_event = LateControl(failures=10**9), threading.Event()
   timer = threading.Timer(5 * PERIOD_S, stop_event.set)
   timer.start()
@@ -209,31 +212,31 @@ def test_a_node_stops_if_no_control_node_ever_replies(monkeypatch):
 
 def test_a_rejected_rate_changes_nothing(launch):
   launched = launch()
-  asking.until(lambda: launched.control.status().env_steps == 7)
+  asking.wait_until(lambda: launched.control.status().env_steps == 7)
   with pytest.raises(
     ValueError, match=r"environment_steps_per_s=-1\.0 must be"
   ):
     launched.control.set("rates.environment_steps_per_s", -1.0)
-  asking.until(lambda: launched.link.command.steps_per_s == 250.0)
+  asking.wait_until(lambda: launched.link.command.steps_per_s == 250.0)
 
 
-def test_a_report_that_fails_is_the_nodes_error(launch):
+def test_a_failed_report_raises_an_error_in_the_node(launch):
   launched = launch()
-  launched.node.report = None  # no report
+  launched.node.report = None  # not a report
   with pytest.raises(RuntimeError, match="the link's thread failed") as error:
     launched.link._thread.join(timeout=60.0)
     launched.link.wait(0.0)
   assert isinstance(error.value.__cause__, TypeError)
-  # The last report would fail, too, and the control node would wait for it.
+  # Without a valid final report, the control node would wait for it.
   launched.node.report = messages.WorkerReport()
 
 
-def test_a_report_leaves_at_once(launch):
+def test_report_now_sends_a_report_at_once(launch):
   launched = launch(period_s=3_600.0)
   control = launched.control
-  asking.until(lambda: control.wait_collected(1, 0.0) == 0)
+  asking.wait_until(lambda: control.wait_collected(1, 0.0) == 0)
   for version in range(1, 4):
     launched.node.report = messages.WorkerReport(collected_version=version)
     launched.link.report_now()
-    asking.until(lambda v=version: control.wait_collected(v, 1.0) == v)
-  assert control.status().restarts == 0, "all are of one incarnation"
+    asking.wait_until(lambda v=version: control.wait_collected(v, 1.0) == v)
+  assert control.status().restarts == 0, "all reports are of one incarnation"

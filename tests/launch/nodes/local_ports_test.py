@@ -1,4 +1,4 @@
-"""Local ports: what is written is in the table, versions come once."""
+"""Tests of in-process ports: writes to a table, and versions of variables."""
 
 import numpy as np
 import pytest
@@ -7,18 +7,18 @@ from slipway.launch.nodes import local_ports
 from slipway.replay.tables import local_queue, local_table
 from slipway.replay.variables import variable_packing
 
-ROW_BYTES = 8
+RECORD_BYTES = 8
 
 
-def rows_of(count, first=0):
-  return np.arange(first, first + count * ROW_BYTES, dtype=np.uint8).reshape(
-    count, ROW_BYTES
+def make_records(count, first=0):
+  return np.arange(first, first + count * RECORD_BYTES, dtype=np.uint8).reshape(
+    count, RECORD_BYTES
   )
 
 
 TABLES = {
-  "table": lambda: local_table.LocalTable(100, ROW_BYTES, 0.6, seed=1),
-  "queue": lambda: local_queue.LocalQueue(ROW_BYTES),
+  "table": lambda: local_table.LocalTable(100, RECORD_BYTES, 0.6, seed=1),
+  "queue": lambda: local_queue.LocalQueue(RECORD_BYTES),
 }
 
 
@@ -27,8 +27,8 @@ def test_a_sink_writes_at_once(table):
   table = TABLES[table]()
   sink = local_ports.LocalSink(table)
   assert sink.wait(timeout_s=0.0)
-  sink.write(rows_of(2), np.ones(2))
-  sink.write(rows_of(3, first=16), np.ones(3))
+  sink.write(make_records(2), np.ones(2))
+  sink.write(make_records(3, first=16), np.ones(3))
   assert table.inserted == table.size == 5
   assert (sink.written, sink.confirmed, sink.lost) == (5, 5, 0)
   assert sink.streams == 1, "it never reconnects"
@@ -37,12 +37,12 @@ def test_a_sink_writes_at_once(table):
 
 
 def test_items_arrive_as_they_were_written():
-  queue = local_queue.LocalQueue(ROW_BYTES)
+  queue = local_queue.LocalQueue(RECORD_BYTES)
   sink = local_ports.LocalSink(queue)
-  sink.write(rows_of(4), np.ones(4))
-  _, _, size, rows = queue.sample(4)
+  sink.write(make_records(4), np.ones(4))
+  _, _, size, records = queue.sample(4)
   assert size == 4
-  np.testing.assert_array_equal(rows, rows_of(4))
+  np.testing.assert_array_equal(records, make_records(4))
 
 
 def test_versions_count_up():
@@ -72,6 +72,6 @@ def test_each_source_returns_each_version_once():
   variables.publish({"w": np.full(2, 3.0)})
   for source in (first, second):
     newest = source.poll()
-    assert newest.version == 3, "the version between is skipped"
+    assert newest.version == 3, "version 2 is skipped"
     np.testing.assert_array_equal(newest.variables["w"], [3.0, 3.0])
     assert source.poll() is None

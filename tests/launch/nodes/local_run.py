@@ -1,4 +1,4 @@
-"""A run's worker and trainer on ports of this process, for tests."""
+"""Makes a run's worker and trainer on in-process ports, for tests."""
 
 import dataclasses
 import typing
@@ -18,7 +18,12 @@ from slipway.replay.tables import local_table
 
 
 def make_config(mode: str = "async", **replay: typing.Any):
-  """Returns DQN with a small network; `replay` are fields of that section."""
+  """Returns a config of DQN with a small network.
+
+  Args:
+    mode: the run's mode.
+    **replay: changed fields of section `replay`.
+  """
   config = dqn.get_config()
   config.mode = mode
   config.network.hidden_sizes = (8,)
@@ -33,7 +38,10 @@ def make_config(mode: str = "async", **replay: typing.Any):
 
 
 def make_queue_config(mode: str = "sync"):
-  """Returns PPO with a small network and batches of 4 rollouts of 8 steps."""
+  """Returns a config of PPO with a small network.
+
+  A batch has 4 rollouts of 8 steps.
+  """
   config = ppo.get_config()
   config.mode = mode
   config.network.hidden_sizes = (8,)
@@ -44,7 +52,7 @@ def make_queue_config(mode: str = "sync"):
 
 
 class CountingLearner:
-  """An algorithm whose variable is the number of its updates."""
+  """A learner whose only variable is the number of its updates."""
 
   def __init__(self):
     self.steps = tf.Variable(0, dtype=tf.int64)
@@ -60,10 +68,10 @@ class CountingLearner:
 
 @dataclasses.dataclass
 class LocalRun:
-  """The ports of a run in this process, and what stands on them."""
+  """A run's in-process ports, and methods that make the nodes on them."""
 
   config: ml_collections.ConfigDict
-  learner: core.Learner | None = None  # by default the config's
+  learner: core.Learner | None = None  # None: the config's learner
 
   def __post_init__(self):
     config = self.config
@@ -78,7 +86,11 @@ class LocalRun:
       self.learner = self.builder.make_learner(config, self.spec)
 
   def make_worker(self, **registration: int) -> worker.Worker:
-    """Makes the worker; `registration` are fields of its predecessors'."""
+    """Makes the worker.
+
+    Args:
+      **registration: counts of the worker's earlier incarnations.
+    """
     return worker.Worker(
       self.config,
       self.spec,
@@ -91,7 +103,11 @@ class LocalRun:
     )
 
   def make_trainer(self, version: int | None = None) -> trainer.Trainer:
-    """Makes the trainer; the table's counts grant updates."""
+    """Makes the trainer, whose updates are due by the table's counts.
+
+    Args:
+      version: newest version that is already published; None: none is.
+    """
     is_due = self.rates.is_update_due
     if self.rates.in_rounds:
       batch_size = self.rates.table.batch_size

@@ -1,11 +1,11 @@
-"""Policy age: a table of versions in, ages out."""
+"""Tests of the ages of the policies that collected a batch."""
 
 import numpy as np
 import pytest
 
 from slipway.launch.nodes import policy_age
 
-# versions of a batch, the newest one, mean and maximum of the ages
+# versions of a batch, the newest version, mean and maximum of the ages
 CASES = [
   ([1], 1, 0.0, 0.0),
   ([7, 7, 7], 9, 2.0, 2.0),

@@ -1,4 +1,4 @@
-"""Snapshots of a trainer that learns: what comes back, bit for bit."""
+"""Tests of a trainer's snapshots: they restore everything bit for bit."""
 
 import shutil
 import time
@@ -44,7 +44,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def learners(monkeypatch):
-  """All learners that are made from now on."""
+  """Returns a list of all learners that are made after this call."""
   made, make_learner = [], builder_lib.Builder.make_learner
 
   def make_and_keep(*args):
@@ -57,7 +57,7 @@ def learners(monkeypatch):
 
 @pytest.fixture
 def start(config, folder, learners):
-  """Starts a control node and a trainer on the run's folder."""
+  """Yields a function that starts a trainer and a control node of the run."""
   started = []
 
   def start(control=None, **replay):
@@ -99,7 +99,7 @@ def write(node, config):
     config, factory.make_spec(config.environment)
   )
   random = np.random.default_rng(0)
-  rows = table.schema.record.pack(
+  records = table.schema.record.pack(
     {
       "o_tm1": random.normal(size=(COUNT, 4)),
       "a_tm1": random.integers(2, size=COUNT),
@@ -113,12 +113,12 @@ def write(node, config):
     routes.DirectRoute(node.address), tables.TRANSITIONS
   )
   assert writer.wait(timeout_s=30)
-  writer.write(rows, random.uniform(1.0, 9.0, COUNT))
+  writer.write(records, random.uniform(1.0, 9.0, COUNT))
   assert writer.close(timeout_s=30)
 
 
 def learned(node):
-  """All of the learner, flat."""
+  """Returns all values of the learner in a flat dictionary."""
   values = {}
   for name, part in node.learner.checkpointed.items():
     variables = getattr(part, "variables", [part])
@@ -129,7 +129,7 @@ def learned(node):
 
 
 def held(node):
-  """Row and priority of each item, by its key."""
+  """Returns the priority and the record of each item, by its key."""
   client = reverb.Client(node.address)
   found = {}
   while len(found) < COUNT:
@@ -145,7 +145,7 @@ def save(node):
   node._snapshots.finish(node.trainer.version, timeout_s=60)
 
 
-def test_what_was_saved_comes_back_to_the_bit(start, config, folder):
+def test_a_snapshot_restores_everything_bit_identically(start, config, folder):
   first = start(samples_per_insert=0.0)
   write(first, config)
   while first.trainer.step() < 50:
@@ -154,7 +154,7 @@ def test_what_was_saved_comes_back_to_the_bit(start, config, folder):
   report(first, env_steps=900, items_written=220, items_confirmed=200)
   save(first)
   before = learned(first), held(first), first.control.status()
-  # What comes after it is lost.
+  # The restart loses the steps after the snapshot.
   while first.trainer.step() < 70:
     pass
   stop(first)
@@ -184,7 +184,7 @@ def test_what_was_saved_comes_back_to_the_bit(start, config, folder):
   assert second.control.status().trainer_steps == second.trainer.step() - 5
 
 
-def test_a_trainer_that_is_started_again_tells_what_is_lost(start, config):
+def test_a_restarted_trainer_reports_its_losses(start, config):
   first = start(samples_per_insert=0.0)
   write(first, config)
   while first.trainer.step() < 20:
@@ -207,11 +207,11 @@ def test_a_trainer_that_is_started_again_tells_what_is_lost(start, config):
   assert status.items.lost == COUNT
   assert status.env_steps_lost == 300
   assert status.node_restarts["trainer/0"] == 1
-  # Workers have acted on versions that no snapshot knows of.
+  # Workers may have used versions that are newer than the snapshot.
   assert control.variables_version() == second.trainer.version == published + 1
 
 
-def test_a_snapshot_that_fails_costs_nothing_else(start, config, folder):
+def test_training_continues_after_a_failed_snapshot(start, config, folder):
   node = start(samples_per_insert=0.0)
   write(node, config)
   save(node)
@@ -225,7 +225,7 @@ def test_a_snapshot_that_fails_costs_nothing_else(start, config, folder):
   assert node.report().snapshots.written == 2
 
 
-def test_another_network_is_refused(start, config):
+def test_another_network_is_rejected(start, config):
   first = start(samples_per_insert=0.0)
   save(first)
   stop(first)
@@ -235,7 +235,7 @@ def test_another_network_is_refused(start, config):
   assert "\n" not in str(error.value)
 
 
-def test_what_was_lost_here_comes_back_from_the_store(
+def test_lost_snapshots_are_restored_from_the_store(
   start, config, folder, tmp_path
 ):
   config.snapshot.url = f"file://{tmp_path / 'shared'}"
@@ -245,7 +245,7 @@ def test_what_was_lost_here_comes_back_from_the_store(
     pass
   first.control.evaluated(messages.Evaluation([33.0], [33], 7, [30.0, 40.0]))
   report(first, env_steps=900)
-  save(first)  # uploaded, too, where there is time
+  save(first)  # also uploads the snapshot
   assert first.report().snapshots.uploaded == 1
   before = learned(first), held(first)
   stop(first)
@@ -261,7 +261,7 @@ def test_what_was_lost_here_comes_back_from_the_store(
   assert second.control.status().env_steps == 900
   report(second, incarnation=2.0)
   save(second)
-  # The best return is known without the snapshot that had it.
+  # The restored best return keeps the new snapshot from becoming the best.
   assert not (folder.snapshots / "best").exists()
   assert (shared / "best").read_text() == "1"
   assert sorted(path.name for path in shared.iterdir()) == [
@@ -269,7 +269,7 @@ def test_what_was_lost_here_comes_back_from_the_store(
   ]
 
 
-def test_a_store_that_fails_costs_nothing_else(start, config, tmp_path):
+def test_training_continues_after_a_failed_upload(start, config, tmp_path):
   config.snapshot.url = f"file://{tmp_path / 'shared'}"
   node = start(samples_per_insert=0.0)
   write(node, config)
@@ -285,7 +285,7 @@ def test_a_store_that_fails_costs_nothing_else(start, config, tmp_path):
   assert node.report().snapshots.uploaded == 2
 
 
-def test_the_last_one_comes_after_the_one_under_way(start, config, folder):
+def test_the_final_snapshot_follows_an_unfinished_one(start, config, folder):
   node = start(samples_per_insert=0.0)
   write(node, config)
   node.trainer.step()
@@ -296,7 +296,7 @@ def test_the_last_one_comes_after_the_one_under_way(start, config, folder):
   assert node.report().snapshots.written == 2
 
 
-def test_a_last_one_that_takes_too_long_is_given_up(
+def test_a_final_snapshot_that_takes_too_long_is_abandoned(
   start, config, folder, caplog
 ):
   node = start(samples_per_insert=0.0)
@@ -312,7 +312,7 @@ def test_a_last_one_that_takes_too_long_is_given_up(
   assert snapshot_store.SnapshotStore(folder).newest().number == 2
 
 
-def test_a_last_one_waits_for_a_control_node_that_restarts(
+def test_the_final_snapshot_waits_for_a_restarting_control_node(
   start, config, folder, monkeypatch
 ):
   node = start(samples_per_insert=0.0)

@@ -1,6 +1,6 @@
-"""Throttle: means, bursts and changes of the rate, with a simulated clock.
+"""Tests of the throttle: mean rates, bursts and changes of the rate.
 
-Nothing sleeps: where a loop has to wait, its clock is put forward.
+The clock is simulated: a loop that has to wait advances it instead of sleeping.
 """
 
 import itertools
@@ -13,17 +13,17 @@ BURST_S = 0.1
 
 
 class Loop:
-  """A loop that makes batches of steps as its throttle allows."""
+  """A loop that makes batches of steps when its throttle allows them."""
 
   def __init__(self, steps, batch_s=0.0):
     self.throttle = throttle.Throttle()
     self.now_s, self.made = 1e5, 0
     self._steps, self._batch_s = steps, batch_s
 
-  def turn(self, rate):
-    """Makes one batch, as soon as it may."""
-    for turns in itertools.count():
-      assert turns < 5, "it is never let go"
+  def make_batch(self, rate):
+    """Makes one batch as soon as the throttle allows it."""
+    for tries in itertools.count():
+      assert tries < 5, "the throttle never allows the batch"
       wait_s = self.throttle.get_wait_s(rate, self.now_s)
       if wait_s == 0.0:
         break
@@ -34,40 +34,41 @@ class Loop:
     self.throttle.record_steps(self._steps, rate, self.now_s)
 
   def run(self, rate, seconds):
-    """Runs for so long; returns the steps that it made."""
+    """Runs for a number of seconds, and returns the steps that it made."""
     before, end_s = self.made, self.now_s + seconds
     while self.now_s < end_s:
-      self.turn(rate)
+      self.make_batch(rate)
     return self.made - before
 
 
 @pytest.mark.parametrize("steps", [1, 8, 64])
 @pytest.mark.parametrize("rate", [3.0, 100.0, 7_777.7])
-@pytest.mark.parametrize("part", [0.0, 0.5, 0.99])
-def test_the_rate_is_kept_on_average(steps, rate, part):
-  # A batch's steps take a part of the time that they are given.
-  loop = Loop(steps, batch_s=part * steps / rate)
+@pytest.mark.parametrize("fraction", [0.0, 0.5, 0.99])
+def test_the_rate_is_kept_on_average(steps, rate, fraction):
+  # A batch takes this fraction of the time that the rate grants it.
+  loop = Loop(steps, batch_s=fraction * steps / rate)
   began_s = loop.now_s
   for _ in range(1_000):
-    loop.turn(rate)
+    loop.make_batch(rate)
   average = loop.made / (loop.now_s - began_s)
   assert average == pytest.approx(rate, rel=0.01)
 
 
 def test_slow_steps_are_made_up_for():
-  # Each tenth takes as long as five; the others leave the time for it.
+  # Every tenth step takes as long as five. The others are fast enough to make
+  # up for it.
   loop, rate, began_s = Loop(1), 100.0, 1e5
-  for turn in range(5_000):
-    loop.turn(rate)
-    loop.now_s += 0.05 if turn % 10 == 0 else 0.0
+  for batch in range(5_000):
+    loop.make_batch(rate)
+    loop.now_s += 0.05 if batch % 10 == 0 else 0.0
   average = loop.made / (loop.now_s - began_s)
   assert average == pytest.approx(rate, rel=0.01)
 
 
-def test_who_is_slower_than_asked_never_waits():
+def test_a_loop_slower_than_its_rate_never_waits():
   loop, rate = Loop(8, batch_s=0.1), 100.0
   for _ in range(100):
-    loop.turn(rate)
+    loop.make_batch(rate)
     assert loop.throttle.get_wait_s(rate, loop.now_s) == 0.0
 
 
@@ -79,9 +80,9 @@ def test_no_burst_after_a_gap(steps, rate):
   loop.now_s += 100.0
   at_once = 0
   while loop.throttle.get_wait_s(rate, loop.now_s) == 0.0:
-    loop.turn(rate)
+    loop.make_batch(rate)
     at_once += steps
-  # What may be caught up, and the batch with which it is exceeded.
+  # At most the burst, and the batch that exceeds it.
   assert steps <= at_once <= BURST_S * rate + steps
 
 
@@ -98,7 +99,7 @@ def test_no_limit_never_waits():
   loop = Loop(64)
   for _ in range(100):
     assert loop.throttle.get_wait_s(0.0, loop.now_s) == 0.0
-    loop.turn(0.0)
+    loop.make_batch(0.0)
   assert loop.now_s == 1e5
 
 
@@ -108,21 +109,21 @@ CHANGES = [
   (10.0, 100.0, 0.08),
   (1.0, 1e6, 0.0),
   (10.0, 0.0, 0.0),
-  (0.0, 10.0, 0.0),  # What was made without a limit is not owed.
+  (0.0, 10.0, 0.0),  # Steps that were made without a limit are not pending.
 ]
 
 
 @pytest.mark.parametrize(("before", "after", "wait_s"), CHANGES)
-def test_a_changed_rate_acts_at_once(before, after, wait_s):
+def test_a_changed_rate_applies_at_once(before, after, wait_s):
   loop = Loop(8)
   for _ in range(20):
-    loop.turn(before)
+    loop.make_batch(before)
   waits_s = loop.throttle.get_wait_s(after, loop.now_s)
   assert waits_s == pytest.approx(wait_s, abs=1e-4)
-  # And from then on.
+  # The new rate also applies to later batches.
   if after:
     for _ in range(2):
-      loop.turn(after)
+      loop.make_batch(after)
     expected_s = 8 / after
     assert loop.throttle.get_wait_s(after, loop.now_s) == pytest.approx(
       expected_s, abs=1e-4

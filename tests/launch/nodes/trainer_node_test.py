@@ -1,4 +1,4 @@
-"""The trainer node: on a Reverb server of its own, with given items."""
+"""Tests of the trainer node with its own Reverb server and given items."""
 
 import time
 
@@ -38,7 +38,7 @@ def config(request):
 
 @pytest.fixture
 def start(config, tmp_path):
-  """Starts a trainer that hosts a table."""
+  """Yields a function that starts a trainer that hosts a table."""
   started = []
 
   def start():
@@ -57,24 +57,27 @@ def node(start):
 
 
 @pytest.fixture
-def noted(monkeypatch):
-  """The rewards of the last batch that a learner made from now on got."""
-  noted = tf.Variable(tf.zeros([BATCH]))
+def batch_rewards(monkeypatch):
+  """Returns a variable with the rewards of the last batch.
+
+  It follows the learners that are made after this call.
+  """
+  batch_rewards = tf.Variable(tf.zeros([BATCH]))
   make_learner = builder_lib.Builder.make_learner
 
-  def make_noting_learner(*args):
+  def make_storing_learner(*args):
     learner = make_learner(*args)
     update = learner.update
 
-    def update_and_note(batch):
-      noted.assign(batch.data.r_t)
+    def update_and_store(batch):
+      batch_rewards.assign(batch.data.r_t)
       return update(batch)
 
-    learner.update = update_and_note
+    learner.update = update_and_store
     return learner
 
-  monkeypatch.setattr(builder_lib.Builder, "make_learner", make_noting_learner)
-  return noted
+  monkeypatch.setattr(builder_lib.Builder, "make_learner", make_storing_learner)
+  return batch_rewards
 
 
 def make_node(config, tmp_path):
@@ -94,12 +97,12 @@ def make_node(config, tmp_path):
 
 
 def write(node, config, numbers, versions):
-  """Writes transitions that are known by their reward."""
+  """Writes transitions whose rewards identify them."""
   spec = factory.make_spec(config.environment)
   schema = registry.make_builder(config.agent).make_table(config, spec).schema
   count = len(numbers)
   observations = np.random.default_rng(0).normal(size=(2, count, 4))
-  rows = schema.record.pack(
+  records = schema.record.pack(
     {
       "o_tm1": observations[0],
       "a_tm1": np.zeros(count),
@@ -113,11 +116,11 @@ def write(node, config, numbers, versions):
     routes.DirectRoute(node.address), tables.TRANSITIONS
   )
   assert writer.wait(timeout_s=30)
-  writer.write(rows, np.ones(count))
+  writer.write(records, np.ones(count))
   assert writer.close(timeout_s=30)
 
 
-def test_the_age_is_that_of_the_last_batch(noted, node, config):
+def test_the_age_is_that_of_the_last_batch(batch_rewards, node, config):
   version_of = np.zeros(0, int)
   random, published = np.random.default_rng(0), 1
   means = set()
@@ -131,7 +134,7 @@ def test_the_age_is_that_of_the_last_batch(noted, node, config):
     write(node, config, numbers, made_by)
     steps = node.trainer.step()
 
-    ages = published - version_of[noted.numpy().astype(int)]
+    ages = published - version_of[batch_rewards.numpy().astype(int)]
     report = node.report()
     found = report.metrics
     assert found["policy_age_versions_mean"] == pytest.approx(ages.mean())
@@ -139,7 +142,7 @@ def test_the_age_is_that_of_the_last_batch(noted, node, config):
     assert {"loss", "td_error_abs_mean"} < set(found)
     means.add(ages.mean())
 
-    # At most once a call of the loop.
+    # Variables are published at most once per call.
     period = config.variables.publish_period
     published += (steps % period) < config.learner.steps_per_call
     assert report.variables_version == published
@@ -157,9 +160,10 @@ def test_a_starved_call_leaves_the_age_as_it_was(node, config):
 
 
 @pytest.mark.parametrize("config", [20], indirect=True)
-def test_batches_that_come_slower_than_the_dataset_waits(start, config):
-  # Eight transitions grant eight samples: half a batch. What the dataset has of
-  # a batch when it gives up is lost; the next whole one must come all the same.
+def test_batches_that_arrive_slower_than_the_datasets_timeout(start, config):
+  # Eight transitions grant eight samples, which are half a batch. A dataset
+  # that times out drops its incomplete batch. The next whole batch must still
+  # arrive.
   config.replay.update({"samples_per_insert": 1.0, "tolerance": 0.5})
   node = start()
   write(node, config, np.arange(ROUND), np.ones(ROUND, int))
@@ -171,5 +175,5 @@ def test_batches_that_come_slower_than_the_dataset_waits(start, config):
     time.sleep(1.2 * dataset.STARVED_MS / 1_000)
   sampled = node.report().replay.sampled
   assert sampled >= 4 * BATCH
-  # What is lost is less than a batch for each that was learned from.
+  # Less than one batch is dropped per batch that the learner received.
   assert written < ROUND + 2 * 4 * BATCH + 2 * BATCH

@@ -1,4 +1,4 @@
-"""Trainer: on ports of one process, stepped by hand."""
+"""Tests of the trainer on in-process ports, which is stepped by hand."""
 
 import numpy as np
 import pytest
@@ -25,14 +25,14 @@ def make_queue_run():
 
 
 def published(run):
-  """The number of updates after which the newest variables were published."""
+  """Returns the number of updates that the newest variables have had."""
   return int(run.variables.newest.variables["steps"][0])
 
 
 def write(run, count, version=1):
-  """Writes transitions that were made with a version of the variables."""
+  """Writes transitions that have a version of the variables."""
   random = np.random.default_rng(run.table.inserted)
-  rows = run.schema.record.pack(
+  records = run.schema.record.pack(
     {
       "o_tm1": random.normal(size=(count, 4)),
       "a_tm1": random.integers(2, size=count),
@@ -42,11 +42,11 @@ def write(run, count, version=1):
       transitions.VERSION: np.full(count, version),
     }
   )
-  run.sink.write(rows, np.ones(count))
+  run.sink.write(records, np.ones(count))
 
 
 def write_rollouts(run, count, version=1):
-  """Writes rollouts of a queue, with fields of no importance."""
+  """Writes rollouts to a queue; all fields except the version are 0."""
   fields = {
     name: np.zeros((count, *shape), dtype)
     for name, (dtype, shape) in run.schema.record.fields.items()
@@ -91,7 +91,7 @@ def test_without_a_batch_it_waits():
   trainer.close()
 
 
-# updates of a call, trainer steps after each call that has batches enough
+# updates per call, trainer steps after each call if there is enough data
 CALLS = [(1, [1, 2, 3, 4]), (4, [4, 8, 12, 16])]
 
 
@@ -106,7 +106,7 @@ def test_updates_of_a_call(steps_per_call, steps):
 
 
 def test_variables_are_published_each_period():
-  run = make_run(steps_per_call=1)  # and a period of 3
+  run = make_run(steps_per_call=1)  # variables.publish_period is 3
   trainer = run.make_trainer()
   write(run, 200)
   versions = []
@@ -119,7 +119,7 @@ def test_variables_are_published_each_period():
   trainer.close()
 
 
-def test_a_pause_is_no_wait():
+def test_a_pause_is_not_reported_as_a_wait():
   run = make_run()
   trainer = run.make_trainer()
   write(run, 200)
@@ -137,7 +137,7 @@ def test_a_limit_is_exact_and_may_change():
   assert [trainer.step() for _ in range(4)] == [4, 6, 6, 6]
   higher = messages.Command(trainer_steps_limit=9)
   assert [trainer.step(higher) for _ in range(2)] == [9, 9]
-  assert trainer.step() == 9, "it stays until another command"
+  assert trainer.step() == 9, "the limit stays until another command"
   assert trainer.step(messages.Command(trainer_steps_limit=0)) == 13
   trainer.close()
 
@@ -147,11 +147,11 @@ def test_the_age_is_that_of_the_last_batch():
   trainer = run.make_trainer()
   ages, newest = [], 1
   for version in (1, 1, 1, 2, 1, 3):
-    write(run, 20, version)  # nothing older is left
+    write(run, 20, version)  # replaces all older items
     before = trainer.version
     trainer.step()
     if trainer.steps == 0:
-      continue  # the minimum grants none
+      continue  # the first min_size items grant no updates
     metrics = trainer.report().metrics
     expected = before - version
     assert metrics["policy_age_versions_mean"] == expected
@@ -175,8 +175,8 @@ def test_a_call_without_a_batch_leaves_the_metrics():
   trainer.close()
 
 
-class BrokenSink(local_ports.LocalVariables):
-  """A sink whose server is down until it is repaired."""
+class FailingVariables(local_ports.LocalVariables):
+  """Variables that can't be published while `is_up` is False."""
 
   is_up = True
 
@@ -188,9 +188,9 @@ class BrokenSink(local_ports.LocalVariables):
     return super().publish(variables)
 
 
-def test_what_did_not_arrive_is_published_when_the_server_is_up():
+def test_pending_variables_are_published_once_the_server_is_up():
   run = make_run(steps_per_call=3)
-  run.variables = BrokenSink()
+  run.variables = FailingVariables()
   trainer = run.make_trainer()
   write(run, 60)
   run.variables.is_up = False
@@ -204,12 +204,13 @@ def test_what_did_not_arrive_is_published_when_the_server_is_up():
 
 
 def test_a_round_has_its_updates_and_one_publication():
-  # 20 items are the minimum; 20 more of 8 samples each are 10 batches of 16.
+  # The first 20 items grant no samples. The other 20 grant 8 samples each,
+  # which are 10 batches of 16.
   run = make_run("sync", round_steps=20)
   trainer = run.make_trainer()
   assert trainer.waits_for_round
   write(run, 40)
-  assert trainer.step() == 0, "no worker has collected"
+  assert trainer.step() == 0, "no worker has collected the round"
   collected = messages.Command(collected_version=1)
   steps = [trainer.step(collected) for _ in range(5)]
   assert steps == [4, 8, 10, 10, 10]
@@ -222,7 +223,7 @@ def test_a_round_has_its_updates_and_one_publication():
   trainer.close()
 
 
-# numbers of items that the workers write in each round, of 20 steps by config
+# items that the workers write in each round (config: 20 steps per round)
 ROUNDS = [[20] * 9, [24] * 8, [32] * 6, [1] * 40, [100, 20, 1, 1, 70]]
 
 
@@ -234,7 +235,7 @@ def test_the_ratio_holds_whatever_a_round_collects(rounds):
     write(run, written)
     version = trainer.version
     collected = messages.Command(collected_version=version)
-    while trainer.version == version:  # the round's updates
+    while trainer.version == version:  # makes the round's updates
       trainer.step(collected)
     granted = 8 * max(0, run.table.inserted - 20)
     assert granted - 16 < run.table.sampled <= granted
@@ -262,7 +263,7 @@ def test_a_round_with_too_little_data_is_collected_once_more():
   trainer = run.make_trainer()
   write(run, 19)
   assert trainer.step(messages.Command(collected_version=1)) == 0
-  assert trainer.version == 2, "so that the workers continue"
+  assert trainer.version == 2, "published, so that the workers continue"
   assert trainer.waits_for_round
   assert trainer.step(messages.Command(collected_version=1)) == 0
   assert trainer.version == 2
@@ -275,7 +276,7 @@ def test_a_round_of_a_queue_takes_whole_batches():
   write_rollouts(run, 3)
   assert trainer.step(messages.Command(collected_version=1)) == 0
   assert trainer.version == 2
-  write_rollouts(run, 6)  # 9 wait now: two batches of 4
+  write_rollouts(run, 6)  # 9 in the queue: 2 batches of 4
   collected = messages.Command(collected_version=2)
   assert [trainer.step(collected) for _ in range(3)] == [1, 2, 2]
   assert trainer.version == 3
@@ -289,7 +290,7 @@ def test_a_round_ends_when_its_batches_are_lost():
   write_rollouts(run, 12)
   collected = messages.Command(collected_version=1)
   assert trainer.step(collected) == 1
-  run.table.sample(8)  # as if a server had restarted without these rollouts
+  run.table.sample(8)  # as if a restarted server had lost these rollouts
   assert [trainer.step(collected) for _ in range(3)] == [1, 1, 1]
   assert trainer.waits_for_round
   assert (trainer.version, published(run)) == (2, 1)
@@ -308,7 +309,7 @@ def test_a_round_ends_when_its_server_is_lost_within_a_call(monkeypatch):
 
   def lose_server(updates, count):
     make_updates(updates, count - 1)
-    run.table.inserted = 20  # of the server that takes its place
+    run.table.inserted = 20  # as counted by the restarted server
 
   with monkeypatch.context() as patched:
     patched.setattr(local_updates.LocalUpdates, "run", lose_server)
@@ -319,14 +320,14 @@ def test_a_round_ends_when_its_server_is_lost_within_a_call(monkeypatch):
   trainer.close()
 
 
-def test_a_worker_and_a_trainer_take_turns():
+def test_a_worker_and_a_trainer_alternate():
   run = local_run.LocalRun(local_run.make_queue_config("sync"))
   worker, trainer = run.make_worker(), run.make_trainer()
   while trainer.steps < 3:
     collected = messages.Command(collected_version=worker.collected_version)
     trainer.step(collected)
     worker.step()
-  # On-policy: each batch is of the variables that it improves.
+  # On-policy: each batch was collected with the variables that it updates.
   assert trainer.report().metrics["policy_age_versions_max"] == 0.0
   worker.close()
   trainer.close()

@@ -1,4 +1,4 @@
-"""Worker: on ports of one process, stepped by hand."""
+"""Tests of the worker on in-process ports, which is stepped by hand."""
 
 import pickle
 import time
@@ -34,10 +34,10 @@ def steps_of(worker, calls, command=RUN):
 
 
 def versions_in(run):
-  """The version of each item of a table, oldest first."""
-  keys, _, _, rows = run.table.sample(4_000)
+  """Returns the version of each item in the table, oldest first."""
+  keys, _, _, records = run.table.sample(4_000)
   _, first = np.unique(keys, return_index=True)
-  return run.schema.record.unpack(rows[first])[transitions.VERSION].tolist()
+  return run.schema.record.unpack(records[first])[transitions.VERSION].tolist()
 
 
 def test_without_variables_nothing_is_collected():
@@ -75,7 +75,7 @@ def test_items_have_the_version_that_acted():
   worker = run.make_worker()
   steps_of(worker, 5)
   run.publish()
-  run.publish()  # version 2 is never seen
+  run.publish()  # the worker skips version 2
   steps_of(worker, 5)
   report = worker.report()
   assert (report.variables_version, report.variable_loads) == (3, 2)
@@ -86,7 +86,7 @@ def test_items_have_the_version_that_acted():
   worker.close()
 
 
-def test_a_pause_stops_it_between_two_steps():
+def test_a_pause_stops_a_worker_between_two_steps():
   run = make_run()
   run.publish()
   worker = run.make_worker()
@@ -97,7 +97,7 @@ def test_a_pause_stops_it_between_two_steps():
   worker.close()
 
 
-def test_a_limit_on_its_rate():
+def test_a_rate_limit():
   run = make_run()
   run.publish()
   worker = run.make_worker()
@@ -106,14 +106,14 @@ def test_a_limit_on_its_rate():
   while worker.env_steps < 60:
     worker.step(command)
   passed_s = time.monotonic() - began_s
-  # A burst is 0.1 s of steps at most, and a step of all environments.
+  # A burst has at most 0.1 s of steps, plus one step of all environments.
   assert worker.env_steps <= 400.0 * (passed_s + 0.1) + 4
   assert worker.env_steps > 0
   worker.close()
 
 
 class ClosedSink(local_ports.LocalSink):
-  """A sink that takes items only while it is open."""
+  """A sink that accepts items only while `is_open` is True."""
 
   waits_for = "the test"
   is_open = False
@@ -125,7 +125,7 @@ class ClosedSink(local_ports.LocalSink):
     return self.is_open
 
 
-def test_a_sink_that_takes_nothing_is_waited_for():
+def test_a_worker_waits_for_a_blocked_sink():
   run = make_run()
   run.sink = ClosedSink(run.table)
   run.publish()
@@ -163,13 +163,13 @@ def test_a_share_of_a_round_follows_the_number_of_workers():
   steps_of(worker, 5, two)
   assert steps_of(worker, 2, two) == [0, 0]
   assert worker.collected_version == 1
-  # With the config's number again, its share is larger.
+  # With the config's number of workers again, the share is larger.
   assert sum(steps_of(worker, 5)) > 0
   assert steps_of(worker, 1) == [0]
   worker.close()
 
 
-def test_a_round_is_complete_when_all_is_confirmed():
+def test_a_round_is_complete_when_all_items_are_confirmed():
   run = make_run("sync", sync__environment_steps=8)
   run.sink = ClosedSink(run.table)
   run.sink.is_open = True
@@ -220,15 +220,15 @@ def test_a_state_continues_bit_identically(with_environments):
 
 
 def test_another_incarnation_repeats_no_episode():
-  rows = []
+  records = []
   for restarts in (0, 0, 1):
     run = make_run()
     run.publish()
     worker = run.make_worker(restart_count=restarts, env_steps=100 * restarts)
     steps_of(worker, 20)
-    assert worker.env_steps <= 80, "only those of this process"
+    assert worker.env_steps <= 80, "only steps of this process count"
     _, _, _, sampled = run.table.sample(500)
-    rows.append({row.tobytes() for row in sampled})
+    records.append({record.tobytes() for record in sampled})
     worker.close()
-  assert rows[0] == rows[1]
-  assert not rows[0] & rows[2]
+  assert records[0] == records[1]
+  assert not records[0] & records[2]

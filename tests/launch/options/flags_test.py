@@ -1,10 +1,10 @@
-"""Flags: one line for command lines that are not understood."""
+"""Tests of flags: a wrong command line is rejected with one line."""
 
 import pytest
 
 from slipway.launch.options import flags
 
-EVALUATE_REFUSED = [
+EVALUATE_REJECTED = [
   ((), ["--run is missing", "--run=FOLDER"]),
   (("--run=a", "--runn=b"), ["did you mean --run?"]),
   (("--run=a", "--colour=b"), ["`evaluate --help` shows all flags"]),
@@ -28,10 +28,10 @@ def test_evaluate_records_only_where_a_folder_is_named():
   assert values.record == "b"
 
 
-@pytest.mark.parametrize(("arguments", "says"), EVALUATE_REFUSED)
-def test_what_evaluate_refuses(arguments, says):
+@pytest.mark.parametrize(("arguments", "words"), EVALUATE_REJECTED)
+def test_flags_that_evaluate_rejects(arguments, words):
   with pytest.raises(ValueError) as caught:
     flags.parse(flags.define_evaluate_flags(), ["evaluate", *arguments], "")
   assert "\n" not in str(caught.value)
-  for words in says:
-    assert words in str(caught.value)
+  for phrase in words:
+    assert phrase in str(caught.value)

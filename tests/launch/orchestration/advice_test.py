@@ -1,4 +1,4 @@
-"""Advice: what a learner's metrics say about a config."""
+"""Tests of the advice on a config that a learner's metrics give."""
 
 import math
 import types
@@ -47,7 +47,7 @@ CASES = [
     {"td_error_abs_mean": 8.1},
     "clipped at config.learner.huber_delta=2,",
   ),
-  # The delta of quantile losses, and of rescaled values, is another quantity.
+  # The delta of quantile losses or of rescaled values has another meaning.
   ("qr_dqn", {}, {"td_error_abs_mean": 1e3}, None),
   ("r2d2", {}, {"td_error_abs_mean": 1e3}, None),
   ("ppo", {}, {"td_error_abs_mean": 1e3}, None),
@@ -85,7 +85,7 @@ def test_advice_is_given_once_after_10_s(
     assert words in sentence and "\n" not in sentence
 
 
-def test_a_short_excess_is_none(clock):
+def test_a_short_excess_gives_no_advice(clock):
   advisor = make_advisor("c51")
   for seconds, value in ((0, 0.9), (9, 0.9), (1, 0.0), (1, 0.9), (9, 0.9)):
     clock.now_s += seconds
@@ -94,25 +94,25 @@ def test_a_short_excess_is_none(clock):
 
 
 @pytest.mark.parametrize(
-  ("returns", "says"),
+  ("returns", "is_advised"),
   [
     ([-200.0] * 9, False),
     ([-200.0] * 10, True),
     ([-200.0] * 29 + [-199.0], False),
-    # What came before them is unknown.
+    # The returns before the kept ones are unknown.
     ([500.0] * base.RETURNS_KEPT, False),
   ],
 )
-def test_returns_that_never_change(clock, returns, says):
+def test_returns_that_never_change(clock, returns, is_advised):
   advisor = make_advisor("dqn")
   for _ in range(2):
     advisor.update({}, returns)
     clock.now_s += 11.0
   assert [x for x in advisor.sentences if "-200" in x] == advisor.sentences
-  assert bool(advisor.sentences) == says
+  assert bool(advisor.sentences) == is_advised
 
 
-def test_a_target_that_is_met_at_once_is_no_cause(clock):
+def test_a_target_that_is_reached_at_once_gives_no_advice(clock):
   advisor = make_advisor("dqn", limits__target_return=1.0)
   for _ in range(2):
     advisor.update({}, [1.0] * 50)

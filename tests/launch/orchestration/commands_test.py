@@ -1,10 +1,11 @@
-"""Commands: each node's share of what the run should do."""
+"""Tests of the commands that the nodes of a run receive."""
 
 import pytest
 
 from slipway.launch.orchestration import commands, messages
 
-# rate, workers, part of the rate of a proxy, role, its share
+# rate in steps/s, workers, a proxy's fraction of the rate, role, the node's
+# rate in steps/s
 SHARES = [
   (0.0, 4, 1.0, "worker", 0.0),
   (100.0, 4, 1.0, "worker", 25.0),
@@ -19,13 +20,13 @@ SHARES = [
 
 
 @pytest.mark.parametrize(
-  ("steps_per_s", "workers", "part", "role", "share"), SHARES
+  ("steps_per_s", "workers", "fraction", "role", "share"), SHARES
 )
 @pytest.mark.parametrize("paused", [False, True])
 @pytest.mark.parametrize("stop", [False, True])
-def test_a_command(steps_per_s, workers, part, role, share, paused, stop):
+def test_a_command(steps_per_s, workers, fraction, role, share, paused, stop):
   run = commands.Commands(workers, steps_per_s, paused)
-  command = run.for_node(role, 0, stop, proxy_share=part)
+  command = run.for_node(role, 0, stop, proxy_share=fraction)
   assert command == messages.Command(
     stop, paused, share, workers=workers if role == "worker" else 0
   )
@@ -44,7 +45,7 @@ def test_without_workers_every_worker_stops():
   assert run.for_node("worker", 0, stop=False).stop
 
 
-def test_fields_for_the_trainer_alone():
+def test_fields_for_the_trainer_only():
   run = commands.Commands(1, trainer_steps_limit=70, saves_requested=2)
   assert run.for_node("trainer", 0, False, 5) == messages.Command(
     trainer_steps_limit=70, saves_requested=2, collected_version=5

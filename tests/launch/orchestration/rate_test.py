@@ -1,4 +1,4 @@
-"""Rate: growth over the last seconds."""
+"""Tests of the growth rate of a count over the last seconds."""
 
 import math
 
@@ -6,16 +6,16 @@ import pytest
 
 from slipway.launch.orchestration import rate as rate_lib
 
-# (seconds, count) in their order, and the rate after the last
+# samples (seconds, count) in the order of time, rate after the last sample
 RATES = [
   ([(0.0, 100)], 0.0),
   ([(0.0, 0), (2.0, 50)], 25.0),
   ([(0.0, 0), (0.0, 50)], 0.0),
   ([(0.0, 0), (4.0, 0), (5.0, 10)], 2.0),
-  # Older than the window of 5 s: forgotten.
+  # Samples that are older than 5 s are dropped.
   ([(0.0, 0), (10.0, 1000), (12.0, 1030)], 15.0),
   ([(0.0, 0), (6.0, 1000)], 0.0),
-  # A node that was restarted counts from 0.
+  # A restarted node counts from 0.
   ([(0.0, 900), (1.0, 1000), (2.0, 30)], 0.0),
   ([(0.0, 900), (1.0, 1000), (2.0, 30), (4.0, 50)], 10.0),
 ]

@@ -1,4 +1,4 @@
-"""Rates: tables of what each mode and table mean for both sides of a run."""
+"""Tests of the rates of workers and trainer, for each mode and table."""
 
 import typing
 
@@ -56,8 +56,8 @@ _ROUND_RATIO = limiter_lib.Limiter.from_min_size(1_000, 8.0)
 _QUEUE = limiter_lib.Limiter.from_queue(16)
 _ROUND_QUEUE = limiter_lib.Limiter.from_queue(limiter_lib.UNBOUNDED)
 
-# mode, table, its limiter, a worker's steps of a round with 2 workers, updates
-# of one call, trainer steps between publications
+# mode, table, limiter, batch steps of each of 2 workers per round, updates per
+# call, trainer steps between publications
 MODES = [
   ("async", "replay", _RATIO, None, 20, 7),
   ("async", "unlimited", _MIN_SIZE, None, 20, 7),
@@ -65,7 +65,7 @@ MODES = [
   ("async", "none", None, None, 20, 7),
   ("sync", "replay", _ROUND_RATIO, 50, 20, 100),
   ("sync", "queue", _ROUND_QUEUE, 32, 20, 1),
-  ("sync", "none", None, None, 20, 7),  # no workers, so no rounds
+  ("sync", "none", None, None, 20, 7),  # without workers, there are no rounds
   ("single", "replay", _RATIO, None, 1, 7),
   ("single", "queue", _QUEUE, None, 1, 7),
   ("single", "none", None, None, 1, 7),
@@ -85,11 +85,12 @@ def test_modes(mode, table, limiter, worker_steps, updates, period):
   assert rates.in_one_process == (mode == "single")
 
 
-# environment steps of a round, environments of a worker, workers, its steps
+# environment steps per round, environments per worker, workers, batch steps of
+# each worker per round
 WORKER_STEPS = [
   (800, 8, 1, 100),
   (800, 8, 2, 50),
-  (801, 8, 2, 51),  # at least as many as the config says
+  (801, 8, 2, 51),  # rounded up
   (1, 8, 4, 1),
   (128, 16, 8, 1),
 ]
@@ -104,10 +105,11 @@ def test_worker_steps_of_replay(round_steps, environments, workers, steps):
   assert rates.worker_steps(workers) == steps
 
 
-# batch size, steps per item, shards, environments of a worker, workers, steps
+# batch size, steps per item, shards, environments per worker, workers, batch
+# steps of each worker per round
 QUEUE_STEPS = [
   (8, 32, 1, 8, 1, 32),
-  (8, 32, 1, 8, 2, 32),  # more than a batch, as each worker writes
+  (8, 32, 1, 8, 2, 32),  # two batches: each worker writes one
   (8, 32, 1, 4, 1, 64),
   (8, 32, 1, 2, 2, 64),
   (9, 32, 1, 8, 1, 64),
@@ -134,7 +136,8 @@ def test_worker_steps_of_a_queue(
   assert rates.worker_steps(workers) == steps
 
 
-# environment steps, steps per item, samples per insert, batch size, updates
+# environment steps per round, steps per item, samples per insert, batch size,
+# updates per round
 PERIODS = [
   (800, 1, 8.0, 64, 100),
   (800, 1, 1.0, 64, 12),
@@ -158,25 +161,29 @@ def test_a_round_has_one_publication(
   assert make_rates("sync", table).publish_period == updates
 
 
-# shards, (size, inserted, sampled) of each table that is up, updates. The
-# minimum size is 100, an insert grants 2 samples, and a batch has 16 items.
+# shards, (size, inserted, sampled) of each running table, updates of the round.
+# The minimum size is 100, an insert grants 2 samples, a batch has 16 items.
 ROUND_UPDATES = [
   (1, [(99, 99, 0)], 0),
-  (1, [(100, 100, 0)], 0),  # the first 100 items grant none
-  (1, [(107, 107, 0)], 0),  # 14 samples
+  (1, [(100, 100, 0)], 0),  # the first 100 items grant no samples
+  (1, [(107, 107, 0)], 0),  # grants 14 samples
   (1, [(108, 108, 0)], 1),
   (1, [(151, 151, 0)], 6),
   (1, [(151, 151, 96)], 0),  # 6 samples remain
-  (1, [(156, 156, 96)], 1),  # and count in the next round
-  (1, [(120, 9_000, 17_480)], 20),  # a full table: all inserts count
+  (1, [(156, 156, 96)], 1),  # and are used in the next round
+  (1, [(120, 9_000, 17_480)], 20),  # a full table; all inserts count
   (1, [(151, 151, 500)], 0),
-  (1, [(99, 9_000, 0)], 0),  # lost items
+  (1, [(99, 9_000, 0)], 0),  # has lost items
   (1, [], 0),  # no server is up
   (2, [(150, 150, 50), (150, 150, 54)], 6),
-  (2, [(300, 300, 250), (150, 150, 250)], 0),  # sampled equally often
+  (
+    2,
+    [(300, 300, 250), (150, 150, 250)],
+    0,
+  ),  # shards are sampled equally often
   (2, [(300, 300, 234), (150, 150, 234)], 2),
   (2, [(300, 300, 0), (99, 99, 0)], 0),
-  (2, [(300, 300, 200)], 0),  # a server is down: the sum is unknown
+  (2, [(300, 300, 200)], 0),  # one server is down, so the sum is unknown
 ]
 
 
@@ -194,12 +201,12 @@ def test_updates_of_a_round(shards, counts, updates):
   assert rates.updates_of_round(statuses) == updates
 
 
-# items in each server's queue, updates
+# items in each server's queue, updates of the round
 QUEUED = [([], 0), ([0], 0), ([7], 0), ([8], 1), ([23], 2), ([15, 9], 2)]
 
 
 @pytest.mark.parametrize(("sizes", "updates"), QUEUED)
-def test_updates_of_a_round_take_what_the_queues_hold(sizes, updates):
+def test_updates_of_a_round_use_the_items_in_the_queues(sizes, updates):
   rates = make_rates("sync", QUEUE)
   statuses = [counts_of(QUEUE, size) for size in sizes]
   assert rates.updates_of_round(statuses) == updates
@@ -212,7 +219,7 @@ def test_without_a_table_no_round_and_no_update_is_granted():
   assert rates.samples_per_insert == 0.0
 
 
-# table, items inserted, items sampled, whether one more update is due
+# table, inserted items, sampled items, whether another update is due
 DUE = [
   ("replay", 0, 0, False),
   ("replay", 1_000, 0, False),
@@ -220,7 +227,7 @@ DUE = [
   ("replay", 1_001, 64, False),
   ("replay", 1_008, 64, False),
   ("replay", 1_009, 64, True),
-  # Each item grants one update where there is no ratio.
+  # Without a ratio, each item grants one update.
   ("unlimited", 1_000, 0, False),
   ("unlimited", 1_001, 0, True),
   ("unlimited", 1_001, 64, False),
@@ -241,17 +248,17 @@ def test_an_update_is_due(table, inserted, sampled, due):
 
 
 @pytest.mark.parametrize("table", ["replay", "queue"])
-def test_reports_and_polls_come_faster_in_rounds(table):
+def test_polls_and_sleeps_are_shorter_in_rounds(table):
   free, rounds = (make_rates(mode, TABLES[table]) for mode in ("async", "sync"))
   assert rounds.poll_period_s < free.poll_period_s
   assert rounds.idle_s < free.idle_s
 
 
-def test_a_trainer_looks_at_a_queue_more_often():
+def test_a_trainer_polls_a_queue_more_often():
   assert make_rates(table=QUEUE).trainer_idle_s < make_rates().trainer_idle_s
 
 
-# trainer steps after each call, whether to publish then; the period is 7
+# trainer steps after each call, whether a publication is due (period: 7 steps)
 PUBLICATIONS = [(5, False), (6, False), (7, True), (7, False), (30, True)]
 
 
@@ -272,7 +279,7 @@ def test_publications_at_the_end_of_a_round():
   assert schedule.updates_left == 2
   assert schedule.record_updates(10, 12)
   assert schedule.updates_left == 0
-  assert not schedule.record_updates(12, 12), "the round has ended before"
+  assert not schedule.record_updates(12, 12), "the round has ended already"
 
 
 @pytest.mark.parametrize("algorithm", [dqn, apex_dqn, ppo])

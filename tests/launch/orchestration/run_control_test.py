@@ -1,4 +1,4 @@
-"""Control: each limit stops the run, and a run stops in order."""
+"""Tests of the run's control: limits, commands, the stop order and results."""
 
 import csv
 import json
@@ -41,7 +41,10 @@ def make_rates(config):
 
 @pytest.fixture
 def make_control(tmp_path, monkeypatch):
-  """Makes controls, whose clock a test sets: `control.clock.now_s`."""
+  """Returns a function that makes a control with a simulated clock.
+
+  A test sets the clock by `control.clock.now_s`.
+  """
   clock = types.SimpleNamespace(now_s=100.0)
   clock.monotonic = lambda: clock.now_s
   monkeypatch.setattr(run_control, "time", clock)
@@ -82,17 +85,20 @@ def make_control(tmp_path, monkeypatch):
 
 
 def command(control, role, index=0):
-  """The command for a node, which does not report."""
+  """Returns the command for a node, without a report of the node."""
   return control.command(role, index)
 
 
 def may_stop(control):
-  """The roles whose nodes should stop."""
+  """Returns the roles whose nodes may stop."""
   return {role for role, i in NODES if command(control, role, i).stop}
 
 
 def evaluate(control, *values):
-  """Whether the last evaluation, repeated with equal results, is the best."""
+  """Sends evaluations, and returns whether the last one is the best.
+
+  The repetition of each evaluation has the same returns.
+  """
   for value in values:
     returns = [value - 1, value + 1]
     reply = control.evaluated(
@@ -101,7 +107,7 @@ def evaluate(control, *values):
   return reply.is_best
 
 
-# limits, what happens, the reason
+# limits, function that sends reports, reason of the stop (None: no stop)
 LIMITS = [
   ({}, lambda c: c.report("worker", 0, Worker(env_steps=10**9)), None),
   ({}, lambda c: c.report("trainer", 0, Trainer(trainer_steps=10**9)), None),
@@ -152,7 +158,7 @@ LIMITS = [
     lambda c: [c.report("worker", i, Worker(episodes=2)) for i in range(2)],
     "episodes",
   ),
-  # The first evaluation and a higher one improve, an equal one does not.
+  # The first evaluation and a higher one are improvements, an equal one is not.
   (
     {"evaluations_without_improvement": 2},
     lambda c: [evaluate(c, value) for value in (3.0, 2.0, 4.0, 4.0)],
@@ -163,7 +169,7 @@ LIMITS = [
     lambda c: [evaluate(c, value) for value in (3.0, 2.0, 4.0, 4.0, 1.0)],
     "evaluations_without_improvement",
   ),
-  # Several limits together; the config's target return is 475.
+  # All limits must be reached; the config's target return is 475.
   (
     {"combine": "all", "trainer_steps": 7},
     lambda c: c.report("trainer", 0, Trainer(trainer_steps=8)),
@@ -177,7 +183,7 @@ LIMITS = [
     ],
     "all_limits",
   ),
-  # All at the same time: what counts is the last evaluation.
+  # All limits must be reached at the same time, so the last evaluation counts.
   (
     {"combine": "all", "trainer_steps": 7},
     lambda c: [
@@ -194,23 +200,23 @@ LIMITS = [
 ]
 
 
-@pytest.mark.parametrize(("limits", "happens", "reason"), LIMITS)
-def test_limits(make_control, limits, happens, reason):
+@pytest.mark.parametrize(("limits", "send_reports", "reason"), LIMITS)
+def test_limits(make_control, limits, send_reports, reason):
   control = make_control(age_s=50.0, **limits)
-  happens(control)
+  send_reports(control)
   control.tick()
   assert control.status().stopped_because == reason
   first = set(stop_order.GROUPS[0].roles)
   assert may_stop(control) == (first if reason else set())
 
 
-def test_a_trainer_stops_at_its_limit_unless_it_ends_with_others(make_control):
+def test_a_trainer_stops_at_its_limit_unless_limits_are_combined(make_control):
   control = make_control(trainer_steps=7)
   for combine, last in (("all", 0), ("any", 7)):
     control.set("limits.combine", combine)
     assert command(control, "trainer").trainer_steps_limit == last
   control.set("limits.target_return", "inf")
-  control.set("limits.combine", "all")  # of one limit
+  control.set("limits.combine", "all")  # the only limit
   assert command(control, "trainer").trainer_steps_limit == 7
 
 
@@ -226,18 +232,18 @@ def test_groups_stop_one_after_the_other(make_control):
   control = make_control()
   assert may_stop(control) == set()
   control.stop("SIGINT")
-  told = set()
+  stopping = set()
   for group in stop_order.GROUPS:
-    told |= set(group.roles)
+    stopping |= set(group.roles)
     for role, index in [node for node in NODES if node[0] in group.roles]:
-      assert may_stop(control) == told
+      assert may_stop(control) == stopping
       control.finished(role, index, REPORTS[role]())
   assert control.status().nodes == {
     role: run_status.NodesStatus(0, count) for role, count in EXPECTED.items()
   }
 
 
-def test_a_role_without_nodes_is_not_waited_for(make_control):
+def test_a_stop_does_not_wait_for_a_role_without_nodes(make_control):
   control = make_control({"worker": 1, "evaluator": 1, "trainer": 1})
   control.stop("SIGINT")
   control.finished("worker", 0, Worker())
@@ -246,19 +252,19 @@ def test_a_role_without_nodes_is_not_waited_for(make_control):
   assert command(control, "trainer").stop
 
 
-def test_a_group_that_hangs_is_passed_after_its_grace(make_control):
+def test_a_group_that_hangs_is_skipped_after_its_grace_period(make_control):
   control = make_control()
   control.stop("SIGINT")
-  told = set()
+  stopping = set()
   for group in stop_order.GROUPS:
-    told |= set(group.roles)
-    assert may_stop(control) == told
+    stopping |= set(group.roles)
+    assert may_stop(control) == stopping
     control.clock.now_s += 0.9 * group.grace_s
-    assert may_stop(control) == told
+    assert may_stop(control) == stopping
     control.clock.now_s += 0.11 * group.grace_s
 
 
-def test_a_node_that_never_comes_up_is_not_waited_for_long(make_control):
+def test_a_stop_waits_only_briefly_for_a_node_that_never_starts(make_control):
   control = make_control()
   for role, index in NODES[1:]:
     control.report(role, index, REPORTS[role]())
@@ -287,7 +293,7 @@ def test_an_unknown_role(make_control):
 def test_phases(make_control):
   control = make_control()
   assert control.status().phase == "starting"
-  # A trainer that is resumed has steps before it makes its first.
+  # A resumed trainer has steps before its first update.
   control.report("trainer", 0, Trainer(trainer_steps=9, first_step_at_s=None))
   assert control.status().phase == "starting"
   control.report("trainer", 0, Trainer(first_step_at_s=time.time()))
@@ -306,7 +312,7 @@ def test_phases(make_control):
 def test_a_pause_reaches_every_node(make_control):
   control = make_control()
   assert not any(command(control, *node).paused for node in NODES)
-  for calls in (1, 2):  # Once more changes nothing.
+  for calls in (1, 2):  # A repeated call changes nothing.
     for _ in range(calls):
       control.pause()
     assert all(command(control, *node).paused for node in NODES)
@@ -317,7 +323,7 @@ def test_a_pause_reaches_every_node(make_control):
     assert control.status().phase == "starting"
 
 
-def test_a_paused_run_waits_for_nothing_else(make_control):
+def test_a_paused_run_shows_no_other_wait(make_control):
   control = make_control()
   control.report("trainer", 0, Trainer(waiting_s=60.0))
   assert "transitions" in control.status().waiting
@@ -345,7 +351,7 @@ def test_a_paused_run_has_no_speed(make_control, monkeypatch):
   control.clock.now_s += 60.0
   control.tick()
   control.resume()
-  # What was before the pause does not count.
+  # Steps before the pause do not count.
   assert [second() for _ in range(2)] == [0.0, 100.0]
 
 
@@ -364,7 +370,7 @@ def test_a_pause_suspends_no_limit(make_control):
   assert control.status().stopped_because == "wall_clock_s"
 
 
-def test_the_rate_is_shared_out(make_control):
+def test_the_rate_is_divided_among_the_workers(make_control):
   control = make_control(steps_per_s=600.0)
 
   def shares():
@@ -373,7 +379,7 @@ def test_the_rate_is_shared_out(make_control):
   none = dict.fromkeys(EXPECTED, 0.0)
   assert shares() == {**none, "proxy": 600.0, "worker": 300.0}
   assert control.status().rates.env_steps_per_s_target == 600.0
-  # It changes while the run goes on.
+  # The rate can change during the run.
   control.set("rates.environment_steps_per_s", 50)
   assert shares() == {**none, "proxy": 50.0, "worker": 25.0}
   with pytest.raises(ValueError, match=r"-1\.0"):
@@ -399,21 +405,21 @@ def test_a_limit_that_changes(make_control):
   assert control.status().stopped_because == "target_return"
 
 
-def test_a_run_that_stops_takes_no_more_commands(make_control):
+def test_a_stopping_run_rejects_commands(make_control):
   control = make_control()
   control.stop("SIGTERM")
-  for order in (
+  for send_command in (
     control.pause,
     control.resume,
     lambda: control.set("limits.trainer_steps", 9),
   ):
     with pytest.raises(ValueError, match=r"the run is stopping \(SIGTERM\)"):
-      order()
+      send_command()
   assert not command(control, "trainer").paused
   assert control.status().limits.trainer_steps == 0
 
 
-def test_the_callers_config_stays_as_it_is(make_control, tmp_path):
+def test_the_callers_config_is_not_changed(make_control, tmp_path):
   config = dqn.get_config()
   before = config.to_json()
   folder = run_folder.RunFolder.create(tmp_path, "other", overwrite=False)
@@ -439,31 +445,31 @@ def test_a_stall_is_explained(make_control, caplog):
   assert wait(0.0).stalled_s is None
   assert wait(29.0).stalled_s is None
   assert wait(2.0).stalled_s == 31.0
-  says = "the trainer waits for 100 more items in table 'transitions'"
-  assert says in control.status().waiting
+  words = "the trainer waits for 100 more items in table 'transitions'"
+  assert words in control.status().waiting
   assert wait(9.0).stalled_s == 40.0
-  # Once for each stall.
-  assert [says in text for text in caplog.messages] == [True]
-  # A pause is none.
+  # Each stall is logged once.
+  assert [words in text for text in caplog.messages] == [True]
+  # A pause is no stall.
   control.pause()
   assert wait(99.0).waiting == "paused"
   control.resume()
   assert wait(29.0).stalled_s is None
   assert wait(2.0).stalled_s == 31.0
   assert len(caplog.messages) == 2
-  # It goes on.
+  # Progress ends the stall.
   control.report("worker", 0, Worker(env_steps=901))
   assert wait(0.0).stalled_s is None
   assert control.status().waiting is None
-  # Nothing moves at the end.
+  # A stopping run has no stall.
   control.stop("SIGTERM")
   assert wait(99.0).stalled_s is None
 
 
 def test_the_best_evaluation(make_control):
   control = make_control()
-  told = [evaluate(control, value) for value in (3.0, 2.0, 4.0)]
-  assert told == [True, False, True]
+  replies = [evaluate(control, value) for value in (3.0, 2.0, 4.0)]
+  assert replies == [True, False, True]
 
 
 def test_results(make_control):
@@ -473,7 +479,7 @@ def test_results(make_control):
   evaluate(control, 21.0)
   control.tick()
   control.stop("SIGTERM")
-  # A node's last report counts too.
+  # A node's final report counts, too.
   control.finished("worker", 1, Worker(env_steps=44, items_confirmed=43))
   control.close()
   summary = json.loads(control.folder.summary.read_text())
@@ -498,7 +504,7 @@ def snapshot(number):
 
 
 def test_hooks_are_called_with_the_status(make_control, tmp_path, monkeypatch):
-  """Those of a control node, and of the one after it, which goes on."""
+  """The hooks receive each event once, although the control node restarts."""
   (tmp_path / "control_hooks.py").write_text(
     "calls = []\n"
     "def notify(event):\n"
@@ -516,14 +522,14 @@ def test_hooks_are_called_with_the_status(make_control, tmp_path, monkeypatch):
   control.clock.now_s += 2.0
   control.tick()  # saves its state
   second = make_control(state_path=path)
-  second.clock.now_s += 3.0  # all nodes had the time to report
+  second.clock.now_s += 3.0  # all nodes have had time to report
   second.report("trainer", 0, snapshot(1))
   second.tick()
   evaluate(second, 4.0)
   second.stop("SIGTERM")
   second.finished("trainer", 0, snapshot(2))
   second.close()
-  asking.until(lambda: len(sys.modules["control_hooks"].calls) == 6)
+  asking.wait_until(lambda: len(sys.modules["control_hooks"].calls) == 6)
   assert sys.modules.pop("control_hooks").calls == [
     ("start", 0, 0, "starting"),
     ("evaluation", 1, 0, "starting"),
@@ -536,14 +542,14 @@ def test_hooks_are_called_with_the_status(make_control, tmp_path, monkeypatch):
 
 def test_a_hook_that_fails_is_in_the_status(make_control):
   control = make_control(hooks=("csv", "no_such:hook"))
-  asking.until(lambda: control.status().failed_hooks)
+  asking.wait_until(lambda: control.status().failed_hooks)
   (failed,) = control.status().failed_hooks.items()
   assert failed[0] == "no_such:hook"
   assert "can't be imported" in failed[1]
   control.close()
 
 
-def test_a_snapshot_is_requested_of_the_trainer(make_control):
+def test_a_snapshot_is_requested_from_the_trainer(make_control):
   control = make_control()
   assert command(control, "trainer").saves_requested == 0
   control.save()
@@ -593,7 +599,7 @@ def test_the_machines_of_a_run(make_control, tmp_path):
   status = control.status()
   assert status.machines == machines
   assert status.nodes["worker"] == run_status.NodesStatus(0, 6)
-  # Proxies that are there share the rate, by their workers.
+  # Proxies that have a machine share the rate by their number of workers.
   for index, live_workers in enumerate((1, 2, 3)):
     report = messages.ProxyReport(live_workers=live_workers)
     control.report("proxy", index, report)
@@ -608,13 +614,13 @@ def test_the_machines_of_a_run(make_control, tmp_path):
   for index in (0, 2):
     control.finished("proxy", index, REPORTS["proxy"]())
   control.stop("a test")
-  # Those that have no machine are not waited for.
+  # The stop does not wait for nodes without a machine.
   assert command(control, "trainer").stop
   control.place(messages.Placement({}, {"worker": 9, "proxy": 9}, []))
   assert control.status().nodes["worker"] == run_status.NodesStatus(0, 6)
 
 
-def test_a_number_of_workers_that_is_fixed(make_control):
+def test_a_fixed_number_of_workers_can_not_change(make_control):
   control = make_control(fixed="a reason")
   with pytest.raises(ValueError, match="a reason"):
     control.set_workers(3)
@@ -643,7 +649,7 @@ def test_a_node_registers(make_control):
   assert control.register("evaluator", 0) == messages.Registration(0, 0)
 
 
-def test_a_successor_continues_the_run(make_control, tmp_path):
+def test_a_restarted_control_node_continues_the_run(make_control, tmp_path):
   path = tmp_path / "control.json"
   first = make_control(state_path=path, trainer_steps=100)
   first.report("worker", 0, Worker(1.0, env_steps=40))
@@ -671,7 +677,7 @@ def test_a_successor_continues_the_run(make_control, tmp_path):
   assert command(second, "trainer").trainer_steps_limit == 200
   second.report("trainer", 0, Trainer(trainer_steps=7, variables_version=3))
   assert second.variables_version() == 3
-  # A worker that was not restarted has the same incarnation.
+  # The worker was not restarted, so its incarnation is the same.
   second.report("worker", 0, Worker(1.0, env_steps=50))
   assert second.status().env_steps == 50
   assert not evaluate(second, 19.0)
@@ -692,9 +698,9 @@ def test_an_evaluation_that_is_sent_again_counts_once(
   before = first.folder.curves_csv.read_bytes()
   evaluation = messages.Evaluation([31.0], [31], 4, [30.0], key="a")
   assert first.evaluated(evaluation).is_best
-  if lacks_row:  # killed between its state and the row
+  if lacks_row:  # as if killed after saving its state, before writing the row
     first.folder.curves_csv.write_bytes(before)
-  # Its reply is lost, and the evaluator repeats the call.
+  # The reply is lost, so the evaluator repeats the call.
   second = make_control(state_path=path)
   assert second.evaluated(evaluation) == messages.EvaluationReply(True, 30.0)
   assert second.status().evaluation.count == 2
@@ -721,7 +727,7 @@ def test_a_report_ends_the_wait_for_a_round(make_control):
   with futures.ThreadPoolExecutor() as pool:
     waits = pool.submit(control.wait_collected, 4, 60.0)
     control.report("worker", 0, Worker(collected_version=4))
-    assert control.wait_collected(4, 0.0) == 0, "the other has not reported"
+    assert control.wait_collected(4, 0.0) == 0, "worker 1 has not reported"
     assert not waits.done()
     control.report("worker", 1, Worker(collected_version=5))
     assert waits.result(30.0) == 4
@@ -740,7 +746,7 @@ def test_a_stop_ends_the_wait_for_a_round(make_control):
 
 @pytest.fixture
 def without_workers(make_control):
-  """Makes controls of runs that learn from recorded data."""
+  """Returns a function that makes the control of a run with recorded data."""
 
   def make(**settings):
     rates = rates_lib.Rates(dqn.get_config(), table=None)
@@ -792,7 +798,7 @@ def test_a_stall_without_workers(without_workers):
   assert control.status().waiting is None
 
 
-# limits, the report that reaches them, the reason
+# limits, the trainer's report, expected reason of the stop (None: no stop)
 WITHOUT_WORKERS = [
   ({"trainer_steps": 7}, Trainer(trainer_steps=6), None),
   ({"trainer_steps": 7}, Trainer(trainer_steps=7), "trainer_steps"),
@@ -819,7 +825,7 @@ def test_evaluations_after_the_one_that_ended_the_run_are_ignored(make_control):
   assert evaluation.mean_return == evaluation.best_mean_return == 120.0
 
 
-def test_an_evaluation_counts_that_was_under_way_at_the_end(make_control):
+def test_an_evaluation_that_ends_after_the_limit_counts(make_control):
   control = make_control(trainer_steps=7)
   control.report("trainer", 0, Trainer(trainer_steps=7))
   control.tick()

@@ -1,4 +1,4 @@
-"""RunState: sums, means, rates, waits and which nodes have finished."""
+"""Tests of RunState: sums, means, rates, waits, and finished nodes."""
 
 import re
 import types
@@ -35,33 +35,37 @@ def make_state(resumed=None, config=None, rates=None, **expected):
 
 
 def value_of(status, path):
-  """A field of a status, as 'replay.size'."""
+  """Returns a field of a status, by a path such as 'replay.size'."""
   for name in path.split("."):
     status = getattr(status, name)
   return status
 
 
 def workers(**values):
-  """Reports of workers 0, 1, ...: of each field a value for each of them."""
+  """Returns reports of workers 0, 1, and so on.
+
+  Args:
+    **values: per field of the report, the values of the workers.
+  """
   return [
-    ("worker", index, Worker(**dict(zip(values, of_one, strict=True))))
-    for index, of_one in enumerate(zip(*values.values(), strict=True))
+    ("worker", index, Worker(**dict(zip(values, node_values, strict=True))))
+    for index, node_values in enumerate(zip(*values.values(), strict=True))
   ]
 
 
 def waiting(*waits_s, reason=waits.TABLE):
-  """Reports of workers 0, 1, ... that wait for one thing."""
+  """Returns reports of workers 0, 1, and so on, which wait for one reason."""
   return workers(waiting_s=waits_s, waiting_for=[reason] * len(waits_s))
 
 
-def take(state, reports):
+def report_all(state, reports):
   for role, index, report in reports:
     state.report(role, index, report)
 
 
 @pytest.fixture
 def clock(monkeypatch):
-  """The clock, which a test sets: `clock.now_s`."""
+  """Returns a simulated clock, which a test sets by `clock.now_s`."""
   clock = types.SimpleNamespace(now_s=8.0)
   clock.monotonic = lambda: clock.now_s
   clock.time = lambda: 1.6e9 + clock.now_s
@@ -70,7 +74,7 @@ def clock(monkeypatch):
   return clock
 
 
-# Two machines' proxies, and their workers' own reports.
+# reports of two machines' proxies, and of their workers
 PROXIES = [
   ("proxy", 0, Proxy(
     connections=3, connections_refused=6, bytes_up=40, bytes_down=4,
@@ -88,7 +92,7 @@ PROXIES = [
   ("worker", 0, Worker(env_steps=5)),
 ]  # fmt: skip
 
-# reports, field of the status, its value
+# reports, field of the status, expected value
 STATUSES = [
   ([], "env_steps", 0),
   ([], "trainer_steps", 0),
@@ -103,7 +107,7 @@ STATUSES = [
   ([("trainer", 0, Trainer(trainer_steps=7))], "trainer_steps", 7),
   ([("trainer", 0, Trainer(first_step_at_s=12.5))], "start_up_s", 12.5),
   ([("trainer", 0, Trainer(metrics={"loss": 2.0}))], "metrics", {"loss": 2.0}),
-  # The trainer that hosts replay reports it, or its own process does.
+  # The trainer reports the table if it hosts replay; else the replay node does.
   ([("trainer", 0, Trainer(replay=Table(size=5)))], "replay.size", 5),
   ([("replay", 0, Replay(replay=Table(6, 6, 9)))], "replay.size", 6),
   ([("replay", 0, Replay(replay=Table(6, 6, 9)))], "replay.sampled", 9),
@@ -123,7 +127,7 @@ STATUSES = [
     1: run_status.WorkerStatus(streams=2, bytes_up=10, bytes_down=1),
     2: run_status.WorkerStatus(5, 1, 2, streams=1, bytes_up=2, bytes_down=1)}),
   (workers(env_steps=[1, 1]), "nodes",
-   # Roles without nodes, as the evaluator here, are left out.
+   # Roles without nodes, such as the evaluator here, are omitted.
    {"replay": run_status.NodesStatus(0, 1),
     "trainer": run_status.NodesStatus(0, 1),
     "worker": run_status.NodesStatus(2, 3),
@@ -136,20 +140,22 @@ STATUSES = [
   [
     ({}, [1.0, 1.0, 1.0]),
     ({0: 4}, [1.0, 0.25, 0.25]),
-    # The driver's machine without workers, and machines of different sizes.
+    # The driver host has no workers, and the machines differ in size.
     ({0: 0, 1: 2, 2: 6}, [0.125, 0.25, 0.75]),
     ({0: 0, 1: 0, 2: 0}, [1.0, 1.0, 1.0]),
   ],
 )
 def test_proxies_share_the_rate_by_their_live_workers(live, shares):
   state = make_state(proxy=3)
-  take(state, [("proxy", i, Proxy(live_workers=n)) for i, n in live.items()])
+  report_all(
+    state, [("proxy", i, Proxy(live_workers=n)) for i, n in live.items()]
+  )
   assert [state.compute_proxy_share(i) for i in range(3)] == shares
 
 
 def test_the_workers_of_a_lost_machine_have_no_share_of_the_rate():
   state = make_state(proxy=2)
-  take(state, [("proxy", i, Proxy(live_workers=3)) for i in range(2)])
+  report_all(state, [("proxy", i, Proxy(live_workers=3)) for i in range(2)])
   assert state.compute_proxy_share(0) == 0.5
   state.set_absent([("proxy", 1)])
   assert state.compute_proxy_share(0) == 1.0
@@ -158,7 +164,7 @@ def test_the_workers_of_a_lost_machine_have_no_share_of_the_rate():
 @pytest.mark.parametrize(("reports", "field", "value"), STATUSES)
 def test_status(reports, field, value):
   state = make_state(evaluator=0, replay=1, proxy=2)
-  take(state, reports)
+  report_all(state, reports)
   assert value_of(state.status(), field) == value
 
 
@@ -170,7 +176,7 @@ def test_shards_are_added_up():
   state = make_state(config=config, replay=2)
   assert state.status().replay.shards == {}
   restored = messages.RestoredCounts(inserted=0)
-  # The second has not the 100 items yet from which samples count.
+  # The second table is below its minimum of 100 items.
   tables = [Table(400, 700, 2_400), Table(60, 60, 0)]
   for index, table in enumerate(tables):
     state.report("replay", index, Replay(1.0, table, restored))
@@ -183,7 +189,7 @@ def test_shards_are_added_up():
   assert replay.shards == {0: tables[0], 1: tables[1]}
   assert replay.shards_up == 1
 
-  # One restores a snapshot: what it had since is lost, and nothing else.
+  # One server restores a snapshot, and only its later items are lost.
   state.report("worker", 0, Worker(env_steps=900))
   restored = messages.RestoredCounts(inserted=640)
   state.report("replay", 0, Replay(2.0, Table(400, 650, 2_000), restored))
@@ -209,7 +215,7 @@ def test_targets_are_in_the_status():
 def test_targets_of_a_queue_are_in_the_status():
   config = ppo.get_config()
   replay = make_state(config=config).status().replay
-  assert replay.capacity == 16  # 8 in progress, 8 in the trainer, of 4 versions
+  assert replay.capacity == 16  # 4 batches of 8 - 8 - 8
   assert replay.samples_per_insert_target == 1.0
   assert replay.is_queue
 
@@ -232,19 +238,19 @@ def test_a_run_without_workers_and_without_a_table():
 
 PROXY_WAIT = Proxy(waiting_s=7.0, server="localhost:7000")
 
-# reports, words of the sentence
+# reports, words that the sentence must contain (None: no sentence)
 WAITS = [
   (waiting(None, 2.9, 1.0), None),
   (waiting(None, 3.4, 1.0), "1 of 3 workers wait for the table to take items"),
   (waiting(8.2, 3.4), "(8 s): the trainer is behind"),
   (waiting(8.2, 3.4), "2 of 3 workers wait"),
   ([("worker", 0, Worker(waiting_s=8.2))], None),
-  # It waits no more.
+  # The worker no longer waits.
   (waiting(8.2) + workers(waiting_s=[None]), None),
   ([("trainer", 0, Trainer(waiting_s=2.9))], None),
   ([("trainer", 0, Trainer())], None),
   ([("trainer", 0, Trainer(waiting_s=4.0))], "(4 s): the workers are behind"),
-  # Where both wait, the full table is the cause.
+  # If both sides wait, the full table is the cause.
   ([("trainer", 0, Trainer(waiting_s=9.0)), *waiting(5.0)],
    "the trainer is behind"),
   ([("proxy", 0, PROXY_WAIT)],
@@ -264,7 +270,7 @@ WAITS = [
 @pytest.mark.parametrize(("reports", "words"), WAITS)
 def test_waits(reports, words):
   state = make_state(evaluator=1)
-  take(state, reports)
+  report_all(state, reports)
   sentence = state.status().waiting
   assert sentence is None if words is None else words in sentence
 
@@ -295,7 +301,7 @@ def test_a_restarted_node_continues_its_counts():
   report(1.0, 110, 99, 88, 4)
   assert counts() == [110, 99, 88, 4]
   assert state.status().node_restarts == {}
-  # Of the 99, 7 were in flight when it died.
+  # 99 written - 88 confirmed - 4 lost = 7 items were in flight at the kill.
   report(2.0, 5, 3, 1, 0)
   assert counts() == [115, 102, 89, 11]
   assert state.status().training_return == 20.0
@@ -306,18 +312,18 @@ def test_a_restarted_node_continues_its_counts():
   assert state.status().restarts == 2
 
 
-def test_what_a_worker_discards_as_it_stops_is_not_lost():
+def test_items_that_a_stopping_worker_discards_are_not_lost():
   state = make_state()
   report = Worker(items_written=9, items_confirmed=7, items_discarded=2)
   state.report("worker", 0, report, finished=True)
   for _ in range(2):
     items = state.status().items
     assert (items.written, items.lost, items.discarded) == (9, 0, 2)
-    # Nor after a resume.
+    # The same holds after a resume.
     state = make_state(state.counters())
 
 
-def test_a_node_that_has_ended_waits_no_more():
+def test_a_node_that_has_ended_no_longer_waits():
   state = make_state()
   ((role, index, report),) = waiting(8.0)
   state.report(role, index, report)
@@ -335,13 +341,13 @@ def test_the_beginning_of_a_wait_is_kept(clock):
 
   state.report("trainer", 0, Trainer(waiting_s=4.0))
   before = since()
-  # A report that came late, and none for a while: it still waits.
+  # The wait continues during a late report and a time without reports.
   clock.now_s += 6.0
   state.report("trainer", 0, Trainer(waiting_s=9.4))
   assert since() == before.replace("(4 s)", "(10 s)")
   clock.now_s += 10.0
   assert since() == before.replace("(4 s)", "(20 s)")
-  # Another wait.
+  # A shorter wait is a new one.
   state.report("trainer", 0, Trainer(waiting_s=5.0))
   assert since().endswith("(5 s)")
   assert since()[:8] != before[:8]
@@ -349,26 +355,26 @@ def test_the_beginning_of_a_wait_is_kept(clock):
 
 def test_a_role_has_finished_when_all_its_nodes_have():
   state = make_state()
-  assert state.finished("replay")  # There is none.
+  assert state.finished("replay")  # The run has no replay node.
   assert state.finished("no such role")
   for index in range(3):
     assert not state.finished("worker")
     state.report("worker", index, Worker(env_steps=1), finished=True)
   assert state.finished("worker")
-  # A late report does not bring a node back.
+  # A late report does not undo a node's end.
   state.report("worker", 1, Worker(env_steps=2))
   assert state.finished("worker")
   assert state.status().nodes["worker"] == run_status.NodesStatus(0, 3)
   assert state.status().env_steps == 4
 
 
-def test_nodes_without_a_machine_hold_nothing_up(clock):
+def test_the_run_does_not_wait_for_nodes_without_a_machine(clock):
   state = make_state(worker=3)
   clock.now_s = 10.0
   report = Worker(env_steps=5, collected_version=2)
   for index in range(3):
     state.report("worker", index, report)
-  assert state.have_all_reported() is False  # neither trainer nor proxy
+  assert state.have_all_reported() is False  # trainer and proxy have not
   state.report("worker", 0, report, finished=True)
   state.set_absent([("worker", 2), ("trainer", 0), ("proxy", 0)])
   assert state.have_all_reported()
@@ -388,7 +394,7 @@ def test_nodes_without_a_machine_hold_nothing_up(clock):
   assert state.awaits_reports_since(50.0)
 
 
-def test_a_node_that_fell_silent(clock):
+def test_a_silent_node_counts_as_finished(clock):
   state = make_state()
   assert not state.finished("trainer", silent_s=2.0), "never reported"
   state.report("trainer", 0, Trainer())
@@ -413,9 +419,9 @@ def test_silent_nodes(clock):
   assert state.find_silent_nodes() == ["worker 1"]
 
 
-def test_reasons_that_are_left_out():
+def test_reasons_that_are_ignored():
   state = make_state()
-  take(state, [*waiting(5.0), ("trainer", 0, Trainer(waiting_s=9.0))])
+  report_all(state, [*waiting(5.0), ("trainer", 0, Trainer(waiting_s=9.0))])
   assert state.describe_waits(ignored=waits.LIMITER) is None
   assert "workers" in state.describe_waits(ignored=[waits.TRANSITIONS])
   assert "the trainer waits" in state.describe_waits(ignored=[waits.TABLE])
@@ -425,7 +431,7 @@ def test_reasons_that_are_left_out():
   assert sentence.startswith("1 of 3 workers wait for the proxy, since ")
 
 
-def test_all_are_up():
+def test_all_nodes_have_reported():
   state = make_state()
   nodes = [("trainer", 0), ("proxy", 0), *(("worker", i) for i in range(3))]
   for role, index in nodes:
@@ -436,7 +442,7 @@ def test_all_are_up():
 
 def test_the_best_evaluation_is_that_with_the_best_repetition():
   state = make_state()
-  # mean return, mean returns of the repetition's episodes, whether the best
+  # mean return, returns of the repetition's episodes, whether it is the best
   evaluations = [
     (5.0, [2.0, 4.0], True),
     (1.0, [], False),
@@ -464,7 +470,7 @@ def test_rates_of_the_status(clock):
   state = make_state()
   for steps in (0, 30):
     clock.now_s += 2.0
-    take(
+    report_all(
       state,
       [
         *workers(
@@ -491,14 +497,14 @@ def test_a_run_without_a_proxy():
 
 def test_a_worker_that_is_removed_keeps_its_counts():
   state = make_state()
-  take(state, workers(incarnation=[1.0] * 3, env_steps=[1, 2, 4]))
+  report_all(state, workers(incarnation=[1.0] * 3, env_steps=[1, 2, 4]))
   state.report("worker", 2, Worker(1.0, env_steps=5), finished=True)
   state.set_expected("worker", 2)
   status = state.status()
   assert status.env_steps == 8
   assert status.nodes["worker"] == run_status.NodesStatus(2, 2)
   assert not state.finished("worker")
-  # It is wanted again: its next process is up.
+  # The worker is added again, and its next process reports.
   state.set_expected("worker", 3)
   state.report("worker", 2, Worker(2.0, env_steps=1))
   assert state.status().nodes["worker"] == run_status.NodesStatus(3, 3)
@@ -510,7 +516,7 @@ def losses(state):
   return [status.env_steps_lost, status.trainer_steps_lost, status.items.lost]
 
 
-def test_what_is_lost_where_a_trainer_restores_a_snapshot():
+def test_losses_when_a_trainer_restores_a_snapshot():
   state = make_state()
   state.report(
     "worker", 0, Worker(env_steps=900, items_written=800, items_confirmed=790)
@@ -533,7 +539,7 @@ def test_what_is_lost_where_a_trainer_restores_a_snapshot():
     assert losses(state) == [300, 20, 280]
   assert state.status().trainer_steps == 60
   assert state.status().node_restarts == {"trainer/0": 1}
-  # Ten items were in flight when the snapshot was made.
+  # Ten items were in flight at the time of the snapshot.
   assert losses(make_state(state.counters())) == [300, 20, 290]
 
 
@@ -541,7 +547,7 @@ def test_two_restarts_from_the_same_snapshot():
   state = make_state()
   state.report("worker", 0, Worker(env_steps=10_000))
   state.report("trainer", 0, Trainer(1.0))
-  # Restarts at 20,000 and 25,000 steps, from a snapshot at 10,000.
+  # The trainer restarts at 20,000 and 25,000 steps, from a snapshot at 10,000.
   restored = messages.RestoredCounts(10_000, 0, 0)
   for incarnation, env_steps, lost in (
     (2.0, 20_000, 10_000),
@@ -550,16 +556,16 @@ def test_two_restarts_from_the_same_snapshot():
     state.report("worker", 0, Worker(env_steps=env_steps))
     state.report("trainer", 0, Trainer(incarnation, restored=restored))
     assert state.status().env_steps_lost == lost
-  # A third one, from a snapshot that was made at 30,000 steps.
+  # The third restart is from a snapshot at 30,000 steps.
   state.report("worker", 0, Worker(env_steps=34_000))
   restored = messages.RestoredCounts(30_000 - 15_000, 0, 0)
   state.report("trainer", 0, Trainer(4.0, restored=restored))
   assert state.status().env_steps_lost == 19_000
 
 
-def run_with_a_past():
+def make_state_with_counts():
   state = make_state()
-  take(
+  report_all(
     state,
     workers(incarnation=[1.0] * 2, env_steps=[10, 20], items_written=[9, 18]),
   )
@@ -581,7 +587,7 @@ def test_a_step_of_the_system_clock_does_not_change_the_duration(clock, step_s):
   config = apex_dqn.get_config()
   clock.now_s += 10.0
   clock.time = lambda: 1.6e9 + step_s + clock.now_s
-  # A restarted control node reads what the one before has saved.
+  # A restarted control node reads the saved state of the one before.
   for read in (saved, records.from_json(records.to_json(saved), type(saved))):
     state = run_state.RunState(config, read, make_rates(config))
     assert state.status().wall_s == 13.0
@@ -590,7 +596,7 @@ def test_a_step_of_the_system_clock_does_not_change_the_duration(clock, step_s):
 
 def test_a_resumed_run_continues_its_counts(clock):
   clock.now_s = 100.0
-  state = run_with_a_past()
+  state = make_state_with_counts()
   before = state.status()
   saved = run_counters.RunCounters.from_json(state.counters().to_json())
 
@@ -607,35 +613,35 @@ def test_a_resumed_run_continues_its_counts(clock):
   assert not resumed.have_all_reported()
   assert resumed.variables_version() == 3
   assert resumed.registration("worker", 0) == messages.Registration(2, 15)
-  # A worker that joins begins with the mean of the others' steps.
+  # A joining worker starts with the mean of the other workers' steps.
   assert resumed.registration("worker", 2) == messages.Registration(0, 17)
   resumed.report("worker", 0, Worker(3.0, env_steps=100))
   assert resumed.status().env_steps == 135
-  assert resumed.status().restarts == before.restarts, "a resume is none"
+  assert resumed.status().restarts == before.restarts, "a resume is no restart"
   assert resumed.registration("worker", 0) == messages.Registration(3, 115)
   evaluation = curves.Evaluation(eval_return=9.0)
   assert not resumed.add_evaluation(evaluation, [7.0])
   assert resumed.status().evaluation.count == 3
 
 
-def test_a_successor_continues_the_run(clock):
-  state = run_with_a_past()
+def test_a_restarted_control_node_continues_the_run(clock):
+  state = make_state_with_counts()
   text = records.to_json(state.saved)
   saved = records.from_json(text, run_state.SavedRun)
   config = apex_dqn.get_config()
   successor = run_state.RunState(config, saved, make_rates(config))
   assert successor.status() == state.status()
-  # A worker that was not restarted has the same incarnation.
+  # The worker was not restarted, so its incarnation is the same.
   successor.report("worker", 0, Worker(2.0, env_steps=9))
   assert successor.status().env_steps == 39
   assert successor.status().restarts == 1
 
 
-def test_when_all_have_collected_their_share():
+def test_a_version_is_collected_once_all_workers_have_reported_it():
   state = make_state()
   assert state.collected_version() == 0
-  take(state, workers(collected_version=[4, 5]))
-  assert state.collected_version() == 0, "the third is not up"
+  report_all(state, workers(collected_version=[4, 5]))
+  assert state.collected_version() == 0, "worker 2 has not started"
   state.report("worker", 2, Worker(collected_version=5))
   assert state.collected_version() == 4
   state.set_expected("worker", 2)
@@ -645,7 +651,7 @@ def test_when_all_have_collected_their_share():
 
 def test_learning_begins_with_the_first_update_after_the_command(clock):
   state = make_state()
-  take(state, workers(env_steps=[10, 20]))
+  report_all(state, workers(env_steps=[10, 20]))
   state.report("trainer", 0, Trainer(trainer_steps=60))
   assert state.status().learning_since is None
   state.report("trainer", 0, Trainer(trainer_steps=61, first_step_at_s=5.0))
@@ -671,10 +677,10 @@ def test_which_reports_are_awaited(clock):
   assert not state.awaits_reports_since(clock.now_s)
 
 
-def test_external_processes_come_and_go(clock):
+def test_external_processes_join_and_leave(clock):
   state = make_state()
-  take(state, workers(env_steps=[10, 20, 30]))
-  take(state, [("trainer", 0, Trainer()), ("proxy", 0, Proxy())])
+  report_all(state, workers(env_steps=[10, 20, 30]))
+  report_all(state, [("trainer", 0, Trainer()), ("proxy", 0, Proxy())])
   up = {"worker": (3, 3), "trainer": (1, 1), "proxy": (1, 1)}
   assert nodes_of(state) == up
   first = Worker(1.0, env_steps=5, items_written=5, items_confirmed=3)
@@ -682,15 +688,15 @@ def test_external_processes_come_and_go(clock):
   status = state.status()
   assert nodes_of(state) == {**up, "external": (1, 1)}
   assert status.env_steps == 65
-  # It is killed: nothing waits for it, and nothing is missed.
+  # The process is killed. No node waits for it, and it is not listed as silent.
   clock.now_s += 6.0
-  take(state, workers(env_steps=[10, 20, 30]))
-  take(state, [("trainer", 0, Trainer()), ("proxy", 0, Proxy())])
+  report_all(state, workers(env_steps=[10, 20, 30]))
+  report_all(state, [("trainer", 0, Trainer()), ("proxy", 0, Proxy())])
   assert nodes_of(state) == up
   assert not state.find_silent_nodes()
   assert not state.awaits_reports_since(clock.now_s)
   assert state.finished("external")
-  # Another process continues its counts.
+  # Another process continues the counts.
   assert state.registration("external", 0) == messages.Registration(1, 5)
   state.report("external", 0, Worker(2.0, env_steps=1))
   status = state.status()
@@ -712,7 +718,7 @@ def test_a_run_without_workers_shows_that_it_needs_external_processes():
 
 
 def nodes_of(state):
-  """Nodes up and expected, by role."""
+  """Returns the numbers of running and expected nodes, by role."""
   return {
     role: (nodes.up, nodes.expected)
     for role, nodes in state.status().nodes.items()

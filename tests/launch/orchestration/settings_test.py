@@ -1,4 +1,4 @@
-"""Settings: what can change while a run goes on, and what is refused."""
+"""Tests of the settings that can change during a run."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 from slipway.configs import dqn
 from slipway.launch.orchestration import settings
 
-# field, value, what the config holds then
+# field, given value, value in the config
 CHANGES = [
   ("rates.environment_steps_per_s", 250, 250.0),
   ("rates.environment_steps_per_s", "0", 0.0),
@@ -23,17 +23,17 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("field", "value", "held"), CHANGES)
-def test_a_change(field, value, held):
+@pytest.mark.parametrize(("field", "value", "stored"), CHANGES)
+def test_a_change(field, value, stored):
   config = dqn.get_config()
-  assert settings.change(config, field, value) == held
-  part, name = field.split(".")
-  assert config[part][name] == held
-  assert type(config[part][name]) is type(dqn.get_config()[part][name])
+  assert settings.change(config, field, value) == stored
+  section, name = field.split(".")
+  assert config[section][name] == stored
+  assert type(config[section][name]) is type(dqn.get_config()[section][name])
 
 
-# field, value, words of the line
-REFUSED = [
+# field, given value, words that the error must contain
+REJECTED = [
   ("limits.trainer_step", 3, "did you mean limits.trainer_steps?"),
   ("replay.capacity", 3, "'replay.capacity' is not a field that can change"),
   ("", 3, "use one of rates.environment_steps_per_s, limits."),
@@ -54,11 +54,11 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("field", "value", "says"), REFUSED)
-def test_a_change_that_is_refused(field, value, says):
+@pytest.mark.parametrize(("field", "value", "words"), REJECTED)
+def test_a_change_that_is_rejected(field, value, words):
   config = dqn.get_config()
   with pytest.raises(ValueError) as error:
     settings.change(config, field, value)
-  assert says in str(error.value)
+  assert words in str(error.value)
   assert "\n" not in str(error.value)
   assert config == dqn.get_config()

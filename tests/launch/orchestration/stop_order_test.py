@@ -1,4 +1,4 @@
-"""The stop order: each role has one place, and time enough for all."""
+"""Tests of the stop order: the place of each role, and the longest duration."""
 
 import pytest
 
@@ -12,19 +12,19 @@ def test_each_role_of_a_program_has_one_place():
   assert sorted(stop_order.ROLES) == roles
 
 
-def test_the_last_group_ends_within_what_a_stop_may_take():
+def test_all_groups_end_within_the_time_of_a_stop():
   assert stop_order.LONGEST_S < 10.0
 
 
-def test_whoever_writes_ends_before_what_it_writes_to():
+def test_writers_stop_before_the_servers_that_they_write_to():
   place = {
     role: i for i, group in enumerate(stop_order.GROUPS) for role in group.roles
   }
-  assert place["proxy"] == place["worker"]  # The one drains the other.
+  assert place["proxy"] == place["worker"]  # the proxy drains the workers
   assert place["proxy"] < place["trainer"] < place["replay"]
 
 
-# role, seconds waited, roles that have ended, whether it may stop
+# role, seconds since the stop, roles that have ended, whether the role may stop
 STOPS = [
   ("proxy", 0.0, set(), True),
   ("trainer", 0.0, set(), False),
@@ -34,7 +34,7 @@ STOPS = [
   ("replay", 8.4, {"worker", "proxy", "evaluator"}, False),
   ("replay", 0.1, {"worker", "proxy", "evaluator", "trainer"}, True),
   ("replay", 8.6, set(), True),
-  # It may not pass a group that hangs, though the one behind has ended.
+  # A group that hangs blocks replay, although the trainer has ended.
   ("replay", 0.1, {"trainer"}, False),
 ]
 

@@ -1,4 +1,4 @@
-"""The watchdog: when nothing moves, and how it explains that."""
+"""Tests of the watchdog: how it detects and explains a stall."""
 
 import re
 
@@ -59,9 +59,10 @@ def test_a_count_that_grows_is_no_stall(moves):
     assert watchdog.stalled_s is None
 
 
-def test_a_stall_is_noticed_once():
+def test_a_stall_is_detected_once():
   watchdog = make_watchdog()
-  # Seconds, a count, whether anything should move; noticed, for how long.
+  # clock in seconds, a count, whether the run works, whether a new stall is
+  # detected, seconds of the stall
   for now_s, steps, working, noticed, stalled_s in [
     (100.0, 5, True, False, None),
     (130.0, 5, True, False, None),
@@ -72,9 +73,9 @@ def test_a_stall_is_noticed_once():
     (181.0, 6, True, True, 31.0),
     (182.0, 6, False, False, None),  # paused
     (300.0, 6, False, False, None),
-    (329.0, 6, True, False, None),  # counted from the end of the pause
+    (329.0, 6, True, False, None),  # since the end of the pause
     (331.0, 6, True, True, 31.0),
-    # A count that goes back has moved: its node was restarted.
+    # A lower count is a change, too: its node was restarted.
     (332.0, 0, True, False, None),
   ]:
     status = status_of(env_steps=steps)
@@ -82,7 +83,7 @@ def test_a_stall_is_noticed_once():
     assert watchdog.stalled_s == pytest.approx(stalled_s)
 
 
-# the case, the explanation after the time
+# arguments, explanation that follows the time
 CASES = [
   (
     {
@@ -140,7 +141,7 @@ CASES = [
     "1 more item first; 1,502 inserted x 0.5 - 1 sampled = 750 in 250 to 750; "
     "1,502 items of at least 1,000",
   ),
-  # 16 environments make a step every 40 s, or every 20 s.
+  # The rate allows 16 environments a step every 40 s or every 20 s.
   (
     {"steps_per_s": 0.4, "status": status_of(1_500, sampled=8_000)},
     "workers must write, which rates.environment_steps_per_s=0.4 allows them "
@@ -150,7 +151,7 @@ CASES = [
     {"steps_per_s": 0.8, "status": status_of(1_500, sampled=8_000)},
     "workers must write; ",
   ),
-  # Others than the limiter come first.
+  # Other causes precede the limiter.
   (
     {"status": status_of(900), "waiting": "2 of 2 workers wait for the proxy"},
     " s): 2 of 2 workers wait for the proxy; 900 inserted",
@@ -175,16 +176,17 @@ CASES = [
 ]
 
 
-# Counts of three shards with a limiter of 500 items each, the explanation.
+# counts of three shards, whose limiters need 500 items each, the explanation
 SHARDS = [
-  # Workers are held: the one that holds them longest.
+  # Workers wait: the shard that blocks them longest is named.
   (
     [(700, 700, 4_000), (760, 760, 40), (750, 750, 0)],
     "workers wait to insert into table 'transitions' of shard 1: the trainer "
     "must sample 48 more items first; 760 inserted x 8 - 40 sampled = 6,040 in "
     "2,000 to 6,000; 760 items of at least 500",
   ),
-  # The trainer waits for all: the one that is nearest.
+  # The trainer waits for all shards: the one that needs the fewest inserts is
+  # named.
   (
     [(100, 100, 0), (490, 490, 0), (0, 0, 0)],
     "the trainer waits for 10 more items in table 'transitions' of shard 1 "
@@ -194,8 +196,8 @@ SHARDS = [
 ]
 
 
-@pytest.mark.parametrize(("counts", "says"), SHARDS)
-def test_the_shard_that_stands_is_named(counts, says):
+@pytest.mark.parametrize(("counts", "words"), SHARDS)
+def test_the_blocking_shard_is_named(counts, words):
   watchdog = make_watchdog(min_size=500, shards=3)
   status = run_status.RunStatus(
     nodes=NODES,
@@ -209,25 +211,25 @@ def test_the_shard_that_stands_is_named(counts, says):
   )
   watchdog.update(status, True, 0.0)
   assert watchdog.update(status, True, 1_234.0)
-  said = watchdog.explain(status, [], None)
-  assert said.endswith(f" s): {says}")
+  explanation = watchdog.explain(status, [], None)
+  assert explanation.endswith(f" s): {words}")
 
 
-@pytest.mark.parametrize(("case", "says"), CASES)
-def test_what_is_said(case, says):
+@pytest.mark.parametrize(("case", "words"), CASES)
+def test_explanations(case, words):
   case = dict(case)
   status = case.pop("status")
   silent, waiting = case.pop("silent", []), case.pop("waiting", None)
   watchdog = make_watchdog(**case)
   watchdog.update(status, True, 0.0)
   assert watchdog.update(status, True, 1_234.0)
-  said = watchdog.explain(status, silent, waiting)
+  explanation = watchdog.explain(status, silent, waiting)
   head = re.match(
-    r"no progress since \d\d:\d\d:\d\d \(1,234 s\): ", said
+    r"no progress since \d\d:\d\d:\d\d \(1,234 s\): ", explanation
   ).group()
-  assert says in said
-  if says.startswith(("the ", "workers wait")):
-    assert said == head + says
+  assert words in explanation
+  if words.startswith(("the ", "workers wait")):
+    assert explanation == head + words
 
 
 QUEUE = {"capacity": 100, "is_queue": True}

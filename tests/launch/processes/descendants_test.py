@@ -1,4 +1,4 @@
-"""Descendants: killed although one is another user's, and reaped."""
+"""Tests that descendants are killed and reaped, except other users' ones."""
 
 import os
 import subprocess
@@ -33,7 +33,7 @@ def test_a_process_of_another_user_is_skipped():
   psutil.Process(int(ran.stdout)).kill()
 
 
-# In a process of its own, which has no other children.
+# Runs in its own process, which has no other children.
 _ADOPTS = """
 import os, subprocess, sys, time, psutil
 from slipway.launch.processes import descendants

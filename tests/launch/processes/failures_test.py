@@ -1,4 +1,4 @@
-"""Failures: one line, with the error or the signal, and the error whole."""
+"""Tests of failures: one line with the error or signal, and the traceback."""
 
 import os
 import subprocess
@@ -8,7 +8,7 @@ import pytest
 
 from slipway.launch.processes import failures
 
-# A process that ends as a node does.
+# A process that fails as a node does.
 _NODE = """
 import sys
 from slipway.launch.processes import failures
@@ -20,7 +20,7 @@ except BaseException as error:
 
 
 def fail(log, statement):
-  """Lets a process fail whose output goes to a log."""
+  """Runs a process that fails, and appends its output to a log."""
   with open(log, "a") as file:
     subprocess.run(
       [sys.executable, "-c", _NODE.format(statement)],
@@ -37,7 +37,7 @@ def log(tmp_path):
   return path
 
 
-# what fails, what the line names, how the whole ends
+# failing statement, error that the line names, end of the traceback
 ERRORS = [
   ("raise ValueError('x is 3')", "ValueError: x is 3", "ValueError: x is 3\n"),
   ("raise ValueError('a\\nb\\n\\nc')", "ValueError: a",
@@ -53,24 +53,24 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("statement", "named", "end"), ERRORS)
-def test_an_error_is_named_and_kept_whole(log, statement, named, end):
+def test_an_error_is_named_and_has_its_traceback(log, statement, named, end):
   fail(log, statement)
   failure = failures.explain_exit("worker/1", 1, log, start=0)
   assert failure.line == f"node worker/1 failed: {named} (log: {log})"
-  whole = failure.traceback
-  assert "Traceback (most recent call last):\n" in whole
-  assert whole.endswith(end)
-  assert log.read_text().endswith(whole)
+  traceback = failure.traceback
+  assert "Traceback (most recent call last):\n" in traceback
+  assert traceback.endswith(end)
+  assert log.read_text().endswith(traceback)
 
 
-def test_a_cause_is_part_of_the_whole(log):
+def test_a_cause_is_part_of_the_traceback(log):
   fail(log, "raise KeyError(3) from OSError(2, 'gone')")
-  whole = failures.explain_exit("worker/1", 1, log, start=0).traceback
-  assert whole.startswith("FileNotFoundError: [Errno 2] gone\n")
-  assert whole.count("Traceback (most recent call last):\n") == 1
+  traceback = failures.explain_exit("worker/1", 1, log, start=0).traceback
+  assert traceback.startswith("FileNotFoundError: [Errno 2] gone\n")
+  assert traceback.count("Traceback (most recent call last):\n") == 1
 
 
-def test_an_error_that_quotes_another_nodes(log, tmp_path):
+def test_an_error_that_quotes_another_nodes_error(log, tmp_path):
   fail(tmp_path / "other", "1 / 0")
   quoted = (tmp_path / "other").read_text()
   fail(log, f"raise ValueError({'it said:' + chr(10) + quoted!r})")
@@ -82,7 +82,7 @@ def test_an_error_that_quotes_another_nodes(log, tmp_path):
   assert failure.traceback.endswith(f"\nValueError: it said:\n{quoted}\n")
 
 
-def test_only_the_newest_life_counts(log):
+def test_only_the_newest_incarnation_counts(log):
   fail(log, "1 / 0")
   start = log.stat().st_size
   with open(log, "a") as file:
@@ -109,7 +109,7 @@ def test_an_exit_status_0_before_the_end_is_a_failure(log):
   assert "os._exit" in failure.line
 
 
-def test_an_exit_without_a_word(log):
+def test_an_exit_without_output(log):
   failure = failures.explain_exit("replay/0", 3, log, start=0)
   assert failure.line == f"node replay/0 ended with exit status 3 (log: {log})"
   assert failure.traceback == ""

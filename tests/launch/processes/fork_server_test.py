@@ -1,4 +1,4 @@
-"""The fork server: its end waits for no process that does not end."""
+"""Tests that the end of the fork server does not wait for a hanging process."""
 
 import os
 import signal

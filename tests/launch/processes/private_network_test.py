@@ -1,4 +1,4 @@
-"""Private network: who reaches a port in it, for root and for other users."""
+"""Tests of which processes reach a port in a private network."""
 
 import ctypes
 import socket
@@ -11,7 +11,8 @@ from slipway.launch.processes import private_network
 
 _CAP_SYS_ADMIN, _PR_CAPBSET_DROP = 21, 24
 
-# Serves a port in the network, and says to whoever connects that it is there.
+# Serves a port in the network: sends "inside" to its own connection, and
+# "passed" to all later ones.
 _SERVER = """
 import ast, os, socket, sys
 from slipway.launch.processes import private_network
@@ -49,13 +50,13 @@ with private_network.create() as network:
 
 
 def drop_rights():
-  """As an ordinary user: one who may make no network namespace."""
+  """Drops root's right to make a network namespace, like an ordinary user."""
   libc = ctypes.CDLL(None, use_errno=True)
   libc.prctl(_PR_CAPBSET_DROP, _CAP_SYS_ADMIN, 0, 0, 0)
 
 
 @pytest.mark.parametrize("before", [None, drop_rights], ids=["all", "few"])
-def test_only_those_inside_connect_and_others_have_it_passed(tmp_path, before):
+def test_processes_outside_only_get_passed_connections(tmp_path, before):
   try:
     with private_network.create():
       pass
@@ -79,7 +80,7 @@ def test_only_those_inside_connect_and_others_have_it_passed(tmp_path, before):
   assert ("user" in kinds) == (before is not None or kinds != "['net']")
 
 
-def test_what_the_kernel_refuses_is_one_line(monkeypatch):
+def test_a_rejection_by_the_kernel_raises_one_line(monkeypatch):
   monkeypatch.setattr(sys, "executable", "/bin/false")
   with (
     pytest.raises(OSError, match="killed") as error,

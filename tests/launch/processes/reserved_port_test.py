@@ -1,4 +1,4 @@
-"""A reserved port: only the node's own server can take it."""
+"""Tests that only the node's own server can use a reserved port."""
 
 import pickle
 import shutil
@@ -13,7 +13,7 @@ import reverb
 from slipway.launch.processes import service_node
 
 _NETWORK = ("unshare", "--net", "sh", "-c")
-# Of four ports, each of which is given to whoever wants any.
+# Limits the ports that the kernel assigns automatically to four.
 _FOUR = "echo 40000 40003 > /proc/sys/net/ipv4/ip_local_port_range"
 _TAKEN = """
 import contextlib, socket
@@ -38,7 +38,7 @@ for take in (
 
 
 @pytest.fixture
-def held():
+def reserved():
   return service_node.ReservedPort()
 
 
@@ -48,7 +48,7 @@ def _port(builder):
   return int(port)
 
 
-def test_whoever_wants_any_gets_another():
+def test_automatic_ports_are_other_ports():
   if not (shutil.which("unshare") and shutil.which("ip")):
     pytest.skip("needs `unshare` of util-linux and `ip` of iproute2")
   tried = subprocess.run(
@@ -56,46 +56,46 @@ def test_whoever_wants_any_gets_another():
   )
   if tried.returncode:
     pytest.skip(f"no network of its own can be made here: {tried.stderr}")
-  told = subprocess.run(
+  printed = subprocess.run(
     [*_NETWORK, f'{_FOUR}; ip link set lo up; exec "$0" -c "$1"']
     + [sys.executable, _TAKEN],
     capture_output=True,
     text=True,
     check=True,
   ).stdout
-  for line in told.splitlines():
+  for line in printed.splitlines():
     own, *others = line.replace("localhost:", "").split()
     assert sorted([own.rstrip(":"), *others]) == [
       str(port) for port in range(40_000, 40_004)
     ]
-  assert len(told.splitlines()) == 2
+  assert len(printed.splitlines()) == 2
 
 
-def test_who_does_not_listen_takes_no_connection(held):
+def test_a_reserved_port_accepts_no_connections(reserved):
   with socket.socket() as caller, pytest.raises(ConnectionRefusedError):
-    caller.connect(("localhost", _port(held)))
+    caller.connect(("localhost", _port(reserved)))
 
 
-def test_a_server_is_started_on_it_again_and_again(held):
-  for life in range(3):
-    table = reverb.Table.queue(f"life {life}", 1)
-    server = reverb.Server([table], port=_port(held))
-    clients = [reverb.Client(held.build()) for _ in range(8)]
+def test_a_server_can_be_restarted_on_the_port(reserved):
+  for incarnation in range(3):
+    table = reverb.Table.queue(f"life {incarnation}", 1)
+    server = reverb.Server([table], port=_port(reserved))
+    clients = [reverb.Client(reserved.build()) for _ in range(8)]
     infos = [client.server_info(timeout=30) for client in clients]
     assert [list(info) for info in infos] == [[table.name]] * 8
     server.stop()
 
 
-def test_a_copy_has_the_address_and_holds_nothing(held):
-  copy = pickle.loads(pickle.dumps(held))
-  port = _port(held)
+def test_a_copy_has_the_address_and_reserves_nothing(reserved):
+  copy = pickle.loads(pickle.dumps(reserved))
+  port = _port(reserved)
   assert _port(copy) == _port(pickle.loads(pickle.dumps(copy))) == port
   with socket.socket() as other, pytest.raises(OSError, match="in use"):
     other.bind(("", port))
-  held._socket.close()
+  reserved._socket.close()
   assert portpicker.is_port_free(port)
 
 
-def test_no_two_are_the_same():
-  all_held = [service_node.ReservedPort() for _ in range(200)]
-  assert len({_port(held) for held in all_held}) == 200
+def test_reserved_ports_are_different():
+  all_reserved = [service_node.ReservedPort() for _ in range(200)]
+  assert len({_port(reserved) for reserved in all_reserved}) == 200

@@ -1,4 +1,4 @@
-"""RestartBudget: growing delays, and a budget that comes back with time."""
+"""Tests of RestartBudget: growing delays, and a budget that recovers."""
 
 import pytest
 
@@ -17,9 +17,8 @@ def test_a_failure_is_forgiven_after_the_period():
   assert node.count_failure(0.0) == pytest.approx(0.1)
   assert node.count_failure(50.0) == pytest.approx(0.2)
   assert node.count_failure(100.0) is None
-  assert node.count_failure(100.5) == pytest.approx(
-    0.2
-  )  # The first is forgotten.
+  # The first failure no longer counts.
+  assert node.count_failure(100.5) == pytest.approx(0.2)
   assert node.count_failure(101.0) is None
   assert not node.is_unused(200.0)
   assert node.is_unused(1_000.0)

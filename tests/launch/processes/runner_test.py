@@ -1,4 +1,4 @@
-"""The runner, with real processes that fail, hang and end."""
+"""Tests of the runner with real processes that fail, hang and end."""
 
 import contextlib
 import multiprocessing
@@ -29,7 +29,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 @pytest.fixture(scope="module", autouse=True)
 def server():
-  """The server imports TensorFlow once for all tests."""
+  """Runs a fork server, which imports TensorFlow once for all tests."""
   with fork_server.run_server({"TF_CPP_MIN_LOG_LEVEL": "2"}):
     yield
 
@@ -42,7 +42,7 @@ def prepare(name, function):
 
 
 class Started:
-  """A runner that runs in a thread."""
+  """A runner in a thread."""
 
   def __init__(self, nodes, logs, make_worker, shards):
     self.runner = runner_lib.Runner(nodes, logs, 2, 60.0, make_worker, shards)
@@ -58,19 +58,19 @@ class Started:
       self._error = error
 
   @property
-  def said(self):
+  def log_text(self):
     return self._log.read_text() if self._log.exists() else ""
 
   def pid(self, name):
-    """Of the newest process of a node, which may be yet to come."""
-    for line in reversed(self.said.splitlines()):
-      said = re.search(f" {name} is process ([0-9]+)$", line)
-      if said:
-        return int(said[1])
+    """Returns the pid of a node's newest process, or None before its start."""
+    for line in reversed(self.log_text.splitlines()):
+      match = re.search(f" {name} is process ([0-9]+)$", line)
+      if match:
+        return int(match[1])
     return None
 
   def kill(self, name):
-    """Ends a node's process; returns when another has taken its place."""
+    """Kills a node's process, and waits until another one has replaced it."""
     before = self.pid(name)
     os.kill(before, signal.SIGKILL)
     wait_until(lambda: self.pid(name) != before)
@@ -84,7 +84,10 @@ class Started:
 
 @pytest.fixture
 def make_runner(tmp_path):
-  """Makes a runner of functions by role, which may fail twice."""
+  """Returns a function that makes a runner.
+
+  The nodes' functions are given by role. Each node may fail twice.
+  """
 
   def make(**functions):
     nodes = [prepare(f"{role}/0", f) for role, f in functions.items()]
@@ -95,7 +98,10 @@ def make_runner(tmp_path):
 
 @pytest.fixture
 def start_runner(tmp_path):
-  """Starts one in a thread, of functions by role; all nodes end with a test."""
+  """Yields a function that starts a runner in a thread, and kills all nodes.
+
+  The nodes' functions are given by role.
+  """
   started = []
 
   def start(make_worker=no_more_workers, shards=1, **functions):
@@ -112,11 +118,11 @@ def start_runner(tmp_path):
 
 
 def no_more_workers(index, count):
-  raise AssertionError(f"worker {index} of {count} was not asked for")
+  raise AssertionError(f"worker {index} of {count} was not requested")
 
 
-def until(path):
-  """A node that ends once there is a file."""
+def wait_for_file(path):
+  """Returns the function of a node that ends once a file exists."""
 
   def run():
     while not os.path.exists(path) and not lp.stop_event().is_set():
@@ -132,8 +138,8 @@ def wait_until(condition):
     time.sleep(0.01)
 
 
-def lives(path):
-  """Appends a line to a file; returns how many lines it has."""
+def count_starts(path):
+  """Appends a line to a file, and returns the file's number of lines."""
   with open(path, "a+") as file:
     file.write("life\n")
     file.seek(0)
@@ -149,14 +155,14 @@ def test_nodes_run_with_their_environment_and_their_logs(make_runner, tmp_path):
   runner.run()
   assert runner.restarts == {}
   for role in ("worker", "trainer"):
-    said = (tmp_path / role / "0").read_text()
-    assert said == f"at work as {role}\nand in trouble\n"
-  said = (tmp_path / "runner").read_text()
-  assert "worker/0 is process" in said
-  assert "worker/0 has ended" in said
+    log_text = (tmp_path / role / "0").read_text()
+    assert log_text == f"at work as {role}\nand in trouble\n"
+  log_text = (tmp_path / "runner").read_text()
+  assert "worker/0 is process" in log_text
+  assert "worker/0 has ended" in log_text
 
 
-def test_a_groups_signals_end_no_node_whenever_they_come(make_runner, tmp_path):
+def test_signals_of_the_process_group_never_end_a_node(make_runner, tmp_path):
   nodes = ("control", "trainer", "worker")
   group = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
   runner = make_runner(**dict.fromkeys(nodes, lambda: time.sleep(2.5)))
@@ -184,13 +190,13 @@ def test_a_groups_signals_end_no_node_whenever_they_come(make_runner, tmp_path):
 @pytest.mark.parametrize(
   "how", ["raises", "exits with 3", "exits with 0", "is killed"]
 )
-def test_a_node_that_fails_is_started_again(make_runner, tmp_path, how):
+def test_a_failed_node_is_restarted(make_runner, tmp_path, how):
   def work():
-    if lives(tmp_path / "lives") <= 2:
+    if count_starts(tmp_path / "lives") <= 2:
       if how == "raises":
         raise ValueError("once more")
       if how.startswith("exits"):
-        # From a thread: a node's own call of it is an error.
+        # Called in a thread, since a call by the node's function is an error.
         threading.Thread(target=os._exit, args=[int(how[-1])]).start()
         time.sleep(60.0)
       os.kill(os.getpid(), signal.SIGKILL)
@@ -198,18 +204,18 @@ def test_a_node_that_fails_is_started_again(make_runner, tmp_path, how):
   runner = make_runner(worker=work)
   runner.run()
   assert runner.restarts == {"worker/0": 2}
-  assert lives(tmp_path / "lives") == 4  # with this one
+  assert count_starts(tmp_path / "lives") == 4  # including this line
   if how == "raises":
-    said = (tmp_path / "worker" / "0").read_text()
-    assert said.count("\nValueError: once more") == 2
+    log_text = (tmp_path / "worker" / "0").read_text()
+    assert log_text.count("\nValueError: once more") == 2
 
 
 @pytest.mark.parametrize(
   "role", ["control", "trainer", "proxy", "worker", "evaluator"]
 )
-def test_any_node_is_started_again_alone(start_runner, tmp_path, role):
+def test_a_node_is_restarted_without_the_others(start_runner, tmp_path, role):
   roles = ("control", "replay", "trainer", "proxy", "worker", "evaluator")
-  started = start_runner(**dict.fromkeys(roles, until(tmp_path / "go")))
+  started = start_runner(**dict.fromkeys(roles, wait_for_file(tmp_path / "go")))
   before = {other: started.pid(f"{other}/0") for other in roles}
   started.kill(f"{role}/0")
   (tmp_path / "go").touch()
@@ -220,31 +226,33 @@ def test_any_node_is_started_again_alone(start_runner, tmp_path, role):
   assert started.runner.restarts == {f"{role}/0": 1}
 
 
-def test_a_replay_takes_its_trainer_along(start_runner, tmp_path):
+def test_a_trainer_is_restarted_with_the_only_replay(start_runner, tmp_path):
   started = start_runner(
-    replay=until(tmp_path / "go"),
-    trainer=until(tmp_path / "go"),
-    worker=until(tmp_path / "go"),
+    replay=wait_for_file(tmp_path / "go"),
+    trainer=wait_for_file(tmp_path / "go"),
+    worker=wait_for_file(tmp_path / "go"),
   )
   for _ in range(2):
     trainer = started.pid("trainer/0")
     started.kill("replay/0")
     wait_until(lambda before=trainer: started.pid("trainer/0") != before)
     assert not psutil.pid_exists(trainer)
-  # It has its own budget whole: of 2.
+  # The trainer's own budget of 2 restarts is unused.
   for _ in range(2):
     started.kill("trainer/0")
   (tmp_path / "go").touch()
   started.wait()
   assert started.runner.restarts == {"replay/0": 2, "trainer/0": 4}
-  # The one it connects to is first.
-  names = re.findall(r" (\S+) is process", started.said)
+  # The replay node, to which the trainer connects, starts first.
+  names = re.findall(r" (\S+) is process", started.log_text)
   assert names[3:7] == ["replay/0", "trainer/0"] * 2
 
 
-def test_one_of_several_replays_comes_back_alone(start_runner, tmp_path):
+def test_one_of_several_replay_nodes_is_restarted_alone(start_runner, tmp_path):
   started = start_runner(
-    shards=2, replay=until(tmp_path / "go"), trainer=until(tmp_path / "go")
+    shards=2,
+    replay=wait_for_file(tmp_path / "go"),
+    trainer=wait_for_file(tmp_path / "go"),
   )
   trainer = started.pid("trainer/0")
   started.kill("replay/0")
@@ -257,7 +265,7 @@ def test_one_of_several_replays_comes_back_alone(start_runner, tmp_path):
 @pytest.mark.parametrize("role", ["worker", "control", "replay"])
 def test_a_node_that_keeps_failing_ends_the_run(make_runner, tmp_path, role):
   def fail():
-    raise ValueError(f"life {lives(tmp_path / 'lives')}\nof 3")
+    raise ValueError(f"life {count_starts(tmp_path / 'lives')}\nof 3")
 
   def learn():
     lp.stop_event().wait()
@@ -271,13 +279,13 @@ def test_a_node_that_keeps_failing_ends_the_run(make_runner, tmp_path, role):
   whole = error.value.failure.traceback
   assert whole.startswith("Traceback (most recent call last):\n")
   assert whole.endswith("\nValueError: life 1\nof 3\n")
-  # The others were given the time to end by themselves.
+  # The other nodes had time to end in order.
   assert "shutdown signal" in (tmp_path / "evaluator" / "0").read_text()
 
 
-def test_an_error_says_more_than_a_kill_before_it(make_runner, tmp_path):
+def test_an_error_is_reported_instead_of_an_earlier_kill(make_runner, tmp_path):
   def fail():
-    if lives(tmp_path / "lives") == 1:
+    if count_starts(tmp_path / "lives") == 1:
       os.kill(os.getpid(), signal.SIGKILL)
     raise ValueError("a bug")
 
@@ -285,7 +293,7 @@ def test_an_error_says_more_than_a_kill_before_it(make_runner, tmp_path):
     make_runner(worker=fail).run()
 
 
-def test_who_does_not_end_is_killed(make_runner, tmp_path, monkeypatch):
+def test_a_node_that_does_not_end_is_killed(make_runner, tmp_path, monkeypatch):
   monkeypatch.setattr(runner_lib, "_GRACE_S", 0.3)
   runner = make_runner(worker=lambda: time.sleep(600), control=lambda: None)
   runner.run()
@@ -296,20 +304,25 @@ def test_who_does_not_end_is_killed(make_runner, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("role", ["proxy", "worker", "evaluator"])
-def test_a_run_that_stops_can_do_without(start_runner, tmp_path, role):
-  nodes = {role: until("/none"), "trainer": until(tmp_path / "go")}
+def test_a_stopping_run_does_not_need_some_roles(start_runner, tmp_path, role):
+  nodes = {
+    role: wait_for_file("/none"),
+    "trainer": wait_for_file(tmp_path / "go"),
+  }
   started = start_runner(**nodes)
   started.runner.stop_restarting()
   os.kill(started.pid(f"{role}/0"), signal.SIGKILL)
-  wait_until(lambda: "was ended by SIGKILL" in started.said)
+  wait_until(lambda: "was ended by SIGKILL" in started.log_text)
   (tmp_path / "go").touch()
   started.wait()
   assert started.runner.restarts == {}
 
 
 @pytest.mark.parametrize("role", ["control", "replay", "trainer"])
-def test_a_run_that_stops_can_not_do_without(start_runner, role):
-  started = start_runner(**{role: until("/none"), "worker": until("/none")})
+def test_a_stopping_run_needs_the_other_roles(start_runner, role):
+  started = start_runner(
+    **{role: wait_for_file("/none"), "worker": wait_for_file("/none")}
+  )
   started.runner.stop_restarting()
   os.kill(started.pid(f"{role}/0"), signal.SIGKILL)
   with pytest.raises(RuntimeError, match=f"{role}/0 was ended by SIGKILL"):
@@ -317,19 +330,21 @@ def test_a_run_that_stops_can_not_do_without(start_runner, role):
   assert started.runner.restarts == {}
 
 
-def test_who_waits_to_start_again_when_the_run_stops(
+def test_pending_restarts_when_the_run_stops(
   start_runner, tmp_path, monkeypatch
 ):
   monkeypatch.setattr(restart_budget, "_FIRST_DELAY_S", 600.0)
   monkeypatch.setattr(restart_budget, "_LONGEST_DELAY_S", 600.0)
-  go = until(tmp_path / "go")
+  go = wait_for_file(tmp_path / "go")
   started = start_runner(trainer=go, worker=go, evaluator=go)
   for role in ("trainer", "worker"):
     os.kill(started.pid(f"{role}/0"), signal.SIGKILL)
-  wait_until(lambda: started.said.count("will be restarted in 600.0 s") == 2)
+  wait_until(
+    lambda: started.log_text.count("will be restarted in 600.0 s") == 2
+  )
   trainer = started.pid("trainer/0")
   started.runner.stop_restarting()
-  # It has to save.
+  # The trainer restarts at once, as it has to save.
   wait_until(lambda: started.pid("trainer/0") != trainer)
   (tmp_path / "go").touch()
   started.wait()
@@ -337,82 +352,84 @@ def test_who_waits_to_start_again_when_the_run_stops(
 
 
 class Workers:
-  """Workers as a runner has them, which end as the control node says."""
+  """A runner's workers, which end when the target number excludes them."""
 
   def __init__(self, folder, start_runner):
     self._folder = folder
-    self.asked = []  # index and count of each that was made
+    self.requests = []  # index and count of each worker that the runner made
 
     def make(index, count):
-      self.asked.append((index, count))
-      return prepare(f"worker/{index}", until(folder / f"stop {index}"))
+      self.requests.append((index, count))
+      return prepare(f"worker/{index}", wait_for_file(folder / f"stop {index}"))
 
-    end = until(folder / "end")
-    first = until(folder / "stop 0")
+    end = wait_for_file(folder / "end")
+    first = wait_for_file(folder / "stop 0")
     self.started = start_runner(make, trainer=end, worker=first)
 
-  def ask(self, count):
-    """Does what the control node and `Watch` do."""
+  def request(self, count):
+    """Sets the number of workers, as the control node and `Watch` do."""
     for index in range(10):
       stop = self._folder / f"stop {index}"
       stop.touch() if index >= count else stop.unlink(missing_ok=True)
-    self.look(count)
+    self.set_workers(count)
 
-  def look(self, count):
+  def set_workers(self, count):
     self.started.runner.set_workers(count, time.monotonic())
 
-  def alive(self):
+  def list_running(self):
     pids = {i: self.started.pid(f"worker/{i}") for i in range(10)}
     return [i for i, pid in pids.items() if pid and psutil.pid_exists(pid)]
 
 
-def test_workers_come_and_go(start_runner, tmp_path):
+def test_workers_are_added_and_removed(start_runner, tmp_path):
   workers = Workers(tmp_path, start_runner)
   first = workers.started.pid("worker/0")
   before = 1
   for count in (3, 1, 4, 2, 5, 1, 2):
-    workers.asked.clear()
-    workers.ask(count)
+    workers.requests.clear()
+    workers.request(count)
 
-    def as_asked(count=count):
-      workers.look(count)
-      return workers.alive() == list(range(count))
+    def is_as_requested(count=count):
+      workers.set_workers(count)
+      return workers.list_running() == list(range(count))
 
-    wait_until(as_asked)
-    # Those that stay stay as they are. One that has only just ended may be seen
-    # to later than another starts.
+    wait_until(is_as_requested)
+    # Remaining workers are not restarted. The runner may handle the end of a
+    # worker after the start of another one.
     missing = [(index, count) for index in range(before, count)]
-    assert sorted(workers.asked) == missing
+    assert sorted(workers.requests) == missing
     before = count
   assert workers.started.pid("worker/0") == first
 
-  # One that fails is started again only where it is asked for.
+  # A failed worker is restarted only if the number of workers includes it.
   workers.started.kill("worker/1")
-  workers.look(1)
+  workers.set_workers(1)
   os.kill(workers.started.pid("worker/1"), signal.SIGKILL)
   name = "node worker/1 was ended by SIGKILL"
-  wait_until(lambda: workers.started.said.count(name) == 2)
-  workers.asked.clear()
-  workers.ask(0)
+  wait_until(lambda: workers.started.log_text.count(name) == 2)
+  workers.requests.clear()
+  workers.request(0)
   (tmp_path / "end").touch()
   workers.started.wait()
-  assert workers.asked == []
+  assert workers.requests == []
 
 
-def test_a_worker_that_ends_since_the_run_stops(start_runner, tmp_path):
+def test_a_worker_that_ends_because_the_run_stops(start_runner, tmp_path):
   workers = Workers(tmp_path, start_runner)
   (tmp_path / "stop 0").touch()
   early_s = time.monotonic()
-  wait_until(lambda: "worker/0 has ended" in workers.started.said)
-  # What was so before it ended says nothing of why it ended.
+  wait_until(lambda: "worker/0 has ended" in workers.started.log_text)
+  # A number that was read before the worker ended does not restart the worker.
   workers.started.runner.set_workers(1, early_s)
   (tmp_path / "end").touch()
   workers.started.wait()
-  assert workers.asked == []
+  assert workers.requests == []
 
 
-def test_all_at_once(start_runner):
-  started = start_runner(trainer=lambda: time.sleep(600), worker=until("/none"))
+def test_all_nodes_are_killed_at_once(start_runner):
+  started = start_runner(
+    trainer=lambda: time.sleep(600), worker=wait_for_file("/none")
+  )
   pids = [started.pid(name) for name in ("trainer/0", "worker/0")]
   started.runner.kill_at_once()
   with pytest.raises(KeyboardInterrupt):
@@ -420,12 +437,12 @@ def test_all_at_once(start_runner):
   assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
-def test_all_at_once_before_there_is_any(make_runner):
+def test_killing_before_any_node_has_started(make_runner):
   with pytest.raises(KeyboardInterrupt):
-    make_runner(worker=until("/none")).kill_at_once()
+    make_runner(worker=wait_for_file("/none")).kill_at_once()
 
 
-def test_signals_of_a_group_are_left_to_the_launcher(make_runner, tmp_path):
+def test_nodes_ignore_the_signals_of_the_process_group(make_runner, tmp_path):
   def work():
     for number in (
       signal.SIGINT,
@@ -441,7 +458,7 @@ def test_signals_of_a_group_are_left_to_the_launcher(make_runner, tmp_path):
 
 
 def server_pid():
-  """Of the newest fork server of this process."""
+  """Returns the pid of the newest fork server of this process."""
   return forkserver._forkserver._forkserver_pid
 
 
@@ -451,39 +468,43 @@ def kill_server():
   return before
 
 
-def test_nodes_outlive_their_fork_server(start_runner, tmp_path):
+def test_nodes_survive_the_end_of_their_fork_server(start_runner, tmp_path):
   def fail():
-    until(tmp_path / "fail")()
-    if lives(tmp_path / "lives") == 1:
+    wait_for_file(tmp_path / "fail")()
+    if count_starts(tmp_path / "lives") == 1:
       threading.Thread(target=os._exit, args=[3]).start()
       time.sleep(60.0)
 
   started = start_runner(
-    trainer=until(tmp_path / "go"), worker=fail, proxy=until("/none")
+    trainer=wait_for_file(tmp_path / "go"),
+    worker=fail,
+    proxy=wait_for_file("/none"),
   )
   trainer = started.pid("trainer/0")
   before = kill_server()
-  wait_until(lambda: "the fork server was ended by SIGKILL" in started.said)
+  wait_until(lambda: "the fork server was ended by SIGKILL" in started.log_text)
   assert server_pid() != before
   assert psutil.pid_exists(trainer)
-  # It is known how each ends, and another takes its place.
+  # The runner knows how each node ends, and restarts it.
   (tmp_path / "fail").touch()
-  wait_until(lambda: "node worker/0 ended with exit status 3" in started.said)
+  wait_until(
+    lambda: "node worker/0 ended with exit status 3" in started.log_text
+  )
   started.kill("proxy/0")
-  assert "node proxy/0 was ended by SIGKILL" in started.said
+  assert "node proxy/0 was ended by SIGKILL" in started.log_text
   assert psutil.pid_exists(trainer)
-  wait_until(lambda: "worker/0 has ended" in started.said)
+  wait_until(lambda: "worker/0 has ended" in started.log_text)
   started.runner.stop_restarting()
   os.kill(started.pid("proxy/0"), signal.SIGKILL)
   (tmp_path / "go").touch()
   started.wait()
   assert started.runner.restarts == {"worker/0": 1, "proxy/0": 1}
-  assert started.said.count("trainer/0 is process") == 1
+  assert started.log_text.count("trainer/0 is process") == 1
 
 
 def run_nodes(names, logs):
-  """Runs nodes that never end, in a process whose runner is to be killed."""
-  nodes = [prepare(name, until("/none")) for name in names]
+  """Runs nodes that never end; the caller kills this process."""
+  nodes = [prepare(name, wait_for_file("/none")) for name in names]
   with fork_server.run_server({}):
     runner_lib.Runner(nodes, logs, 2, 60.0, no_more_workers).run()
 
@@ -517,17 +538,23 @@ def is_alive(process):
   return False
 
 
-def test_only_nodes_beside_the_control_node_outlive_their_runner(tmp_path):
+def test_only_nodes_on_the_control_nodes_machine_survive_their_runner(tmp_path):
   with (
-    runner_process(tmp_path / "a", "control/0", "worker/0") as (home, at_home),
-    runner_process(tmp_path / "b", "proxy/1", "worker/1") as (other, elsewhere),
+    runner_process(tmp_path / "a", "control/0", "worker/0") as (
+      home,
+      home_nodes,
+    ),
+    runner_process(tmp_path / "b", "proxy/1", "worker/1") as (
+      other,
+      other_nodes,
+    ),
   ):
     home.kill()
-    time.sleep(1.0)  # nodes with equal grace periods would end in this order
+    time.sleep(1.0)  # with equal grace periods, the home nodes would end first
     other.kill()
-    wait_until(lambda: not any(map(is_alive, elsewhere)))
-    assert all(map(is_alive, at_home))
-  for node in at_home:
+    wait_until(lambda: not any(map(is_alive, other_nodes)))
+    assert all(map(is_alive, home_nodes))
+  for node in home_nodes:
     node.kill()
 
 
@@ -536,15 +563,15 @@ def test_a_fork_server_that_ends_while_nodes_start(make_runner, tmp_path):
   kill_server()
   runner.run()
   assert runner.restarts == {}
-  said = (tmp_path / "runner").read_text()
-  assert said.count("has ended") == 2
+  log_text = (tmp_path / "runner").read_text()
+  assert log_text.count("has ended") == 2
 
 
-def test_a_fork_server_that_ends_again_and_again_ends_the_run(start_runner):
-  started = start_runner(worker=until("/none"))
+def test_a_fork_server_that_keeps_ending_ends_the_run(start_runner):
+  started = start_runner(worker=wait_for_file("/none"))
   for count in range(3):
     wait_until(
-      lambda count=count: started.said.count("the nodes continue") == count
+      lambda count=count: started.log_text.count("the nodes continue") == count
     )
     kill_server()
   with pytest.raises(
@@ -554,15 +581,15 @@ def test_a_fork_server_that_ends_again_and_again_ends_the_run(start_runner):
     started.wait()
 
 
-# Whether its parent is killed, fails or ends in order.
+# how the node ends
 @pytest.mark.parametrize("how", ["is killed", "fails", "ends"])
-def test_what_an_environment_starts_ends_with_its_node(
+def test_processes_of_an_environment_end_with_its_node(
   start_runner, tmp_path, how
 ):
   def work():
     if not (tmp_path / "pids").exists():
       child = subprocess.Popen(["sleep", "600"], start_new_session=True)
-      # Its parent ends at once.
+      # The daemon's parent ends at once.
       daemon = subprocess.run(
         ["sh", "-c", "setsid sleep 600 > /dev/null & echo $!"],
         stdout=subprocess.PIPE,
@@ -570,17 +597,17 @@ def test_what_an_environment_starts_ends_with_its_node(
       )
       (tmp_path / "new").write_bytes(b"%d %s" % (child.pid, daemon.stdout))
       (tmp_path / "new").rename(tmp_path / "pids")
-      until(tmp_path / "go")()
+      wait_for_file(tmp_path / "go")()
       if how == "fails":
         raise ValueError("an environment's error")
       if how == "ends":
         return
-    until(tmp_path / "end")()
+    wait_for_file(tmp_path / "end")()
 
-  started = start_runner(worker=work, trainer=until(tmp_path / "end"))
+  started = start_runner(worker=work, trainer=wait_for_file(tmp_path / "end"))
   wait_until((tmp_path / "pids").exists)
   pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
-  time.sleep(0.5)  # none is taken for one that a node has left
+  time.sleep(0.5)  # the runner must not kill them as leftovers
   assert all(psutil.pid_exists(pid) for pid in pids)
   if how == "is killed":
     started.kill("worker/0")
@@ -590,12 +617,12 @@ def test_what_an_environment_starts_ends_with_its_node(
   started.wait()
 
 
-def test_a_node_that_prints_without_end(start_runner, tmp_path):
+def test_a_node_that_prints_endlessly(start_runner, tmp_path):
   def work():
     line = "0" * 99
     while not os.path.exists(tmp_path / "go"):
       print(line)
-      os.write(2, b"1" * 99_999 + b"\n")  # as what is not Python does
+      os.write(2, b"1" * 99_999 + b"\n")  # bypasses Python's streams
       time.sleep(0.002)
     raise ValueError("the last line")
 
@@ -604,7 +631,7 @@ def test_a_node_that_prints_without_end(start_runner, tmp_path):
   wait_until(
     lambda: "bytes of this log were dropped" in log.read_bytes()[:99].decode()
   )
-  # Between two looks of the runner it may grow by some more.
+  # The log may grow between two checks of the runner.
   for _ in range(20):
     assert log.stat().st_size < 5 * node_log.MAX_BYTES
     time.sleep(0.05)
@@ -615,7 +642,7 @@ def test_a_node_that_prints_without_end(start_runner, tmp_path):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_log_on_a_full_disk_costs_what_is_printed(make_runner, tmp_path):
+def test_a_log_on_a_full_disk_only_loses_the_output(make_runner, tmp_path):
   (tmp_path / "worker").mkdir()
   (tmp_path / "worker" / "0").symlink_to("/dev/full")
   runner = make_runner(worker=lambda: print("is dropped"))

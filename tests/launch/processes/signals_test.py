@@ -1,4 +1,4 @@
-"""Signals: real ones, sent to this process."""
+"""Tests of signals with real signals to this process."""
 
 import hashlib
 import os
@@ -40,7 +40,7 @@ def test_the_first_signal_is_kept(signals):
   assert signals.first == signal.SIGTERM
 
 
-def test_a_request_for_a_snapshot_does_not_end(signals):
+def test_a_request_for_a_snapshot_does_not_stop_the_run(signals):
   _send(signal.SIGUSR1)
   assert signals.snapshot_requested
   assert signals.first is None
@@ -67,7 +67,7 @@ except KeyboardInterrupt:
 
 
 def test_a_second_ctrl_c_in_executed_text_keeps_the_exit_status(tmp_path):
-  """As in an import: CPython would end `python -m` by SIGINT."""
+  """CPython 3.10 would end by SIGINT, as after an interrupted import."""
   (tmp_path / "executed.py").write_text(_EXECUTED)
   done = subprocess.run(
     [sys.executable, "-m", "executed"],
@@ -83,13 +83,13 @@ def test_another_signal_after_ctrl_c_does_not_interrupt(signals, again):
   assert signals.first == signal.SIGINT
 
 
-def test_two_that_come_while_python_runs_no_handler_are_two(signals):
+def test_two_signals_during_a_call_into_c_count_as_two(signals):
   begun = threading.Event()
 
   def interrupt_twice():
     begun.wait()
     for _ in range(2):
-      time.sleep(0.05)  # of two that come at once, Linux delivers one
+      time.sleep(0.05)  # Linux merges simultaneous signals into one
       _send(signal.SIGINT)
 
   sender = threading.Thread(target=interrupt_twice)
@@ -97,13 +97,13 @@ def test_two_that_come_while_python_runs_no_handler_are_two(signals):
   with pytest.raises(KeyboardInterrupt):
     begun.set()
     while sender.is_alive():
-      # One call into C, as the loading of a library is, until both are there.
+      # One call into C, such as loading a library, that outlasts both signals.
       hashlib.pbkdf2_hmac("sha256", b"", b"", 1_000_000)
   sender.join()
   assert signals.first == signal.SIGINT
 
 
-def test_an_interrupt_that_was_caught_is_told_to_who_comes_next(signals):
+def test_a_new_handler_is_called_for_an_earlier_interrupt(signals):
   _send(signal.SIGINT)
   with pytest.raises(KeyboardInterrupt):
     _send(signal.SIGINT)
@@ -112,7 +112,7 @@ def test_an_interrupt_that_was_caught_is_told_to_who_comes_next(signals):
   assert calls == ["at once"]
 
 
-def test_without_a_second_one_nobody_is_called(signals):
+def test_without_a_second_interrupt_no_handler_is_called(signals):
   _send(signal.SIGINT)
   calls = []
   signals.set_second_interrupt_handler(lambda: calls.append("at once"))
@@ -122,12 +122,12 @@ def test_without_a_second_one_nobody_is_called(signals):
 
 
 @pytest.mark.parametrize("number", signals_lib.STOP_SIGNALS)
-def test_before_a_run_begins_it_is_one_line(tmp_path, number):
-  """Also during the import of `slipway.launch.training`, which takes longer."""
+def test_a_signal_before_the_run_prints_one_line(tmp_path, number):
+  """This also holds during the slow import of `slipway.launch.training`."""
   for delay_s in (0.0, 0.1):
     train = subprocess.Popen(
       [
-        # If the tests run under nohup, which ignores it.
+        # In case the tests run under nohup, which ignores SIGHUP.
         *("env", "--default-signal=HUP", sys.executable),
         *("-m", "slipway.launch.train", f"--run_dir={tmp_path}"),
       ],
@@ -139,9 +139,9 @@ def test_before_a_run_begins_it_is_one_line(tmp_path, number):
       time.sleep(0.001)
     time.sleep(delay_s)
     train.send_signal(number)
-    _, said = train.communicate(timeout=60)
-    assert train.returncode == 0, said
-    (line,) = said.splitlines()
+    _, printed = train.communicate(timeout=60)
+    assert train.returncode == 0, printed
+    (line,) = printed.splitlines()
     assert signal.Signals(number).name in line
     assert not list(tmp_path.iterdir())
 
@@ -167,7 +167,7 @@ def test_sighup_that_nohup_ignores_stays_ignored():
 
 
 def test_a_signal_during_the_start_up_ends_an_environments_processes(tmp_path):
-  """It ends the command, although the constructor has not returned."""
+  """The command ends although the constructor has not returned."""
   (tmp_path / "slow.py").write_text(
     "import subprocess, time, gymnasium\n"
     "class Slow(gymnasium.Env):\n"
@@ -194,14 +194,17 @@ def test_a_signal_during_the_start_up_ends_an_environments_processes(tmp_path):
   )
   child = psutil.Process(int(train.stdout.readline()))
   train.send_signal(signal.SIGTERM)
-  _, said = train.communicate(timeout=60)
-  assert train.returncode == 0, said
-  assert said == "train: ended by SIGTERM before anything began\n"
+  _, printed = train.communicate(timeout=60)
+  assert train.returncode == 0, printed
+  assert printed == "train: ended by SIGTERM before anything began\n"
   assert not child.is_running()
 
 
 def _catches_signals(pid):
-  """Whether a process has our handlers: Python has its own of SIGINT only."""
+  """Returns whether a process has Slipway's handlers.
+
+  The test is SIGQUIT, since Python itself only has a handler of SIGINT.
+  """
   status = pathlib.Path(f"/proc/{pid}/status").read_text()
   (caught,) = re.findall(r"SigCgt:\s*(\w+)", status)
   return bool(int(caught, 16) >> (signal.SIGQUIT - 1) & 1)

@@ -1,4 +1,4 @@
-"""Threads: which nodes get how many, and how many share an operation."""
+"""Tests of the number of threads per node and per operation."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Tmpfs directory: removed with its run, and after killed runs."""
+"""Tests that tmpfs directories of ended and killed runs are removed."""
 
 import os
 import pathlib
@@ -11,17 +11,22 @@ from slipway.launch.processes import tmpfs_directory
 
 
 def leave(pid, age_s):
-  """A folder as a run of process `pid` has left it."""
+  """Makes a directory as left behind by a run.
+
+  Args:
+    pid: pid of the run's process.
+    age_s: seconds since the directory's last change.
+  """
   with tmpfs_directory.create() as path:
-    place = pathlib.Path(path).parent
-  left = place / f"slipway-{pid}-{os.getpid()}{age_s:.0f}"
+    parent = pathlib.Path(path).parent
+  left = parent / f"slipway-{pid}-{os.getpid()}{age_s:.0f}"
   (left / "inside").mkdir(parents=True)
   then_s = time.time() - age_s
   os.utime(left, (then_s, then_s))
   return left
 
 
-def test_a_folder_of_its_own_that_goes_with_it():
+def test_a_directory_is_private_and_is_removed():
   with tmpfs_directory.create() as path:
     assert os.stat(path).st_mode & 0o777 == 0o700
     assert tempfile.gettempdir() == path
@@ -32,14 +37,14 @@ def test_a_folder_of_its_own_that_goes_with_it():
   assert tempfile.gettempdir() != path
 
 
-def test_only_what_nobody_uses_is_removed():
+def test_only_unused_directories_are_removed():
   ended = subprocess.Popen([sys.executable, "-c", ""])
   ended.wait()
   left = leave(ended.pid, age_s=100.0)
   kept = [
-    leave(ended.pid, age_s=10.0),  # its nodes may still save
+    leave(ended.pid, age_s=10.0),  # the run's nodes may still be saving
     leave(os.getpid(), age_s=100.0),
-    leave("", age_s=100.0),  # no run's
+    leave("", age_s=100.0),  # not of a run
   ]
   try:
     with tmpfs_directory.create():

@@ -1,4 +1,4 @@
-"""Watch: what it does once the status can't be shown."""
+"""Tests that Watch keeps working if the status can't be shown."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ from slipway.launch.runs import run_status
 
 
 class Control:
-  """A run that stops when it is asked to."""
+  """The control node of a run that stops on request."""
 
   def __init__(self):
     self.stopped_by = None
@@ -37,7 +37,7 @@ class Control:
 
 
 class BrokenOutput:
-  """Raises what is no OSError."""
+  """An output that raises an error other than OSError."""
 
   encoding = "utf-8"
 
@@ -58,7 +58,7 @@ def _broken_pipe():
 
 
 @pytest.mark.parametrize("make_output", [_broken_pipe, BrokenOutput])
-def test_a_display_that_fails_keeps_no_signal_back(make_output, monkeypatch):
+def test_signals_are_handled_after_a_failed_display(make_output, monkeypatch):
   monkeypatch.setattr(sys, "stdout", make_output())
   before = {
     number: signal.getsignal(number) for number in signals_lib.STOP_SIGNALS
@@ -70,7 +70,7 @@ def test_a_display_that_fails_keeps_no_signal_back(make_output, monkeypatch):
     control, signals, on_workers=lambda count, at_s: workers.release()
   )
   try:
-    for _ in range(2):  # the second comes after the failure
+    for _ in range(2):  # the second call follows the failure
       assert workers.acquire(timeout=10)
     os.kill(os.getpid(), signal.SIGTERM)
     assert control.released.wait(10)

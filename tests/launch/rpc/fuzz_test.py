@@ -1,4 +1,4 @@
-"""Fuzzing: a control node gets any messages, and goes on serving its own."""
+"""Fuzz tests: a control node still serves its nodes after any messages."""
 
 import socket
 import struct
@@ -37,7 +37,7 @@ ANYTHING = st.recursive(
 METHODS = sorted(wire.methods(control_service.ControlService))
 COUNTS = st.integers(-(2**63), 2**63 - 1)
 ROLES = st.sampled_from(stop_order.ROLES) | st.text(max_size=9)
-# Of the right types, whatever their values.
+# reports whose fields have the right types and any values
 REPORTS = st.one_of(
   st.builds(
     messages.WorkerReport,
@@ -90,7 +90,7 @@ REQUESTS = st.one_of(
 
 
 class Served:
-  """A control node's service, on a socket."""
+  """A control node's service on a socket."""
 
   def __init__(self, folder):
     config = dqn.get_config()
@@ -111,7 +111,7 @@ class Served:
     self.client = rpc_client.connect(control_service.ControlService, self.path)
 
   def exchange(self, data):
-    """Sends bytes; returns what is received until the end."""
+    """Sends bytes, and returns all bytes of the reply."""
     with socket.socket(socket.AF_UNIX) as connection:
       connection.settimeout(10.0)
       connection.connect(self.path)
@@ -121,12 +121,12 @@ class Served:
         received = b""
         while chunk := connection.recv(2**16):
           received += chunk
-      except ConnectionError:  # it was not read to its end
+      except ConnectionError:  # the server has not read all bytes
         return b""
     return received
 
   def check(self):
-    """Asserts that it does for its own nodes what it should."""
+    """Asserts that the service still works for the run's own nodes."""
     self.control.tick()
     report = messages.WorkerReport(incarnation=time.time(), env_steps=7)
     assert isinstance(self.client.report("worker", 0, report), messages.Command)

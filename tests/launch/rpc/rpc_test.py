@@ -1,4 +1,4 @@
-"""Calls over a socket: types, errors, restarts, other users and garbage."""
+"""Tests of calls over a socket: types, errors, restarts, users and garbage."""
 
 import contextlib
 import math
@@ -32,7 +32,7 @@ class Square(Point, frozen=True, tag="square", forbid_unknown_fields=True):
 
 
 class Service:
-  """What `Target` does for other processes."""
+  """The methods of `Target` that other processes may call."""
 
   def move(self, shape: Circle | Square, by: float) -> Circle | Square: ...  # type: ignore
   def nothing(self) -> None: ...
@@ -88,7 +88,7 @@ def client(target, path):
 
 
 @pytest.mark.parametrize("kind", [Circle, Square])
-def test_types_cross(client, kind):
+def test_types_are_preserved(client, kind):
   shape = kind(np.float32(0.5), {3: "c"})
   assert client.move(shape, np.int64(1)) == kind(1.5, {3: "c"})
   assert client.move(kind(math.inf), 1.0) == kind(math.inf)
@@ -132,7 +132,7 @@ def test_another_call_is_rejected(
 
 
 def call(path, request):
-  """The reply to a request, on a connection of its own."""
+  """Returns the reply to a request, which has its own connection."""
   with connect(path) as connection:
     wire.send(connection, request)
     return msgspec.msgpack.decode(wire.receive(connection), type=wire.Reply)
@@ -161,7 +161,9 @@ def test_garbage_ends_its_own_connection_only(target, path, client, kind):
   assert client.important() == 7
   with connect(path, GARBAGE[kind]) as connection:
     connection.shutdown(socket.SHUT_WR)
-    with contextlib.suppress(ConnectionResetError):  # it was not all read
+    with contextlib.suppress(
+      ConnectionResetError
+    ):  # the server left bytes unread
       assert connection.recv(1) == b""
   assert client.important() == 7
   assert target.called == 0
@@ -184,7 +186,7 @@ def test_calls_at_once(client):
   ]
   for thread in threads:
     thread.start()
-  assert client.important() == 7  # does not wait for those
+  assert client.important() == 7  # is not blocked by these calls
   assert len(results) < 10
   for thread in threads:
     thread.join()
@@ -201,7 +203,7 @@ def test_a_server_that_is_down_or_silent(path):
     rpc_client.connect(Service, path, timeout_s=0.1).wait(1.0)
 
 
-def test_a_client_finds_a_server_that_is_restarted(path):
+def test_a_client_finds_a_restarted_server(path):
   client = rpc_client.connect(Service, path)
   for _ in range(3):
     with server.Server(path, Service, Target()):
@@ -249,7 +251,8 @@ except ConnectionError:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 @pytest.mark.parametrize(("mode", "got"), [(0o600, "refused"), (0o666, "b''")])
 def test_another_user_gets_nothing(target, path, mode, got):
-  # Whoever opens the way to the socket: the kernel names the caller.
+  # Even if others can open the socket, the server checks the caller's user,
+  # which the kernel reports.
   directory = path
   while (directory := os.path.dirname(directory)) != "/tmp":
     os.chmod(directory, 0o755)

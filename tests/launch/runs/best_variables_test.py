@@ -1,4 +1,4 @@
-"""Best variables: what is saved is what is loaded, whole or not at all."""
+"""Tests that saved variables are loaded equal, and damaged ones rejected."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ VARIABLES = {
 }
 
 
-def test_variables_survive(tmp_path):
+def test_loaded_variables_equal_the_saved_ones(tmp_path):
   path = tmp_path / "best.npz"
   best_variables.save(path, 7, VARIABLES, outbox.Outbox())
   version, loaded = best_variables.load(path)
@@ -41,7 +41,7 @@ def test_before_the_first_evaluation(tmp_path):
   assert "evaluation" in message
 
 
-def test_no_damage_goes_unnoticed(tmp_path):
+def test_damage_is_always_detected(tmp_path):
   path = tmp_path / "best.npz"
   best_variables.save(path, 7, VARIABLES, outbox.Outbox())
   whole = path.read_bytes()
@@ -59,7 +59,7 @@ def test_no_damage_goes_unnoticed(tmp_path):
       assert repr(str(path)) in str(error)
       assert "\n" not in str(error)
       continue
-    # A flip of what is not used, such as a date.
+    # The changed bit is not used, such as one of a date.
     assert version == 7
     for name, value in VARIABLES.items():
       np.testing.assert_array_equal(loaded[name], value)

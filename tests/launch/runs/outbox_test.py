@@ -1,4 +1,4 @@
-"""Outbox: what a full disk rejects is written once there is space."""
+"""Tests that the outbox writes data once a full disk has space again."""
 
 import pytest
 
@@ -28,12 +28,12 @@ def test_files_are_written_at_once(tmp_path, outbox):
 
 
 @small_disk.needs_root
-def test_a_full_disk_only_delays(disk, outbox):
+def test_a_full_disk_only_delays_writes(disk, outbox):
   outbox.append(disk / "log", b"0")
   outbox.replace(disk / "state", b"old")
   filler = small_disk.fill(disk, free=8192)
   parts = [bytes([number]) * 3_000 for number in range(9)]
-  for part in parts:  # one is cut in two
+  for part in parts:  # the disk fills in the middle of one part
     outbox.append(disk / "log", part)
   outbox.append(disk / "new", b"1")
   outbox.replace(disk / "state", b"older")
@@ -51,7 +51,7 @@ def test_a_full_disk_only_delays(disk, outbox):
 
 
 @small_disk.needs_root
-def test_what_is_kept_is_bounded(disk, outbox, monkeypatch):
+def test_the_pending_bytes_are_bounded(disk, outbox, monkeypatch):
   monkeypatch.setattr(outbox_lib, "_MAX_PENDING_BYTES", 10)
   filler = small_disk.fill(disk)
   for part in (b"1234\n", b"too long\n", b"567\n"):
@@ -64,7 +64,7 @@ def test_what_is_kept_is_bounded(disk, outbox, monkeypatch):
 
 
 @pytest.mark.parametrize("call", ["append", "replace"])
-def test_another_error_is_one_line(tmp_path, outbox, call):
+def test_another_error_raises_one_line(tmp_path, outbox, call):
   (tmp_path / "file").mkdir()
   with pytest.raises(OSError) as error:
     getattr(outbox, call)(tmp_path / "file", b"1")

@@ -1,4 +1,4 @@
-"""Results: every file is read back by those who read such files."""
+"""Tests of the result files, which are read with the libraries of users."""
 
 import csv
 import json
@@ -58,7 +58,7 @@ def read_scalars(folder):
 
 
 def read_as_tensorboard_does(folder):
-  """The same scalars, by what the server of the web page reads them with."""
+  """Returns the scalars as read by the server of TensorBoard's web page."""
   events = plugin_event_accumulator.EventAccumulator(
     str(folder.events), tensor_size_guidance={"scalars": 0}
   )
@@ -79,15 +79,19 @@ def test_an_evaluation_is_a_row():
   assert row == curves.Evaluation(9.0, 500, 60, 2.0, 1.0, 2, 20.0, 4, 55.0, 0.0)
 
 
-def live(folder, env_steps, evaluated, evaluations=None, resumed_at=None):
-  """A life of a run, which is then killed.
+def write_incarnation(
+  folder, env_steps, evaluated, evaluations=None, resumed_at=None
+):
+  """Writes the results of one incarnation of a run, which is then killed.
 
   Args:
-    folder: of the run.
-    env_steps: at which metrics are written; trainer steps are a tenth.
-    evaluated: of those, at which there is an evaluation too.
-    evaluations: that this life goes on from.
-    resumed_at: environment steps that this life goes on from.
+    folder: the run's folder.
+    env_steps: environment steps at which metrics are written; the trainer steps
+      are a tenth of them.
+    evaluated: those of `env_steps` at which an evaluation is written, too.
+    evaluations: number of evaluations in the snapshot from which this
+      incarnation resumes; None: only the writer restarts.
+    resumed_at: environment steps in that snapshot.
   """
   written = results.Results(folder, evaluations, resumed_at)
   for step in env_steps:
@@ -99,18 +103,24 @@ def live(folder, env_steps, evaluated, evaluations=None, resumed_at=None):
   written.close()
   for path in (folder.curves_csv, written._events.path):
     with open(path, "ab") as file:
-      file.write(b"12345678,9")  # What is written when it is killed.
+      file.write(b"12345678,9")  # an unfinished record, as left by a kill
 
 
 @pytest.mark.parametrize("read", [read_scalars, read_as_tensorboard_does])
 def test_tensorboard_shows_one_curve_after_resumes(tmp_path, read):
   folder = make_folder(tmp_path)
-  live(folder, [100, 200, 300, 300, 400, 500], {200, 300, 400})
-  # The snapshot was made at 300, where two evaluations counted.
-  live(folder, [300, 350, 450, 480], {450}, evaluations=2, resumed_at=300)
-  live(folder, [300, 320, 420], {420}, evaluations=2, resumed_at=300)
-  # This one was made at 420, before the evaluation of that step.
-  live(folder, [420, 440, 460], {460}, evaluations=2, resumed_at=420)
+  write_incarnation(folder, [100, 200, 300, 300, 400, 500], {200, 300, 400})
+  # The snapshot was made at 300 steps, after two evaluations.
+  write_incarnation(
+    folder, [300, 350, 450, 480], {450}, evaluations=2, resumed_at=300
+  )
+  write_incarnation(
+    folder, [300, 320, 420], {420}, evaluations=2, resumed_at=300
+  )
+  # This snapshot was made at 420 steps, before the evaluation at that step.
+  write_incarnation(
+    folder, [420, 440, 460], {460}, evaluations=2, resumed_at=420
+  )
   results.Results(folder, evaluations=3, env_steps=480).close()
   scalars = read(folder)
   steps = [100, 200, 300, 320, 420, 440, 460]
@@ -122,45 +132,41 @@ def test_tensorboard_shows_one_curve_after_resumes(tmp_path, read):
 
 
 @pytest.mark.parametrize("read", [read_scalars, read_as_tensorboard_does])
-def test_nothing_is_dropped_where_only_the_writer_was_started_again(
-  tmp_path, read
-):
+def test_nothing_is_dropped_if_only_the_writer_was_restarted(tmp_path, read):
   folder = make_folder(tmp_path)
-  live(folder, [100, 200], {100, 200})
-  live(folder, [300], set())
+  write_incarnation(folder, [100, 200], {100, 200})
+  write_incarnation(folder, [300], set())
   results.Results(folder).close()
   scalars = read(folder)
   steps = [100, 200, 300]
   assert scalars["progress/trainer_steps"] == [(n, n // 10) for n in steps]
   assert scalars["evaluation/mean_return"] == [(100, 100), (200, 200)]
-  # A resume from the very beginning is one, too.
+  # A resume from step 0 drops everything.
   results.Results(folder, evaluations=0, env_steps=0).close()
   assert not any(read(folder).values())
   assert read_rows(folder) == []
 
 
-def test_a_run_that_is_back_within_a_second_or_on_a_late_clock(
-  tmp_path, monkeypatch
-):
+def test_a_resume_within_a_second_or_with_a_late_clock(tmp_path, monkeypatch):
   folder = make_folder(tmp_path)
   now = time.time()
-  for life, (seconds, pid) in enumerate([(0, 9), (0, 10), (-99, 8)]):
+  for incarnation, (seconds, pid) in enumerate([(0, 9), (0, 10), (-99, 8)]):
     monkeypatch.setattr(time, "time", lambda s=seconds: now + s)
     monkeypatch.setattr(os, "getpid", lambda pid=pid: pid)
-    live(folder, [life], set(), resumed_at=life)
+    write_incarnation(folder, [incarnation], set(), resumed_at=incarnation)
   scalars = read_scalars(folder)
   assert [n for n, _ in scalars["progress/wall_clock_s"]] == [0, 1, 2]
   assert len(list(folder.events.iterdir())) == 3
 
 
-# Rows that count, of three, and those that are kept.
+# number of evaluations in the snapshot, which of three rows are kept
 KEPT = [(None, "012"), (0, ""), (2, "01"), (3, "012"), (7, "012")]
 
 
 @pytest.mark.parametrize(("evaluations", "kept"), KEPT)
-def test_rows_of_a_lost_time_are_cut_off(tmp_path, evaluations, kept):
+def test_rows_after_the_snapshot_are_dropped(tmp_path, evaluations, kept):
   folder = make_folder(tmp_path)
-  live(folder, range(3), range(3))
+  write_incarnation(folder, range(3), range(3))
   results.Results(folder, evaluations, env_steps=2).close()
   rows = read_rows(folder)
   assert [row["env_steps"] for row in rows] == list(kept)
@@ -171,7 +177,7 @@ def test_rows_of_a_lost_time_are_cut_off(tmp_path, evaluations, kept):
 
 def test_damaged_lines_do_not_count_as_evaluations(tmp_path):
   folder = make_folder(tmp_path)
-  live(folder, range(3), range(3))
+  write_incarnation(folder, range(3), range(3))
   header, *lines = folder.curves_csv.read_bytes().splitlines(keepends=True)
   garbage = [b"\xff\x00\n", b"1,2\n", b"\n"]
   folder.curves_csv.write_bytes(b"".join([b"wall", *garbage, *lines]))
@@ -179,16 +185,16 @@ def test_damaged_lines_do_not_count_as_evaluations(tmp_path):
   assert folder.curves_csv.read_bytes() == b"".join([header, *lines[:2]])
 
 
-def test_the_picture_goes_on_after_a_resume(tmp_path):
-  """It is the picture of the same run as if it had not been killed."""
+def test_the_picture_continues_after_a_resume(tmp_path):
+  """The picture equals that of the same run without a kill."""
   pictures = []
-  for lives in (
+  for incarnations in (
     [((10, 20, 30, 40), None, None)],
     [((10, 20, 25, 28), None, None), ((30, 40), 2, 20)],
   ):
-    folder = make_folder(tmp_path / str(len(lives)))
-    for steps, evaluations, resumed_at in lives:
-      live(folder, steps, steps, evaluations, resumed_at)
+    folder = make_folder(tmp_path / str(len(incarnations)))
+    for steps, evaluations, resumed_at in incarnations:
+      write_incarnation(folder, steps, steps, evaluations, resumed_at)
     written = results.Results(folder, 4, 40)
     written.draw_curves()
     written.close()
@@ -196,16 +202,16 @@ def test_the_picture_goes_on_after_a_resume(tmp_path):
   np.testing.assert_array_equal(*pictures)
 
 
-def test_curves_go_on_after_a_resume(tmp_path):
+def test_curves_continue_after_a_resume(tmp_path):
   folder = make_folder(tmp_path)
   for part in range(2):
     written = results.Results(folder)
     for i in range(2 * part, 2 * part + 2):
       written.add_evaluation(curves.Evaluation(i / 3, i))
-      assert len(read_rows(folder)) == i + 1  # Flushed.
+      assert len(read_rows(folder)) == i + 1  # each row is flushed
     written.close()
     with open(folder.curves_csv, "a") as file:
-      file.write("0.1,7")  # Where a full disk stopped.
+      file.write("0.1,7")  # a row that a full disk has cut off
   results.Results(folder).close()
   rows = read_rows(folder)
   assert list(rows[0]) == list(curves.COLUMNS)
@@ -242,7 +248,7 @@ def test_tensorboard_reads_the_scalars(tmp_path):
     )
     written.add_metrics(status)
   written.add_evaluation(curves.Evaluation(env_steps=150, eval_return=21.5))
-  # Each is on the disk before close().
+  # Each scalar is on the disk before close().
   scalars = read_scalars(folder)
   written.close()
   assert scalars["throughput/environment_steps_per_s"] == [
@@ -275,14 +281,14 @@ def test_tensorboard_reads_the_scalars(tmp_path):
   assert newest["worker_11/items_lost"] == 1
 
 
-# Statuses in their order, and of the summary the environment steps and the
-# trainer steps a second, and the trainer steps an environment step.
+# statuses in the order of time, and rates in the summary: environment steps per
+# second, trainer steps per second, trainer steps per environment step
 BEGUN = run_status.Milestone(9, 500, 1)
 RATES = [
   ([status_at(9, 500, 0)], (None, None, None)),
   ([status_at(9, 500, 1, learning_since=BEGUN)], (None, None, None)),
   ([status_at(19, 1500, 101, learning_since=BEGUN)], (100, 10, 0.1)),
-  # Workers wait for the trainer.
+  # No environment steps are made, since workers wait for the trainer.
   ([status_at(19, 500, 101, learning_since=BEGUN)], (0, 10, None)),
   (
     [
@@ -297,7 +303,7 @@ RATES = [
 
 
 @pytest.mark.parametrize(("statuses", "rates"), RATES)
-def test_the_summary_has_the_rates_of_the_learning(tmp_path, statuses, rates):
+def test_the_summary_has_the_rates_of_learning(tmp_path, statuses, rates):
   folder = make_folder(tmp_path)
   written = results.Results(folder)
   for status in statuses:
@@ -366,7 +372,7 @@ RETURN, TARGET = (0x1F, 0x6F, 0xB4), (0xC2, 0x57, 0x1A)
     (200, 0.0, True, True),
   ],
 )
-def test_the_picture_shows_what_there_is(
+def test_the_picture_shows_return_and_target(
   tmp_path, evaluations, target, has_return, has_target
 ):
   folder = make_folder(tmp_path, target)
@@ -381,7 +387,7 @@ def test_the_picture_shows_what_there_is(
   picture = matplotlib.image.imread(folder.curves_png)[..., :3]
   pixels = np.round(255 * picture).astype(np.uint8)
   assert pixels.shape == (630, 1440, 3)
-  # Inside of the axes: the legend is below them.
+  # The panels are the insides of the axes; the legend is below them.
   for panel in (pixels[80:480, 110:720], pixels[80:480, 800:1410]):
     assert (RETURN in colours(panel)) == has_return
     assert (TARGET in colours(panel)) == has_target
@@ -396,12 +402,12 @@ def test_the_picture_needs_curves(tmp_path):
 
 
 @small_disk.needs_root
-def test_a_full_disk_only_delays(tmp_path):
+def test_a_full_disk_only_delays_writes(tmp_path):
   with small_disk.mounted(tmp_path / "disk", megabytes=64) as disk:
     folder = make_folder(disk)
     written = results.Results(folder)
     filler = small_disk.fill(disk)
-    all_steps = []  # until no block is left for the rows either
+    all_steps = []  # filled until no block is left for rows, either
     while "curves.csv" not in written.outbox.unwritten or len(all_steps) < 9:
       steps = 100 * len(all_steps)
       all_steps.append(steps)
@@ -457,9 +463,9 @@ def test_no_heavy_import():
   assert done.returncode == 0, done.stderr
 
 
-def test_damaged_lines_of_the_curves_are_left_out(tmp_path, caplog):
+def test_damaged_lines_of_the_curves_are_skipped(tmp_path, caplog):
   folder = make_folder(tmp_path)
-  live(folder, [100, 200, 300], {100, 200, 300})
+  write_incarnation(folder, [100, 200, 300], {100, 200, 300})
   lines = folder.curves_csv.read_bytes().splitlines(keepends=True)
   garbage = [b"\xff\x00,\n", b"1,2\n", lines[1].replace(b"100", b"1e999")]
   lines[2:2] = garbage

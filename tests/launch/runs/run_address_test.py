@@ -1,4 +1,4 @@
-"""Run address: a file that is there while a control node serves."""
+"""Tests of the address file, which exists while a control node serves."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ def folder(tmp_path):
   return run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
 
 
-def test_it_is_there_while_a_node_serves(folder):
+def test_the_file_exists_while_a_node_serves(folder):
   assert run_address.read(folder) is None
   with run_address.published(folder, "localhost:7", outbox.Outbox()):
     where = run_address.read(folder)
@@ -30,7 +30,7 @@ def test_it_is_there_while_a_node_serves(folder):
   assert not list(folder.path.glob("*control*"))
 
 
-def test_it_goes_with_an_error_too(folder):
+def test_the_file_is_removed_after_an_error(folder):
   with (
     pytest.raises(KeyError),
     run_address.published(folder, "localhost:7", outbox.Outbox()),
@@ -39,7 +39,7 @@ def test_it_goes_with_an_error_too(folder):
   assert run_address.read(folder) is None
 
 
-def test_a_successors_file_stays(folder):
+def test_the_file_of_a_restarted_node_is_kept(folder):
   with run_address.published(folder, "localhost:7", outbox.Outbox()):
     successor = run_address.published(folder, "localhost:8", outbox.Outbox())
     successor.__enter__()
@@ -48,7 +48,7 @@ def test_a_successors_file_stays(folder):
   assert run_address.read(folder) is None
 
 
-def test_it_is_renewed_while_a_node_serves(folder, monkeypatch):
+def test_the_file_is_renewed_while_a_node_serves(folder, monkeypatch):
   monkeypatch.setattr(run_address, "_RENEWAL_PERIOD_S", 0.01)
   assert run_address.read_renewal_ns(folder) == 0
   with run_address.published(folder, "localhost:7", outbox.Outbox()):
@@ -59,19 +59,19 @@ def test_it_is_renewed_while_a_node_serves(folder, monkeypatch):
   assert run_address.read_renewal_ns(folder) == 0
 
 
-def test_a_process_that_is_gone():
+def test_a_process_that_is_down():
   with subprocess.Popen(["sleep", "600"]) as process:
     address = run_address.RunAddress.from_process("localhost:7", process.pid)
     assert not address.is_down
     process.kill()
-    while not address.is_down:  # a zombie, then
+    while not address.is_down:  # true once the process is a zombie
       time.sleep(0.01)
   assert address.is_down
   with pytest.raises(ProcessLookupError, match=str(process.pid)):
     run_address.RunAddress.from_process("localhost:7", process.pid)
 
 
-def test_another_process_has_its_pid():
+def test_another_process_with_the_same_pid():
   address = run_address.RunAddress.from_process("localhost:7", os.getpid())
   earlier = msgspec.structs.replace(address, started=address.started - 1)
   assert earlier.is_down
@@ -81,7 +81,7 @@ def test_another_process_has_its_pid():
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"address": "a"}', "\xff"])
-def test_a_file_that_is_none(folder, text):
+def test_a_damaged_file(folder, text):
   path = run_address.path_in(folder)
   path.write_text(text, "latin-1")
   with pytest.raises(ValueError) as error:

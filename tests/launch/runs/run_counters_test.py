@@ -1,4 +1,4 @@
-"""RunCounters: equal after the disk, and what is rejected."""
+"""Tests that read counters equal the written ones, and that others fail."""
 
 import json
 
@@ -37,7 +37,7 @@ def change(path, **fields):
   path.write_text(json.dumps(found))
 
 
-def test_equal_after_the_disk(tmp_path):
+def test_read_counters_equal_the_written_ones(tmp_path):
   COUNTERS.write(tmp_path)
   assert run_counters.RunCounters.read(tmp_path) == COUNTERS
   assert run_counters.RunCounters.from_json(COUNTERS.to_json()) == COUNTERS

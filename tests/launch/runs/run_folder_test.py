@@ -1,4 +1,4 @@
-"""Run folder: names, refusals, and configs that survive the disk."""
+"""Tests of the run folder: names, one-line errors, and saved configs."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def make_run(run_dir, name="a-run"):
   return folder
 
 
-def refusal(call, *args):
+def error_line_of(call, *args):
   with pytest.raises(ValueError) as caught:
     call(*args)
   assert "\n" not in str(caught.value)
@@ -47,8 +47,8 @@ def test_paths(tmp_path):
 @pytest.mark.parametrize(
   "name", ["", ".", "..", "a/b", "../a", "a b", "a\n", "ä", "a:1"]
 )
-def test_names_that_are_not_fit(tmp_path, name):
-  message = refusal(run_folder.RunFolder.create, tmp_path, name, True)
+def test_names_that_are_rejected(tmp_path, name):
+  message = error_line_of(run_folder.RunFolder.create, tmp_path, name, True)
   assert repr(name) in message
   assert not list(tmp_path.iterdir())
 
@@ -67,7 +67,7 @@ def make_link(path):
 
 
 @pytest.mark.parametrize(
-  ("make", "overwrite", "says"),
+  ("make", "overwrite", "words"),
   [
     (lambda path: make_run(path.parent), False, "allow overwriting"),
     (make_file, False, "exists"),
@@ -76,11 +76,13 @@ def make_link(path):
     (make_link, True, "is no run"),
   ],
 )
-def test_what_exists_is_kept(tmp_path, make, overwrite, says):
+def test_an_existing_path_is_kept(tmp_path, make, overwrite, words):
   make(tmp_path / "a-run")
   before = sorted(tmp_path.rglob("*"))
-  message = refusal(run_folder.RunFolder.create, tmp_path, "a-run", overwrite)
-  assert says in message
+  message = error_line_of(
+    run_folder.RunFolder.create, tmp_path, "a-run", overwrite
+  )
+  assert words in message
   assert repr(str(tmp_path / "a-run")) in message
   assert sorted(tmp_path.rglob("*")) == before
 
@@ -96,21 +98,21 @@ def test_overwriting_deletes_the_old_run(tmp_path):
 def test_a_run_dir_that_is_a_file(tmp_path):
   make_file(tmp_path / "runs")
   for run_dir in (tmp_path / "runs", tmp_path / "runs" / "below"):
-    message = refusal(run_folder.RunFolder.create, run_dir, "a", False)
+    message = error_line_of(run_folder.RunFolder.create, run_dir, "a", False)
     assert repr(str(run_dir)) in message
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
 def test_a_run_dir_that_cannot_be_written():
-  # Not even the superuser makes files there.
-  message = refusal(run_folder.RunFolder.create, "/proc/self", "a", False)
+  # Not even root can make files there.
+  message = error_line_of(run_folder.RunFolder.create, "/proc/self", "a", False)
   assert "'/proc/self'" in message
 
 
 def test_too_little_space_keeps_the_old_run(tmp_path, monkeypatch):
   old = make_run(tmp_path)
   monkeypatch.setattr(run_folder, "MIN_FREE_BYTES", 10**18)
-  message = refusal(run_folder.RunFolder.create, tmp_path, "a-run", True)
+  message = error_line_of(run_folder.RunFolder.create, tmp_path, "a-run", True)
   assert "MB free, under the 1,000,000,000,000 MB" in message
   assert old.is_run()
 
@@ -127,12 +129,12 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-def test_configs_survive(tmp_path, config):
+def test_a_read_config_equals_the_written_one(tmp_path, config):
   folder = make_run(tmp_path)
   folder.write_config(config)
   back = folder.read_config()
   assert back == config
-  # Also where Python calls 1, 1.0 and True equal.
+  # For Python, 1, 1.0 and True are equal; their texts differ.
   assert repr(back.to_dict()) == repr(
     ml_collections.ConfigDict(sorted_fields(config.to_dict())).to_dict()
   )
@@ -142,38 +144,40 @@ def test_configs_survive(tmp_path, config):
 
 
 def sorted_fields(tree):
-  """The order of fields is not kept: the file is sorted by name."""
+  """Returns a tree whose fields are sorted by name, as they are in the file."""
   if not isinstance(tree, dict):
     return tree
   return {key: sorted_fields(tree[key]) for key in sorted(tree)}
 
 
 def test_the_config_is_strict_json(tmp_path):
-  def refuse(constant):
+  def reject(constant):
     raise AssertionError(f"{constant} is not JSON")
 
   folder = make_run(tmp_path)
   folder.write_config(CONFIGS[2])
-  tree = json.loads(folder.config.read_text(), parse_constant=refuse)
+  tree = json.loads(folder.config.read_text(), parse_constant=reject)
   assert tree["sizes"] == [64, [3, 4]]
 
 
 def test_a_config_that_json_cannot_hold(tmp_path):
   folder = make_run(tmp_path)
-  message = refusal(folder.write_config, config_of(inner=config_of(x=b"1")))
+  message = error_line_of(
+    folder.write_config, config_of(inner=config_of(x=b"1"))
+  )
   assert "config.inner.x is b'1'" in message
   assert folder.read_config() == config_of(seed=1)
 
 
 @pytest.mark.parametrize("text", ["", "{", "3", "[1]"])
-def test_a_config_that_is_broken(tmp_path, text):
+def test_a_damaged_config(tmp_path, text):
   folder = make_run(tmp_path)
   folder.config.write_text(text)
-  assert repr(str(folder.config)) in refusal(folder.read_config)
+  assert repr(str(folder.config)) in error_line_of(folder.read_config)
 
 
 @pytest.mark.parametrize(
-  ("asked", "nearest"),
+  ("given_path", "nearest"),
   [
     ("runs/carpole", "runs/cartpole"),
     ("runs/lunar", "runs/lunarlander"),
@@ -183,17 +187,17 @@ def test_a_config_that_is_broken(tmp_path, text):
     ("runs/zzz", "runs/lunarlander"),
   ],
 )
-def test_the_nearest_run(tmp_path, asked, nearest):
+def test_the_nearest_run(tmp_path, given_path, nearest):
   for mtime_s, name in enumerate(("cartpole", "lunarlander")):
     folder = make_run(tmp_path / "runs", name)
     os.utime(folder.config, (mtime_s, mtime_s))
-  message = refusal(run_folder.RunFolder.open, tmp_path / asked)
-  assert repr(str(tmp_path / asked)) in message
+  message = error_line_of(run_folder.RunFolder.open, tmp_path / given_path)
+  assert repr(str(tmp_path / given_path)) in message
   assert message.endswith(f"nearest run is {str(tmp_path / nearest)!r}")
 
 
-def test_open(tmp_path):
-  assert "no run next to it" in refusal(
+def test_opening_a_run(tmp_path):
+  assert "no run next to it" in error_line_of(
     run_folder.RunFolder.open, tmp_path / "a"
   )
   path = make_run(tmp_path).path

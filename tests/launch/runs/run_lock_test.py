@@ -1,4 +1,4 @@
-"""Run lock: one launcher at a time, and none is kept by a process that died."""
+"""Tests of the run lock: one launcher holds it, until that launcher ends."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ import pytest
 
 from slipway.launch.runs import run_folder, run_lock
 
-# Holds a run's lock until it is killed.
+# A program that holds a run's lock until it is killed.
 _HOLDER = """
 import sys
 from slipway.launch.runs import run_folder; from launch.runs import run_lock
@@ -24,7 +24,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def holder(folder):
-  """Another process that holds the lock."""
+  """Yields another process that holds the lock."""
   process = subprocess.Popen(
     [sys.executable, "-c", _HOLDER, str(folder.path)],
     stdin=subprocess.PIPE,
@@ -47,7 +47,7 @@ def test_another_process_is_named_in_one_line(folder, holder):
   assert f"still active, in process {holder.pid}:" in line
 
 
-def test_it_goes_with_its_process(folder, holder):
+def test_the_lock_is_freed_with_its_process(folder, holder):
   holder.kill()
   holder.wait()
   with run_lock.held(folder):
@@ -61,7 +61,7 @@ def test_a_wait_ends_with_the_process_or_in_one_line(folder, holder):
   run_lock.wait_until_free(folder, timeout_s=30.0)
 
 
-def test_it_can_be_held_again_and_leaves_no_file(folder):
+def test_the_lock_can_be_held_again_and_leaves_no_file(folder):
   before = sorted(folder.path.iterdir())
   for _ in range(2):
     with (
@@ -73,7 +73,7 @@ def test_it_can_be_held_again_and_leaves_no_file(folder):
   assert sorted(folder.path.iterdir()) == before
 
 
-def test_what_the_process_starts_does_not_hold_it(folder):
+def test_child_processes_do_not_hold_the_lock(folder):
   with run_lock.held(folder):
     child = subprocess.Popen(["sleep", "60"], close_fds=False)
   try:

@@ -1,4 +1,4 @@
-"""SnapshotStore: snapshots are whole or absent, here and at a remote place."""
+"""Tests that local and remote snapshots are either whole or absent."""
 
 import logging
 import os
@@ -21,7 +21,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 DEADLINE_S = 60.0
 FILES = ("replay/items", "step", "manifest.json")
 
-# Writes and uploads snapshots without a pause, and prints each step first.
+# A program that writes and uploads snapshots without a pause. It prints the
+# step of each snapshot first.
 WRITER = """
 import sys
 from tests.launch.runs import snapshot_store_test
@@ -39,7 +40,7 @@ def make(folder, keep=9, url=""):
 
 
 def content(step):
-  """Bytes of a length that differs from step to step."""
+  """Returns bytes whose length differs from step to step."""
   return random.Random(step).randbytes(1 + 40_009 * (step % 7))
 
 
@@ -57,8 +58,8 @@ def check(snapshot, number, step):
   assert (snapshot.path / "replay" / "items").read_bytes() == content(step)
 
 
-class Place:
-  """The local or the remote place of a store, as another process sees it."""
+class Location:
+  """The local or remote location of a store, as another process sees it."""
 
   def __init__(self, tmp_path, kind):
     self._tmp_path, self.url = tmp_path, ""
@@ -95,12 +96,12 @@ class Place:
       self.files.pipe_file(path, how(self.files.cat_file(path)))
 
   def newest(self):
-    """Of the same folder, or of another machine that has nothing yet."""
+    """Returns the newest snapshot, for a remote location on another machine."""
     if not self.url:
       return make(self.here).newest()
     folder = self._tmp_path / uuid.uuid4().hex / "a-run"
     newest = make(folder, url=self.url).newest()
-    if newest is not None:  # and nothing else was fetched
+    if newest is not None:  # the only downloaded one
       assert [path.name for path in newest.path.parent.iterdir()] == [
         newest.path.name
       ]
@@ -108,13 +109,13 @@ class Place:
 
 
 @pytest.fixture(params=["local", "file", "path", "memory"])
-def place(request, tmp_path):
-  return Place(tmp_path, request.param)
+def location(request, tmp_path):
+  return Location(tmp_path, request.param)
 
 
 @pytest.fixture
 def remote(tmp_path):
-  return Place(tmp_path, "file")
+  return Location(tmp_path, "file")
 
 
 def cut(data):
@@ -125,55 +126,55 @@ def flip(data):
   return data[:-1] + bytes([data[-1] ^ 1])
 
 
-def test_an_empty_place_has_none(place):
-  assert place.newest() is None
+def test_an_empty_location_has_no_snapshot(location):
+  assert location.newest() is None
 
 
-def test_the_newest_ones_and_the_best_are_kept(place):
-  store = place.store(keep=2)
-  place.write(store, 10, 20, 30, 40, 50, best=20)
-  assert place.names() == ["000002", "000004", "000005", "best"]
-  assert place.best() == b"2"
-  place.write(store, 60, 70, best=60)
-  assert place.names() == ["000006", "000007", "best"]
-  check(place.newest(), 7, 70)
+def test_the_newest_ones_and_the_best_are_kept(location):
+  store = location.store(keep=2)
+  location.write(store, 10, 20, 30, 40, 50, best=20)
+  assert location.names() == ["000002", "000004", "000005", "best"]
+  assert location.best() == b"2"
+  location.write(store, 60, 70, best=60)
+  assert location.names() == ["000006", "000007", "best"]
+  check(location.newest(), 7, 70)
 
 
-def test_a_snapshot_of_the_same_or_an_earlier_step_is_newer(place):
-  place.write(place.store(keep=2), 20, 20, 15)
-  check(place.newest(), 3, 15)
-  place.write(place.store(keep=2), 5)  # by another process
-  check(place.newest(), 4, 5)
+def test_a_snapshot_of_the_same_or_an_earlier_step_is_newer(location):
+  location.write(location.store(keep=2), 20, 20, 15)
+  check(location.newest(), 3, 15)
+  location.write(location.store(keep=2), 5)  # as another process would
+  check(location.newest(), 4, 5)
 
 
 @pytest.mark.parametrize("how", [cut, flip, None])
 @pytest.mark.parametrize("name", FILES)
-def test_a_damaged_one_is_never_used(place, caplog, how, name):
-  place.write(place.store(), 1, 2)
-  place.damage(2, name, how)
+def test_a_damaged_snapshot_is_never_used(location, caplog, how, name):
+  location.write(location.store(), 1, 2)
+  location.damage(2, name, how)
   with caplog.at_level(logging.WARNING):
-    check(place.newest(), 1, 1)
+    check(location.newest(), 1, 1)
   (message,) = [record.getMessage() for record in caplog.records]
   assert "2 is damaged" in message and name in message and "\n" not in message
-  place.write(place.store(), 3)
-  check(place.newest(), 3, 3)
+  location.write(location.store(), 3)
+  check(location.newest(), 3, 3)
 
 
-def test_a_damaged_one_does_not_replace_a_whole_one(place):
-  store = place.store(keep=2)
-  place.write(store, 1, 2)
-  place.damage(2, "step", cut)
-  place.write(store, 3)
-  place.damage(3, "step", cut)
-  check(place.newest(), 1, 1)
-  place.write(store, 4, 5)
-  assert place.names() == ["000004", "000005"]
+def test_a_damaged_snapshot_does_not_replace_a_whole_one(location):
+  store = location.store(keep=2)
+  location.write(store, 1, 2)
+  location.damage(2, "step", cut)
+  location.write(store, 3)
+  location.damage(3, "step", cut)
+  check(location.newest(), 1, 1)
+  location.write(store, 4, 5)
+  assert location.names() == ["000004", "000005"]
 
 
 def test_only_the_size_of_a_large_file_is_checked(tmp_path):
   store = make(tmp_path)
   with store.writing(1) as path, (path / "large").open("wb") as file:
-    file.truncate((1 << 26) + 1)  # a hole, which takes no disk
+    file.truncate((1 << 26) + 1)  # a sparse file, which takes no space
   assert store.newest()[1:] == (1, 1)
   os.truncate(tmp_path / "snapshots/000001/large", 1 << 26)
   assert store.newest() is None
@@ -184,13 +185,13 @@ def test_keep_none_is_rejected(tmp_path):
     make(tmp_path, keep=0)
 
 
-def test_nothing_is_left_of_one_that_failed(place):
-  store = place.store(keep=1)
-  place.write(store, 10)
+def test_a_failed_snapshot_leaves_no_files(location):
+  store = location.store(keep=1)
+  location.write(store, 10)
   with pytest.raises(ZeroDivisionError), store.writing(20) as path:
     (path / "step").write_text("20")
     _ = 1 / 0
-  assert place.names() == ["000001"]
+  assert location.names() == ["000001"]
   assert store.last == store.newest()
   check(store.last, 1, 10)
 
@@ -204,14 +205,14 @@ def test_two_writers_are_rejected(tmp_path):
 
 
 def run_and_kill(folder, url, step, lines, delay_s):
-  """Runs a writer and kills it; returns the step that it wrote last.
+  """Runs a writer, kills it, and returns the last step that it began to write.
 
   Args:
-    folder: of the run.
-    url: of the remote place.
-    step: after which the writer continues.
-    lines: number of printed steps after which it is killed.
-    delay_s: time between the last of them and the kill.
+    folder: the run's folder.
+    url: URL of the remote location.
+    step: step after which the writer continues.
+    lines: number of printed steps after which the writer is killed.
+    delay_s: seconds between the last of these steps and the kill.
   """
   writer = subprocess.Popen(
     [sys.executable, "-c", WRITER, str(folder), url, str(step)],
@@ -226,7 +227,7 @@ def run_and_kill(folder, url, step, lines, delay_s):
       assert ready, "the writer prints nothing"
       assert writer.stdout.readline(), "the writer has failed"
     assert writer.poll() is None
-    select.select([], [], [], delay_s)  # the point is random
+    select.select([], [], [], delay_s)  # kill at a random point
   finally:
     writer.kill()
     writer.wait()
@@ -234,11 +235,11 @@ def run_and_kill(folder, url, step, lines, delay_s):
   return int(printed[-1]) if printed else step + lines
 
 
-def test_a_writer_killed_at_any_point_leaves_whole_ones(tmp_path, remote):
+def test_a_killed_writer_leaves_whole_snapshots(tmp_path, remote):
   rng = random.Random(8)
   step, hidden, halves = 0, 0, 0
   shared = pathlib.Path(remote.folder)
-  for kill in range(100):  # mostly 12; until both places were hit half-way
+  for kill in range(100):  # mostly 12 suffice
     writing = run_and_kill(
       remote.here, remote.url, step, rng.randint(1, 12), rng.uniform(0, 0.02)
     )
@@ -269,7 +270,7 @@ def test_a_writer_killed_at_any_point_leaves_whole_ones(tmp_path, remote):
 
 
 class GatedFileSystem(memory.MemoryFileSystem):
-  """A remote place so slow that each file waits until it may be written."""
+  """A slow remote location: each file waits until the test allows the write."""
 
   protocol = "gated"
   store, pseudo_dirs = {}, [""]
@@ -284,7 +285,7 @@ class GatedFileSystem(memory.MemoryFileSystem):
 fsspec.register_implementation("gated", GatedFileSystem, clobber=True)
 
 
-def test_a_slow_place_gets_the_best_and_the_newest(tmp_path, caplog):
+def test_a_slow_location_gets_the_best_and_the_newest(tmp_path, caplog):
   store = make(tmp_path / "a-run", keep=1, url="gated://runs")
   write(store, 1)
   assert GatedFileSystem.begun.wait(DEADLINE_S)
@@ -292,8 +293,8 @@ def test_a_slow_place_gets_the_best_and_the_newest(tmp_path, caplog):
     store.flush(timeout_s=0.0)
   assert "not uploaded within 0 s" in caplog.text
   write(store, 2, 3, 4, 5, best=3)
-  # The run keeps one snapshot, and those that wait for their upload; 4 waited
-  # until 5 was written.
+  # The run keeps one snapshot, and those that wait for their upload. Number 4
+  # waited until 5 was written.
   snapshots = tmp_path / "a-run" / "snapshots"
   assert sorted(path.name for path in snapshots.iterdir()) == [
     *("000001", "000003", "000004", "000005", "best")
@@ -311,7 +312,7 @@ def test_a_slow_place_gets_the_best_and_the_newest(tmp_path, caplog):
   ]
 
 
-def test_a_failed_upload_is_counted_and_the_best_tried_again(remote, caplog):
+def test_a_failed_upload_is_counted_and_the_best_is_retried(remote, caplog):
   blocker = pathlib.Path(remote.folder).parent
   blocker.parent.mkdir(parents=True)
   blocker.write_text("in the way")
@@ -330,8 +331,8 @@ def test_a_failed_upload_is_counted_and_the_best_tried_again(remote, caplog):
   assert store.metrics()["uploaded"] == 2
 
 
-def test_what_a_killed_process_did_not_upload_is_uploaded(remote):
-  write(make(remote.here), 1, 2, best=2)  # without the remote place
+def test_snapshots_of_a_killed_process_are_uploaded_later(remote):
+  write(make(remote.here), 1, 2, best=2)  # without a remote location
   store = remote.store()
   store.newest()
   store.upload_last()
@@ -340,19 +341,20 @@ def test_what_a_killed_process_did_not_upload_is_uploaded(remote):
   check(remote.newest(), 2, 2)
 
 
-def test_a_run_continues_on_another_machine_and_back(place, tmp_path):
-  place.write(place.store(), 10, 20)
+def test_a_run_continues_on_another_machine_and_back(location, tmp_path):
+  location.write(location.store(), 10, 20)
   there = make(
-    tmp_path / "there" / "a-run" if place.url else place.here, url=place.url
+    tmp_path / "there" / "a-run" if location.url else location.here,
+    url=location.url,
   )
   check(there.newest(), 2, 20)
-  place.write(there, 30)
-  here = place.store()
+  location.write(there, 30)
+  here = location.store()
   check(here.newest(), 3, 30)
   assert here.last == here.newest()
 
 
-def test_the_newest_of_both_places_is_found(remote):
+def test_the_newest_of_both_locations_is_found(remote):
   local = make(remote.here)
   write(local, 10)
   check(remote.store().newest(), 1, 10)
@@ -360,12 +362,12 @@ def test_the_newest_of_both_places_is_found(remote):
   remote.write(other, 11, 21)
   check(local.newest(), 1, 10)
   check(remote.store().newest(), 2, 21)
-  # A damaged local one comes back from the remote place.
+  # A damaged local snapshot is replaced by the remote one.
   (remote.here / "snapshots/000002/step").write_text("2")
   check(remote.store().newest(), 2, 21)
 
 
-def test_a_snapshot_is_fetched_once(remote, tmp_path):
+def test_a_snapshot_is_downloaded_once(remote, tmp_path):
   remote.write(remote.store(), 10)
   first = make(tmp_path / "there" / "a-run", url=remote.url).newest()
   (first.path / "mark").write_text("")
@@ -391,8 +393,8 @@ def test_another_snapshot_of_the_same_number_is_replaced(remote):
   check(remote.newest(), 1, 11)
 
 
-def test_a_remote_place_that_cannot_be_read(tmp_path, caplog):
-  (tmp_path / "file").write_text("")  # where its folder should be
+def test_a_remote_location_that_cannot_be_read(tmp_path, caplog):
+  (tmp_path / "file").write_text("")  # a file in place of the folder
   store = make(tmp_path / "a-run", url=f"file://{tmp_path}/file")
   with pytest.raises(OSError, match="has no snapshot") as error:
     store.newest()
@@ -404,25 +406,25 @@ def test_a_remote_place_that_cannot_be_read(tmp_path, caplog):
   assert "cannot be read" in record.getMessage()
 
 
-def test_a_new_run_does_not_take_another_ones_snapshots(place):
-  store, config = place.store(), place.here / "config.json"
+def test_a_new_run_does_not_use_another_runs_snapshots(location):
+  store, config = location.store(), location.here / "config.json"
   store.check_remote(may_exist=False)
-  place.here.mkdir(parents=True, exist_ok=True)
+  location.here.mkdir(parents=True, exist_ok=True)
   config.write_text("{}")
   store.publish_config(clear=False)
-  if not place.url:
+  if not location.url:
     store.check_remote(may_exist=False)
     return
   with pytest.raises(ValueError, match="has a run 'a-run' already") as error:
     store.check_remote(may_exist=False)
-  assert place.url in str(error.value) and "\n" not in str(error.value)
-  place.write(store, 10)
+  assert location.url in str(error.value) and "\n" not in str(error.value)
+  location.write(store, 10)
   store.check_remote(may_exist=True)
-  other = make(place.here.with_name("another"), url=place.url)
+  other = make(location.here.with_name("another"), url=location.url)
   other.check_remote(may_exist=False)
   store.publish_config(clear=True)
-  assert place.newest() is None
-  assert place.files.ls(place.folder.rpartition("/")[0], detail=False)[
+  assert location.newest() is None
+  assert location.files.ls(location.folder.rpartition("/")[0], detail=False)[
     0
   ].endswith("config.json")
 
@@ -436,14 +438,14 @@ def test_a_check_leaves_no_file(remote):
   "url, cause",
   [("foo://a/b", "Protocol not known"), ("s3://bucket/runs", "s3fs")],
 )
-def test_a_useless_url(tmp_path, url, cause):
+def test_a_rejected_url(tmp_path, url, cause):
   with pytest.raises(ValueError, match=cause) as error:
     make(tmp_path, url=url)
   assert f"config.snapshot.url={url!r}" in str(error.value)
   assert "\n" not in str(error.value)
 
 
-def test_a_remote_place_that_cannot_be_written(tmp_path):
+def test_a_remote_location_that_cannot_be_written(tmp_path):
   (tmp_path / "file").write_text("")
   for url in (f"file://{tmp_path}/file/runs", "/proc/self/runs"):
     with pytest.raises(ValueError, match="cannot be written") as error:

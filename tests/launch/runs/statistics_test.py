@@ -1,4 +1,4 @@
-"""Statistics over seeds, against rliable 1.2.0 (50,000 bootstrap samples)."""
+"""Tests of statistics against rliable 1.2.0 (50,000 bootstrap samples)."""
 
 import functools
 
@@ -26,12 +26,12 @@ _gap = functools.partial(statistics.optimality_gap, target=5.0)
 )
 def test_a_measure_and_its_interval(measure, scores, value, low, high):
   assert measure(*scores) == pytest.approx(value, abs=1e-4)
-  # The width of what two bootstraps of so few seeds differ by.
+  # Two bootstraps of so few seeds differ by up to this tolerance.
   interval = statistics.interval(measure, *scores)
   assert interval == pytest.approx((low, high), abs=0.15)
 
 
-def test_seeds_are_drawn_within_each_task():
+def test_seeds_are_sampled_within_each_task():
   tasks = [_SCORES[:5], np.array([0.2, 0.9, 0.4, 1.5, 0.1])]
   measure = statistics.interquartile_mean
   assert measure(np.concatenate(tasks)) == pytest.approx(1.55)

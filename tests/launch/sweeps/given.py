@@ -1,4 +1,4 @@
-"""Plans of sweeps, given to what the tests check."""
+"""Makes plans of sweeps for the tests."""
 
 from slipway.launch.sweeps import sweep_folder
 

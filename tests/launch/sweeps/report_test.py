@@ -1,4 +1,4 @@
-"""What a sweep says about its scores."""
+"""Tests of a sweep's report on its scores."""
 
 import csv
 import io
@@ -41,7 +41,7 @@ def write_curves(folder, returns):
   folder.curves_csv.write_text("\n".join(lines) + "\n")
 
 
-def test_a_target_that_is_met_and_lost_again(tmp_path):
+def test_a_target_that_is_reached_and_lost_again(tmp_path):
   folder = run_folder.RunFolder(tmp_path)
   returns = [480.0, 20.0, 475.0, 500.0, 490.0, 30.0, 500.0, 100.0]
   write_curves(folder, returns)
@@ -59,7 +59,7 @@ def test_the_best_evaluation_is_the_repeated_one(tmp_path):
   folder = run_folder.RunFolder(tmp_path)
   write_curves(folder, [20.0, 500.0, 100.0])
   run = sweep_folder.SweepRun(0, 1, folder, tmp_path / "a.log")
-  assert report.score_run(run, "", np.inf, 1).best == 500.0  # no summary yet
+  assert report.score_run(run, "", np.inf, 1).best == 500.0  # without a summary
   for repeated, best in ((310.0, 310.0), (None, 500.0)):
     status = run_status.RunStatus(
       evaluation=run_status.EvaluationStatus(best_mean_return=repeated)
@@ -69,7 +69,7 @@ def test_the_best_evaluation_is_the_repeated_one(tmp_path):
     assert report.score_run(run, "", np.inf, 1).best == best
 
 
-def test_games_are_measured_together():
+def test_games_have_a_common_measure():
   games = ("Pong", "Breakout")
   plan = given.make_plan(
     [
@@ -90,7 +90,7 @@ def test_games_are_measured_together():
   assert better.iqm == 4.0
   assert better.iqm_interval == (4.0, 4.0)
   assert other.iqm == 1.5
-  # Each game keeps its two seeds in each draw.
+  # Each bootstrap sample has two seeds of each game.
   assert other.iqm_interval == pytest.approx((1.0, 2.0))
   settings = report.score_settings(plan, runs)
   assert [x.human_normalized for x in settings] == [0.5, 2.5, 4.0, 4.0]
@@ -103,7 +103,7 @@ def test_games_are_measured_together():
     (True, ("3", "3", "6", "6"), "all games"),
   ],
 )
-def test_a_measure_over_some_of_the_games_shows_it(
+def test_a_measure_over_some_of_the_games_is_marked(
   tmp_path, last_is_done, counts, title
 ):
   plan = given.make_plan(

@@ -1,4 +1,4 @@
-"""Searches, told scores of a function with a known maximum."""
+"""Tests of searches on a function with a known maximum."""
 
 import math
 
@@ -14,7 +14,7 @@ _AXES = [
 
 
 def _score(setting):
-  """Highest at a rate of 1e-3 with a prioritized sampler."""
+  """Returns a score: the maximum is at a rate of 1e-3, with priorities."""
   distance = abs(math.log10(float(setting["learner.learning_rate"])) + 3)
   return -distance - 2 * (setting["replay.sampler"] == "uniform")
 
@@ -29,10 +29,10 @@ def _run(searcher, settings, start=0):
   return scores
 
 
-def test_optuna_finds_better_settings_than_random_draws():
+def test_optuna_finds_better_settings_than_random_sampling():
   found = _run(search.make("optuna", _AXES, 60, 1), 60)
-  drawn = _run(search.make("random", _AXES, 60, 1), 60)
-  assert sum(found[30:]) > sum(drawn[30:]) + 15
+  sampled = _run(search.make("random", _AXES, 60, 1), 60)
+  assert sum(found[30:]) > sum(sampled[30:]) + 15
 
 
 @pytest.mark.parametrize("name", ["random", "optuna"])

@@ -1,4 +1,4 @@
-"""The axes of a sweep, as they are written on the command line."""
+"""Tests of a sweep's axes as written on the command line."""
 
 import math
 
@@ -37,25 +37,27 @@ def test_configs_are_an_axis():
   assert space.to_flags(space.make_grid([axis])[1]) == ["--config=ppo:cartpole"]
 
 
-def test_draws_stay_in_their_ranges_and_repeat():
+def test_samples_stay_in_their_ranges_and_are_reproducible():
   axes = [
     space.parse("learner.learning_rate=log:1e-5..1e-1"),
     space.parse("learner.batch_size=8..64"),
     space.parse("learner.tau=0.0..2.0"),
     space.parse("mode_of_mine=a,b"),
   ]
-  drawn = [space.draw(axes, seed=3, index=i) for i in range(400)]
-  rates = sorted(float(x["learner.learning_rate"]) for x in drawn)
+  sampled = [space.draw(axes, seed=3, index=i) for i in range(400)]
+  rates = sorted(float(x["learner.learning_rate"]) for x in sampled)
   assert rates[0] >= 1e-5
   assert rates[-1] <= 1e-1
   assert math.log10(rates[200]) == pytest.approx(-3, abs=0.3)
-  sizes = {int(x["learner.batch_size"]) for x in drawn}
+  sizes = {int(x["learner.batch_size"]) for x in sampled}
   assert min(sizes) == 8
   assert max(sizes) == 64
-  assert all("." in x["learner.tau"] or "e" in x["learner.tau"] for x in drawn)
-  assert {x["mode_of_mine"] for x in drawn} == {"a", "b"}
-  assert drawn[7] == space.draw(axes, seed=3, index=7)
-  assert drawn[7] != space.draw(axes, seed=4, index=7)
+  assert all(
+    "." in x["learner.tau"] or "e" in x["learner.tau"] for x in sampled
+  )
+  assert {x["mode_of_mine"] for x in sampled} == {"a", "b"}
+  assert sampled[7] == space.draw(axes, seed=3, index=7)
+  assert sampled[7] != space.draw(axes, seed=4, index=7)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +75,7 @@ def test_draws_stay_in_their_ranges_and_repeat():
     ("a=x..1", "is no range"),
   ],
 )
-def test_what_is_no_axis_is_one_line(text, line):
+def test_a_wrong_axis_raises_one_line(text, line):
   with pytest.raises(ValueError, match=line) as caught:
     space.parse(text)
   assert "\n" not in str(caught.value)
@@ -91,12 +93,12 @@ def test_a_range_is_no_grid():
 
 def test_a_narrow_range_keeps_its_bounds_and_its_digits():
   axis = space.parse("adder.discount=0.999..0.99999")
-  drawn = [
+  sampled = [
     float(space.draw([axis], 1, i)["adder.discount"]) for i in range(300)
   ]
-  assert min(drawn) >= 0.999
-  assert max(drawn) <= 0.99999
-  assert len({*drawn}) > 200
+  assert min(sampled) >= 0.999
+  assert max(sampled) <= 0.99999
+  assert len({*sampled}) > 200
 
 
 def test_modes_and_paths_of_configs_are_values_too():
@@ -107,6 +109,6 @@ def test_modes_and_paths_of_configs_are_values_too():
   ]
 
 
-def test_a_name_says_which_field():
+def test_fields_of_equal_names_are_shown_with_their_section():
   assert space.describe({"a.x": "1", "b.y": "2"}) == "x=1 y=2"
   assert space.describe({"a.x": "1", "b.x": "2"}) == "a.x=1 b.x=2"

@@ -1,4 +1,4 @@
-"""The folder of a sweep, and what it says about its runs."""
+"""Tests of a sweep's folder: overwriting it, and errors of its runs."""
 
 import threading
 
