@@ -462,7 +462,7 @@ def test_a_damaged_config_is_rebuilt_from_the_newest_snapshot(
     folder.config.write_text(text[: len(text) // 2])
   elif title == "no JSON":
     folder.config.write_bytes(bytes(range(256)))
-  elif title == "another type":
+  elif title == "wrong type":
     damage(folder, seed="one")
   else:
     damage(folder, replay=None)

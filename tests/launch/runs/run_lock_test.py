@@ -10,7 +10,7 @@ from slipway.launch.runs import run_folder, run_lock
 # A program that holds a run's lock until it is killed.
 _HOLDER = """
 import sys
-from slipway.launch.runs import run_folder; from launch.runs import run_lock
+from slipway.launch.runs import run_folder, run_lock
 with run_lock.held(run_folder.RunFolder(sys.argv[1])):
   print("held", flush=True)
   sys.stdin.read()
