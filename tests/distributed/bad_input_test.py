@@ -1,4 +1,4 @@
-"""Bad input: refused in one line before anything is started or made."""
+"""Bad input: rejected with one line, before a process or file is created."""
 
 import concurrent.futures
 import contextlib
@@ -23,8 +23,8 @@ from tests.launch import saved
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# flags, what the line must contain
-REFUSED = {
+# test id: flags, words that the error line must contain
+REJECTED = {
   "unknown environment": (
     ["--config.environment.name=CartPol-v1"],
     ["config.environment.name", "'CartPol-v1'"],
@@ -33,7 +33,7 @@ REFUSED = {
     ["--config.environment.kwargs.gravty=3"],
     ["config.environment", "gravty"],
   ),
-  "continuous actions": (
+  "continuous actions for a discrete agent": (
     ["--config.environment.name=Pendulum-v1"],
     ["config.environment.name", "'Pendulum-v1'", "discrete"],
   ),
@@ -42,7 +42,7 @@ REFUSED = {
     ["--config.replay.capacity=63"],
     ["config.replay.capacity=63", "config.learner.batch_size=64"],
   ),
-  "more than fits": (
+  "minimum size above the capacity": (
     ["--config.replay.min_size=50_001"],
     ["config.replay.min_size=50001", "config.replay.capacity=50000"],
   ),
@@ -66,13 +66,16 @@ REFUSED = {
     ["--run_dir=pyproject.toml"],
     ["'pyproject.toml'"],
   ),
-  "a folder nobody may write to": (["--run_dir=/proc/self"], ["'/proc/self'"]),
+  "a folder without write permission": (
+    ["--run_dir=/proc/self"],
+    ["'/proc/self'"],
+  ),
   "a name that is a path": (["--name=../a"], ["'../a'"]),
   "a store without its package": (
     ["--config.snapshot.url=s3://bucket/runs"],
     ["config.snapshot.url='s3://bucket/runs'", "s3fs", "another URL"],
   ),
-  "a store of no kind": (
+  "a store with an unknown scheme": (
     ["--config.snapshot.url=foo://bucket/runs"],
     ["config.snapshot.url='foo://bucket/runs'", "foo"],
   ),
@@ -80,44 +83,47 @@ REFUSED = {
     [f"--config.snapshot.url={_ROOT / 'pyproject.toml'}"],
     ["config.snapshot.url=", "pyproject.toml'", "cannot be written"],
   ),
-  "a store beside each machine": (
+  "a store with a relative path": (
     ["--config.snapshot.url=runs/shared"],
     ["config.snapshot.url='runs/shared'", "absolute path"],
   ),
-  "the launch of one process": (
+  "several processes in mode single": (
     ["--mode=single", "--launch=local_mp"],
     ["--launch=local_mp", "'single'"],
   ),
-  "two ways to give the mode": (["--config.mode=sync"], ["--mode="]),
-  "a new run that goes on": (["--resume=runs/a"], ["'runs/a'", "not a run"]),
+  "the mode as a config field": (["--config.mode=sync"], ["--mode="]),
+  "a folder that is not a run": (
+    ["--resume=runs/a"],
+    ["'runs/a'", "not a run"],
+  ),
 }
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory, run_class):
-  """What each row's command did: the run, and its exit status."""
+  """Returns, by test id, the run that its command started, and exit status."""
   start = tmp_path_factory.mktemp("refused")
 
-  def refuse(title):
+  def run_command(title):
     folder = start / title.replace(" ", "_")
     folder.mkdir()
-    run = run_class(folder, *REFUSED[title][0])
+    run = run_class(folder, *REJECTED[title][0])
     try:
       return run, run.wait()
     finally:
       run.kill()
 
   with concurrent.futures.ThreadPoolExecutor(4) as pool:
-    return dict(zip(REFUSED, pool.map(refuse, REFUSED), strict=True))
+    return dict(zip(REJECTED, pool.map(run_command, REJECTED), strict=True))
 
 
-@pytest.mark.parametrize("title", REFUSED)
+@pytest.mark.parametrize("title", REJECTED)
 def test_bad_input(runs, title):
   run, status = runs[title]
   assert status == 2, run.stderr
   (line,) = run.stderr.splitlines()
   assert line.startswith("train: ")
-  for words in REFUSED[title][1]:
+  for words in REJECTED[title][1]:
     assert words in line
   assert run.stdout == ""
   run.check_nothing_left()
@@ -155,7 +161,7 @@ gymnasium.register("Faulty-v0", entry_point=Faulty)
 
 
 @pytest.mark.parametrize(
-  ("fault", "flag", "who"),
+  ("fault", "flag", "prefix"),
   [
     ("exits", "--mode=single", ""),
     pytest.param("inf", "--mode=single", "", marks=pytest.mark.chaos),
@@ -170,7 +176,7 @@ gymnasium.register("Faulty-v0", entry_point=Faulty)
   ],
 )
 def test_an_environment_that_fails_later(
-  start_run, tmp_path, monkeypatch, fault, flag, who
+  start_run, tmp_path, monkeypatch, fault, flag, prefix
 ):
   (tmp_path / "faulty.py").write_text(_FAULTY)
   monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -182,15 +188,15 @@ def test_an_environment_that_fails_later(
   )
   assert run.wait() == 1, run.stderr
   assert "launch/" not in run.stderr
-  assert re.search(f"train: {who}environment faulty:Faulty-v0 ", run.stderr)
+  assert re.search(f"train: {prefix}environment faulty:Faulty-v0 ", run.stderr)
   assert "step 100): step() r" in run.stderr
   if run.path.joinpath("summary.json").exists():
     assert run.summary["stopped_because"] == "failure"
   run.check_nothing_left()
 
 
-# flags beside --resume, what the line must contain
-RESUMES_REFUSED = {
+# test id: flags besides --resume, words that the error line must contain
+REJECTED_RESUMES = {
   "a config": (["--config=dqn"], ["--config", "new run"]),
   "a name": (["--name=other"], ["--name", "new run"]),
   "overwriting": (["--overwrite"], ["--overwrite", "new run"]),
@@ -207,36 +213,36 @@ RESUMES_REFUSED = {
     ["--config.learner.batch_size=0"],
     ["config.learner.batch_size=0"],
   ),
-  "more than fits": (
+  "minimum size above the capacity": (
     ["--config.replay.min_size=50_001"],
     ["config.replay.min_size=50001", "config.replay.capacity=50000"],
   ),
-  "damaged snapshots": ([], ["no whole snapshot", "start a new run"]),
+  "damaged snapshots only": ([], ["no whole snapshot", "start a new run"]),
   "a store that can't be written": (
     ["--config.snapshot.url=/proc/self/runs"],
     ["config.snapshot.url='/proc/self/runs'", "cannot be written"],
   ),
-  "a node of another machine": ([], [f"process {os.getpid()}", "stop it"]),
-  "a launcher": ([], [f"process {os.getpid()}", "stop it"]),
+  "active on another machine": ([], [f"process {os.getpid()}", "stop it"]),
+  "active on this machine": ([], [f"process {os.getpid()}", "stop it"]),
 }
 
 
-@pytest.mark.parametrize("title", RESUMES_REFUSED)
+@pytest.mark.parametrize("title", REJECTED_RESUMES)
 @pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-def test_a_run_that_can_not_go_on(title, tmp_path):
-  arguments, says = RESUMES_REFUSED[title]
+def test_a_resume_that_is_rejected(title, tmp_path):
+  arguments, expected_words = REJECTED_RESUMES[title]
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   config = train_flags.parse(["train"], "").config
   folder.write_config(config)
   with snapshot_store.open_store(config, folder).writing(1_500) as path:
     saved.COUNTERS.write(path)
-  if title == "damaged snapshots":
+  if title == "damaged snapshots only":
     for path in folder.snapshots.glob("*/manifest.json"):
       path.write_text("")
   with contextlib.ExitStack() as held:
-    if title == "a node of another machine":
+    if title == "active on another machine":
       held.enter_context(_serving_elsewhere(folder))
-    if title == "a launcher":
+    if title == "active on this machine":
       held.enter_context(run_lock.held(folder))
     before = _contents(folder.path)
     done = subprocess.run(
@@ -254,18 +260,19 @@ def test_a_run_that_can_not_go_on(title, tmp_path):
     assert _contents(folder.path) == before
   assert done.returncode == 2, done.stderr
   *warnings, line = done.stderr.splitlines()
-  # What is wrong with a snapshot, and what is waited for, is said before.
+  # A warning before the error names the damaged snapshot, or the node that
+  # the command waited for.
   assert len(warnings) == (
-    title in ("damaged snapshots", "a node of another machine")
+    title in ("damaged snapshots only", "active on another machine")
   )
   assert line.startswith("train: ")
-  for words in says:
+  for words in expected_words:
     assert words in line
   assert done.stdout == ""
 
 
 @pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-def test_a_run_that_goes_on_is_not_overwritten(tmp_path):
+def test_an_active_run_is_not_overwritten(tmp_path):
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(train_flags.parse(["train"], "").config)
   before = _contents(folder.path)
@@ -286,7 +293,7 @@ def test_a_run_that_goes_on_is_not_overwritten(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-def test_a_run_of_another_machine_is_not_overwritten(tmp_path):
+def test_an_active_run_on_another_machine_is_not_overwritten(tmp_path):
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(train_flags.parse(["train"], "").config)
   with _serving_elsewhere(folder):
@@ -308,7 +315,7 @@ def test_a_run_of_another_machine_is_not_overwritten(tmp_path):
 
 @contextlib.contextmanager
 def _serving_elsewhere(folder):
-  """A control node of another machine, which renews its address."""
+  """Publishes and renews the address of a control node on another machine."""
   with run_address.published(folder, "localhost:7", outbox.Outbox()):
     where = run_address.RunAddress.from_process("localhost:7", os.getpid())
     elsewhere = msgspec.structs.replace(where, pid_space="elsewhere")
@@ -317,7 +324,7 @@ def _serving_elsewhere(folder):
 
 
 def _contents(path):
-  """Bytes by path, of all that is in a run's folder."""
+  """Returns the bytes of each file in a run's folder, and None per folder."""
   return {
     file: file.read_bytes() if file.is_file() else None
     for file in path.rglob("*")

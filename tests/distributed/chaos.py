@@ -1,4 +1,4 @@
-"""Chaos: kills nodes of a run, and checks what the run leaves."""
+"""Chaos: kills nodes of a run, then checks the run's results and logs."""
 
 import collections
 import random
@@ -9,8 +9,9 @@ import time
 
 import psutil
 
-# A node may die as often as chance wills, and is soon started again: a budget
-# of a day has its own test. The workers run at full speed.
+# The restart budget is large, since chance may kill one node many times. Its
+# short period keeps the delays of restarts short. Other tests cover budgets
+# that are used up. The workers run at full speed.
 FLAGS = (
   "--config.restarts.budget=100",
   "--config.restarts.period_s=20",
@@ -19,20 +20,20 @@ FLAGS = (
 )
 NODES = ("control/0", "trainer/0", "proxy/0", "evaluator/0")
 
-_END_S = 60.0  # within which a killed process is gone
+_END_S = 60.0  # seconds within which a killed process must have ended
 
 
 class Chaos:
-  """Kills nodes of a run, and keeps count."""
+  """Kills nodes of a run, and counts the kills per node."""
 
   def __init__(self, run, seed, nodes, pause_s):
-    """Waits until the run learns.
+    """Waits until the run has begun to learn.
 
     Args:
-      run: of `conftest`.
-      seed: of the order and the times.
-      nodes: that are killed: 'worker/0'.
-      pause_s: the least and the most seconds between two kills.
+      run: the `conftest.Run` whose nodes are killed.
+      seed: seed of the order and the times of the kills.
+      nodes: names of the nodes to kill, such as 'worker/0'.
+      pause_s: minimum and maximum seconds between two kills.
     """
     self._run, self._chance = run, random.Random(seed)
     self._nodes, self._pause_s = nodes, pause_s
@@ -61,7 +62,12 @@ class Chaos:
     self.kills[node] += 1
 
   def end(self, target, within_s=120.0):
-    """Lets the run reach a return in peace; checks what it leaves."""
+    """Waits until the run reaches a return without kills; checks its results.
+
+    Args:
+      target: the mean return that ends the run.
+      within_s: seconds within which the run must have ended.
+    """
     self._run.wait_until(lambda: _set_target(self._run, target) == 0)
     status = self._run.wait(within_s)
     assert status == 0, self._run.stdout + self._run.stderr
@@ -74,13 +80,14 @@ class Chaos:
   def _check_summary(self, target):
     summary = self._run.summary
     assert summary["stopped_because"] == "target_return"
-    # An evaluation that was under way may have followed the one that did it.
+    # The last evaluation may be lower: one that was in progress may follow the
+    # evaluation that reached the target.
     assert max(row["eval_return"] for row in self._run.evaluations) >= target
     restarts = summary["node_restarts"]
     assert summary["restarts"] == sum(restarts.values())
     assert set(restarts) == set(self.kills)
     assert summary["items_lost"] > 0
-    # Of each nothing is, where a snapshot was made just before.
+    # Either count is 0 if a snapshot was written just before each kill.
     assert summary["env_steps_lost"] + summary["trainer_steps_lost"] > 0
 
   def _check_log(self):
@@ -88,13 +95,13 @@ class Chaos:
       re.findall(r"node (\S+) was ended by SIGKILL", self._run.log("runner"))
     )
     assert died == self.kills
-    # Whoever asks or serves a node that was killed goes on.
+    # Clients and servers of a killed node must not fail themselves.
     for log in (self._run.path / "logs").glob("*/*"):
       assert "This node failed" not in log.read_text(), log
 
 
 def _check_curves(run):
-  """Asserts that evaluations follow one another, whoever died in between."""
+  """Asserts that time and steps of the evaluations never decrease."""
   assert run.evaluations
   for name in ("wall_s", "env_steps"):
     values = [row[name] for row in run.evaluations]
@@ -102,7 +109,11 @@ def _check_curves(run):
 
 
 def _set_target(run, target):
-  """Sets the return that ends the run; fails while no control node is up."""
+  """Sets the return that ends the run.
+
+  Returns:
+    The command's exit status, which isn't 0 while no control node is up.
+  """
   return subprocess.run(
     [
       *(sys.executable, "-m", "slipway.launch.control", f"--run={run.path}"),

@@ -1,4 +1,4 @@
-"""Runs: `slipway train` as a user starts it, and what it leaves."""
+"""Runs: `slipway train` as a user starts it, with its files and processes."""
 
 import csv
 import glob
@@ -22,9 +22,9 @@ from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_address, run_folder
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-_MARK = "SLIPWAY_TEST_RUN"  # in the environment of all processes of a run
+_MARK = "SLIPWAY_TEST_RUN"  # environment variable of all processes of a run
 _SMALL = (
-  # The run of another test may be starting meanwhile.
+  # The limit leaves CPU time for another test's run, which may be starting.
   "--config.rates.environment_steps_per_s=1500",
   "--config.network.hidden_sizes=(32,)",
   "--config.evaluation.episodes=5",
@@ -35,21 +35,23 @@ _SMALL_REPLAY = "--config.replay.min_size=200"
 
 
 class Run:
-  """One training in processes of its own."""
+  """One run of `slipway train`, in its own processes."""
 
   def __init__(self, folder, *flags, config=None, resume=False, terminal=None):
-    """Starts it, as the leader of its own process group.
+    """Starts the launcher as the leader of its own process group.
 
     Args:
-      folder: of the test; the run's is below it.
-      flags: besides those that make it small.
-      config: file and preset of a family without a replay that fills, such as
-        'ppo.py:cartpole'; None: the default, or the one in `flags`.
-      resume: whether it continues the folder's earlier run, as small.
-      terminal: descriptor of its standard output; None: a file.
+      folder: folder of the test; the run's folder is created below it.
+      *flags: command-line flags besides those that make the run small.
+      config: file and preset of a family without a minimum replay size, such
+        as 'ppo.py:cartpole'. None stands for the default, or the one in
+        `flags`.
+      resume: whether to resume the earlier run of the same folder, with its
+        config.
+      terminal: file descriptor of the standard output; None writes to a file.
     """
     self.path = folder / "runs" / "a-run"
-    self._said = [folder / "stdout", folder / "stderr"]
+    self._outputs = [folder / "stdout", folder / "stderr"]
     self._temporary = folder / "temporary"
     self._temporary.mkdir(exist_ok=True)
     self._mark = uuid.uuid4().hex
@@ -59,10 +61,10 @@ class Run:
       if resume
       else ("--name=a-run", f"--run_dir={folder / 'runs'}", family, *_SMALL)
     )
-    with open(self._said[0], "w") as out, open(self._said[1], "w") as err:
+    with open(self._outputs[0], "w") as out, open(self._outputs[1], "w") as err:
       self.launcher = subprocess.Popen(
         [
-          # If the tests run under nohup, which ignores it.
+          # The tests may run under nohup, which ignores SIGHUP.
           *("env", "--default-signal=HUP", sys.executable),
           *("-m", "slipway.launch.train", *arguments, *flags),
         ],
@@ -75,11 +77,11 @@ class Run:
 
   @property
   def stdout(self):
-    return self._said[0].read_text()
+    return self._outputs[0].read_text()
 
   @property
   def stderr(self):
-    return self._said[1].read_text()
+    return self._outputs[1].read_text()
 
   @property
   def summary(self):
@@ -87,13 +89,13 @@ class Run:
 
   @property
   def evaluations(self):
-    """Rows of curves.csv: numbers by column."""
+    """Rows of curves.csv, each a dictionary of floats by column."""
     with open(self.path / "curves.csv", newline="") as file:
       rows = list(csv.DictReader(file))
     return [{name: float(row[name]) for name in row} for row in rows]
 
   def scalars(self, name):
-    """Values of a metric in TensorBoard's files, in their order."""
+    """Returns the values of a metric in TensorBoard's files, in order."""
     folder = run_folder.RunFolder.open(self.path)
     events = event_accumulator.EventAccumulator(
       str(folder.events), {event_accumulator.SCALARS: 0}
@@ -105,14 +107,20 @@ class Run:
     return (self.path / "logs" / node).read_text()
 
   def processes(self, node=None):
-    """Those alive, launcher included; of one node such as 'worker/0'."""
+    """Returns the run's live processes, including the launcher.
+
+    Args:
+      node: name of a node, such as 'worker/0', to return only the processes
+        that write to its log.
+    """
     return [p for p in psutil.process_iter() if self._is_ours(p, node)]
 
   def process(self, node):
-    """A node's own process, without those that it has started, or None.
+    """Returns a node's own process, not its child processes, or None.
 
-    The runner's log says which it is. Times of creation do not: psutil adds the
-    time of the boot to them, which changes by a second as clocks are adjusted.
+    The process ID comes from the runner's log. Creation times can't identify
+    the process: psutil adds the boot time to them, which changes by a second
+    when the clock is adjusted.
     """
     pids = re.findall(rf"{node} is process (\d+)", self.log("runner"))
     try:
@@ -139,11 +147,11 @@ class Run:
     return (self.path / "logs").resolve()
 
   def memory(self):
-    """Folders in memory of this launcher: its socket, its variables."""
+    """Returns the launcher's tmpfs directories, with sockets and variables."""
     return glob.glob(f"/dev/shm/slipway-{self.launcher.pid}-*")
 
   def wait_until(self, condition, timeout_s=120.0):
-    """Waits for `condition()`, while the run is alive."""
+    """Waits for `condition()`; fails if the run ends or the time is over."""
     deadline = time.monotonic() + timeout_s
     while not condition():
       assert self.launcher.poll() is None, self.stdout + self.stderr
@@ -151,10 +159,10 @@ class Run:
       time.sleep(0.05)
 
   def status(self):
-    """Its control node's status as JSON has it; the node may have to start."""
+    """Waits for the control node's reply; returns its status as JSON data."""
     got = []
 
-    def answers():
+    def has_replied():
       where = run_address.read(run_folder.RunFolder.open(self.path))
       if where is None:
         return False
@@ -167,18 +175,22 @@ class Run:
         return False
       return True
 
-    self.wait_until(answers)
+    self.wait_until(has_replied)
     return got[-1]
 
   def wait_until_learning(self):
     self.wait_until(lambda: ": running" in self.stdout)
 
   def wait(self, timeout_s=120.0):
-    """Waits for the end; returns the exit status."""
+    """Waits for the launcher to exit; returns its exit status."""
     return self.launcher.wait(timeout_s)
 
   def check_nothing_left(self, within_s=0.0):
-    """Asserts that no process, memory or file outlives the run."""
+    """Asserts that no process, tmpfs directory or temporary file is left.
+
+    Args:
+      within_s: seconds in which the run's processes may still exit.
+    """
     deadline = time.monotonic() + within_s
     while self.processes() and time.monotonic() < deadline:
       time.sleep(0.05)
@@ -187,7 +199,7 @@ class Run:
     assert not list(self._temporary.iterdir())
 
   def kill(self):
-    """Ends all that is left of it."""
+    """Kills the run's remaining processes."""
     for process in self.processes():
       process.send_signal(signal.SIGKILL)
     self.launcher.wait(10)
@@ -195,13 +207,13 @@ class Run:
 
 @pytest.fixture(scope="session")
 def run_class():
-  """The class of a run, for tests that start many at a time."""
+  """Returns the class `Run`, for tests that start many runs at a time."""
   return Run
 
 
 @pytest.fixture
 def start_run(tmp_path):
-  """Starts runs with the given flags, and kills what a test leaves of them."""
+  """Yields a function that starts runs; kills their processes at the end."""
   runs = []
 
   def start(*flags, **options):
@@ -215,10 +227,10 @@ def start_run(tmp_path):
 
 @pytest.fixture
 def control():
-  """Sends a run a command with `slipway control`."""
+  """Returns a function that sends a command to a run by `slipway control`."""
 
   def send(run, *words):
-    """Returns what the command printed."""
+    """Sends the command; returns its standard output."""
     done = subprocess.run(
       [
         sys.executable,

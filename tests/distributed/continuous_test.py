@@ -1,4 +1,4 @@
-"""Continuous control in processes of its own: what runs leave, and faults."""
+"""Distributed runs of continuous control: their results, and faults."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_workers_and_trainer_keep_their_ratio(start_run, algorithm):
   assert summary["stopped_because"] == "trainer_steps"
   assert summary["trainer_steps"] == 600
   assert summary["items_lost"] == 0
-  # A batch of 256 for each environment step, give or take the limiter's.
+  # One batch of 256 per environment step, within the rate limiter's tolerance.
   assert 128 < summary["samples_per_insert"] < 512
 
 
@@ -37,5 +37,5 @@ def test_each_role_is_killed_and_it_still_swings_up(start_run):
   nodes = (*chaos_lib.NODES, "worker/0", "worker/1")
   chaos = chaos_lib.Chaos(run, 1, nodes, pause_s=(1.0, 3.0))
   chaos.round()
-  # A policy that has not learned has -1,000 to -1,500.
+  # An untrained policy has a return of -1,000 to -1,500.
   chaos.end(target=-400.0, within_s=200.0)

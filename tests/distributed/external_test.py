@@ -1,6 +1,6 @@
-"""External processes: they come, are killed, and come back; and hanging steps.
+"""External processes that connect, are killed and reconnect; hanging steps.
 
-Also the run of a robot: an environment that gives spaces only, no workers.
+One test has no workers, as with a robot: the environment only defines spaces.
 """
 
 import pathlib
@@ -15,7 +15,7 @@ import slipway
 
 pytestmark = pytest.mark.timeout(300)
 
-# A loop of its own: a walk to the right pays.
+# A user's own environment loop: walking to the right is rewarded.
 _LOOP = """
 import sys
 import slipway
@@ -59,7 +59,7 @@ from gymnasium.envs.classic_control import cartpole
 class Slow(cartpole.CartPoleEnv):
   def step(self, action):
     try:
-      pathlib.Path(os.environ["HANG"]).unlink()  # for one of all processes
+      pathlib.Path(os.environ["HANG"]).unlink()  # only one process hangs
     except FileNotFoundError:
       return super().step(action)
     time.sleep(600)
@@ -69,7 +69,7 @@ gymnasium.register("Slow-v0", Slow, max_episode_steps=500)
 
 
 class Loop:
-  """A process with a loop of its own."""
+  """An external process that runs the environment loop `_LOOP`."""
 
   def __init__(self, run, folder, name):
     script = folder / "loop.py"
@@ -100,7 +100,7 @@ def start_loop(tmp_path):
     loop.process.kill()
 
 
-def test_a_robot_is_learned_from(start_run, start_loop, tmp_path, monkeypatch):
+def test_learning_from_a_robot(start_run, start_loop, tmp_path, monkeypatch):
   (tmp_path / "robot.py").write_text(_ROBOT)
   monkeypatch.setenv("PYTHONPATH", str(tmp_path))
   monkeypatch.syspath_prepend(tmp_path)
@@ -171,7 +171,7 @@ def test_a_pause_and_a_hanging_step(
   run.wait_until(lambda: run.status()["env_steps"] > steps + 200)
   control(run, "pause")
   run.wait_until(lambda: run.status()["phase"] == "paused")
-  time.sleep(1.0)  # for the last reports
+  time.sleep(1.0)  # until the last reports have arrived
   steps, text = run.status()["env_steps"], loop.text
   time.sleep(1.0)
   assert (run.status()["env_steps"], loop.text) == (steps, text)

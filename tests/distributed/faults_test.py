@@ -1,4 +1,4 @@
-"""Faults of what a run stands on: its fork server, launcher, environment."""
+"""Faults of a run's surroundings: fork server, terminal, environment."""
 
 import os
 import pty
@@ -50,19 +50,20 @@ gymnasium.register("Leaving-v0", Leaving, max_episode_steps=500)
 
 
 def fork_server(run):
-  """The process from which nodes are forked; None: there is none now."""
+  """Returns the process that forks the nodes, or None while there is none."""
   found = [
     process
     for process in psutil.Process(run.launcher.pid).children()
     if process.status() != psutil.STATUS_ZOMBIE
     and "multiprocessing.forkserver" in " ".join(process.cmdline())
   ]
-  # Older are the nodes of an earlier one.
+  # Nodes that an earlier fork server forked have the same command line, and are
+  # older.
   return max(found, key=psutil.Process.create_time, default=None)
 
 
 def kill_fork_server(run):
-  """Kills it; returns when another one is there."""
+  """Kills the fork server; waits until the launcher has started another."""
   before = fork_server(run)
   begun_s = before.create_time()
   before.kill()
@@ -75,7 +76,7 @@ def kill_fork_server(run):
 
 
 def nodes(run):
-  """Processes of all nodes."""
+  """Returns the processes of all nodes."""
   found = [
     run.processes(str(log.relative_to(run.path / "logs")))
     for log in sorted((run.path / "logs").glob("*/*"))
@@ -93,7 +94,7 @@ def end(run):
 def test_the_fork_server_is_killed(start_run):
   run = start_run()
   run.wait_until(lambda: fork_server(run))
-  kill_fork_server(run)  # while it imports
+  kill_fork_server(run)  # during its imports
   run.wait_until_learning()
   before = nodes(run)
   steps = run.status()["trainer_steps"]
@@ -170,7 +171,10 @@ def test_what_an_environment_prints_and_starts(
     time.sleep(0.1)
 
   def worker():
-    """With its environments' processes, which print into its log too."""
+    """Returns the worker's own process, or None.
+
+    Its child processes write to the worker's log too, but have no children.
+    """
     found = run.processes("worker/1")
     return next((process for process in found if process.children()), None)
 

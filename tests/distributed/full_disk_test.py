@@ -1,4 +1,4 @@
-"""Full disk: a run goes on, and writes all once there is space."""
+"""Full disk: a run continues, and writes all files once there is space."""
 
 import itertools
 import os
@@ -17,34 +17,37 @@ pytestmark = [
 
 @pytest.fixture
 def disk(tmp_path):
-  """The disk of all runs of a test."""
+  """Mounts a small disk for the test's runs; yields its path."""
   with small_disk.mounted(tmp_path / "runs", megabytes=100) as path:
     yield path
 
 
-def test_a_run_outlives_a_full_disk(disk, start_run):
+def test_a_run_survives_a_full_disk(disk, start_run):
   run = start_run("--config.snapshot.period_s=2", "--config.restarts.budget=1")
   run.wait_until_learning()
   filler = small_disk.fill(disk)
   steps = run.status()["trainer_steps"]
   restarts = {"trainer/0": 1, "worker/1": 1}
 
-  def lacks():
+  def list_unwritten():
     return {name.partition(".out.")[0] for name in run.status()["unwritten"]}
 
-  run.wait_until(lambda: lacks() >= {"curves.csv", "events", "snapshot"})
+  run.wait_until(
+    lambda: list_unwritten() >= {"curves.csv", "events", "snapshot"}
+  )
   run.wait_until(lambda: "not written yet: " in run.stdout)
   run.wait_until(lambda: run.status()["trainer_steps"] > steps + 500)
   (worker,) = run.processes("worker/1")
   os.kill(worker.pid, signal.SIGKILL)
   run.wait_until(lambda: run.status()["node_restarts"] == {"worker/1": 1})
-  (trainer,) = run.processes("trainer/0")  # with the table, which it restores
+  # The trainer's process also has the table, which its restart restores.
+  (trainer,) = run.processes("trainer/0")
   os.kill(trainer.pid, signal.SIGKILL)
   run.wait_until(lambda: run.status()["node_restarts"] == restarts)
   steps = run.status()["trainer_steps"]
   run.wait_until(lambda: run.status()["trainer_steps"] > steps + 500)
   filler.unlink()
-  run.wait_until(lambda: not lacks())
+  run.wait_until(lambda: not list_unwritten())
   evaluations = run.status()["evaluation"]["count"]
   run.launcher.terminate()
   assert run.wait() == 0, run.stderr
@@ -52,13 +55,13 @@ def test_a_run_outlives_a_full_disk(disk, start_run):
   run.check_nothing_left()
   assert len(run.evaluations) >= evaluations
   assert run.summary["node_restarts"] == restarts
-  # One a second of the run, those of the full disk too.
+  # One value per second is written, also for the seconds of the full disk.
   wall_s = run.scalars("progress/wall_clock_s")
   assert all(b - a < 3.0 for a, b in itertools.pairwise(wall_s))
   assert (run.path / "curves.png").exists()
 
 
-def test_a_disk_that_stays_full_ends_in_order(disk, start_run):
+def test_a_disk_that_stays_full_fails_the_final_snapshot(disk, start_run):
   run = start_run()
   run.wait_until_learning()
   small_disk.fill(disk)

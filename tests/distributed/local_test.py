@@ -1,4 +1,4 @@
-"""Local runs: what they leave, what stops them, and that nothing stays."""
+"""Local runs: their results, what stops them, and that no process is left."""
 
 import csv
 import os
@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing import event_accumulator
 
 from slipway.launch.runs import best_variables, run_folder, snapshot_store
 
-# A start-up takes some 10 s of all cores: longer where they are shared.
+# A start-up takes about 10 s on all cores, and longer if they are shared.
 pytestmark = pytest.mark.timeout(180)
 
 SUMMARY = {
@@ -37,13 +37,13 @@ def check_results(run):
   assert 0 < summary["start_up_s"] < summary["wall_s"]
   for key in ("env_steps", "trainer_steps", "env_steps_per_s"):
     assert summary[key] > 0
-  # A batch of environment steps is 8 samples each, give or take the limiter's.
+  # The target is 8 samples per insert, within the rate limiter's tolerance.
   assert 4.0 < summary["samples_per_insert"] < 16.0
   version, variables = best_variables.load(folder.best)
   assert version >= 1
   assert all(np.isfinite(value).all() for value in variables.values())
   snapshot = snapshot_store.SnapshotStore(folder).newest()
-  assert snapshot.step == summary["trainer_steps"], "the last one is of the end"
+  assert snapshot.step == summary["trainer_steps"], "no snapshot at the end"
   with open(folder.curves_csv, newline="") as file:
     rows = list(csv.DictReader(file))
   assert float(rows[-1]["eval_return"]) == pytest.approx(summary["eval_return"])
@@ -54,7 +54,8 @@ def check_results(run):
   assert len(events.Scalars("evaluation/mean_return")) == len(rows)
 
 
-def logs_of(run):
+def list_logs(run):
+  """Returns the names of all logs of a run, such as 'worker/0'."""
   logs = run.path / "logs"
   return {
     str(path.relative_to(logs)) for path in logs.rglob("*") if path.is_file()
@@ -71,11 +72,11 @@ def test_the_default_topology_until_trainer_steps(start_run):
   assert run.summary["stopped_because"] == "trainer_steps"
   assert run.summary["trainer_steps"] == 500
   nodes = {"control/0", "trainer/0", "proxy/0", "evaluator/0"}
-  assert logs_of(run) == {*nodes, "worker/0", "worker/1", "runner"}
+  assert list_logs(run) == {*nodes, "worker/0", "worker/1", "runner"}
   assert run.stdout.startswith(f"run folder: {run.path}\n")
   assert ": stopped: the limit of trainer steps was reached" in run.stdout
 
-  # The name is taken now; a second command leaves the run alone.
+  # The name is in use now, so a second command must not change the run.
   before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*")}
   again = start_run()
   status = again.wait()
@@ -87,7 +88,7 @@ def test_the_default_topology_until_trainer_steps(start_run):
   assert after == before
 
 
-def test_replay_apart_and_no_proxy_until_environment_steps(
+def test_separate_replay_and_no_proxy_until_environment_steps(
   start_run, tmp_path, monkeypatch
 ):
   (tmp_path / "my_hooks.py").write_text(
@@ -114,7 +115,7 @@ def test_replay_apart_and_no_proxy_until_environment_steps(
   assert f"evaluate: slipway evaluate --run={run.path}\n" in run.stdout
   assert run.stdout.endswith("--config.limits.environment_steps=8000\n")
   nodes = {"control/0", "trainer/0", "replay/0", "evaluator/0"}
-  assert logs_of(run) == {*nodes, "worker/0", "runner"}
+  assert list_logs(run) == {*nodes, "worker/0", "runner"}
 
 
 THREADS = [
@@ -140,9 +141,9 @@ def test_threads_until_a_limit(start_run, limits, reason):
 
 
 SIGNALS = [
-  # Ctrl-C in a terminal reaches all processes.
+  # A terminal sends Ctrl-C to all processes.
   (lambda run: os.killpg(run.launcher.pid, signal.SIGINT), "SIGINT"),
-  # As batch systems do.
+  # Batch systems send SIGTERM to all processes.
   pytest.param(
     lambda run: os.killpg(run.launcher.pid, signal.SIGTERM),
     "SIGTERM",
@@ -151,13 +152,13 @@ SIGNALS = [
   pytest.param(
     lambda run: run.launcher.terminate(), "SIGTERM", marks=pytest.mark.chaos
   ),
-  # A terminal that is closed.
+  # A closed terminal sends SIGHUP to all processes.
   pytest.param(
     lambda run: os.killpg(run.launcher.pid, signal.SIGHUP),
     "SIGHUP",
     marks=pytest.mark.chaos,
   ),
-  # Ctrl-\\ in a terminal.
+  # A terminal sends SIGQUIT to all processes at Ctrl-\.
   pytest.param(
     lambda run: os.killpg(run.launcher.pid, signal.SIGQUIT),
     "SIGQUIT",
@@ -167,14 +168,14 @@ SIGNALS = [
 
 
 @pytest.mark.parametrize(("send", "reason"), SIGNALS)
-def test_a_signal_ends_the_training_in_order(start_run, send, reason):
+def test_a_signal_stops_the_run_in_order(start_run, send, reason):
   run = start_run()
   run.wait_until_learning()
-  # Its rates are those since learning began: for a second at least.
+  # The summary's rates are means since the first update: over a second or more.
   run.wait_until(
     lambda: run.stdout.partition(": running")[2].count(": evaluation") >= 3
   )
-  assert run.memory(), "there is something to be left"
+  assert run.memory(), "the run has no tmpfs directory that could be left"
   send(run)
   status = run.wait()
   assert status == 0, run.stderr
@@ -182,10 +183,10 @@ def test_a_signal_ends_the_training_in_order(start_run, send, reason):
   run.check_nothing_left()
   assert run.summary["stopped_because"] == reason
   check_results(run)
-  # Nobody was cut off: each node told that it had ended.
+  # No node was killed: both workers reported that they had stopped.
   assert "0 of 2 up" in run.stdout
   assert "is written" in run.log("trainer/0")
-  for node in logs_of(run):
+  for node in list_logs(run):
     assert "Traceback" not in run.log(node)
 
 
@@ -201,25 +202,25 @@ def test_a_ctrl_c_in_the_middle_of_the_start_up(start_run):
   assert run.summary["stopped_because"] == "SIGINT"
 
 
-# when the first Ctrl-C comes, and the second
-AT_ONCE = [
+# conditions at which the first Ctrl-C is sent, soon followed by the second
+INTERRUPTED_AT = [
   pytest.param(
     lambda run: ": running" in run.stdout,
     id="learning",
     marks=pytest.mark.chaos,
   ),
   pytest.param(lambda run: run.processes("worker/1"), id="start-up"),
-  # The launcher and two that it starts: nothing is forked for seconds yet.
+  # The launcher and its first two children: no node is forked for seconds yet.
   pytest.param(lambda run: len(run.processes()) >= 3, id="imports"),
 ]
 
 
-@pytest.mark.parametrize("then", AT_ONCE)
-def test_a_second_ctrl_c_kills_at_once(start_run, then):
+@pytest.mark.parametrize("is_due", INTERRUPTED_AT)
+def test_a_second_ctrl_c_kills_at_once(start_run, is_due):
   run = start_run()
-  run.wait_until(lambda: then(run))
+  run.wait_until(lambda: is_due(run))
   os.killpg(run.launcher.pid, signal.SIGINT)
-  time.sleep(0.2)  # of two that come at once, Linux delivers one
+  time.sleep(0.2)  # Linux delivers only one of two signals sent at once
   os.killpg(run.launcher.pid, signal.SIGINT)
   status = run.wait()
   assert status == 1
@@ -228,7 +229,7 @@ def test_a_second_ctrl_c_kills_at_once(start_run, then):
   assert not (run.path / "summary.json").exists()
 
 
-def test_a_launcher_that_is_killed_takes_its_nodes_along(start_run):
+def test_nodes_stop_when_the_launcher_is_killed(start_run):
   run = start_run()
   run.wait_until_learning()
   run.launcher.kill()

@@ -1,4 +1,4 @@
-"""Another user of the machine tries everything that a run's own may do."""
+"""Attempts of another user of the machine to read or control a run."""
 
 import json
 import os
@@ -12,8 +12,9 @@ from slipway.configs import apex_dqn
 from slipway.launch import host_setup
 from slipway.launch.processes import private_network
 
-# Imports as root, since another user may not read the interpreter.
-_STRANGER = """
+# The script imports as root, since another user may be unable to read the
+# interpreter's files. Then it becomes that user.
+_OTHER_USER = """
 import functools, json, os, socket, sys
 from concurrent import futures
 import numpy as np
@@ -74,7 +75,7 @@ os._exit(0)
 
 
 def listening(pid):
-  """TCP ports on which a process listens, in its own network."""
+  """Yields the TCP ports on which a process listens, in its own network."""
   files = pathlib.Path(f"/proc/{pid}/fd").iterdir()
   own = {os.readlink(file) for file in files if file.is_symlink()}
   for table in ("tcp", "tcp6"):
@@ -86,14 +87,19 @@ def listening(pid):
 
 
 def attempts(run, uid):
-  """What a user gets of a run, by what was tried."""
+  """Attempts all accesses to a run as another user.
+
+  Returns:
+    The TCP ports on which the run listens, and the results of the successful
+    attempts by name.
+  """
   processes = run.processes()
   ports = {port for process in processes for port in listening(process.pid)}
   (memory,) = run.memory()
   pids = [process.pid for process in processes]
-  said = json.dumps([str(run.path), memory, uid, sorted(ports), pids])
+  arguments = json.dumps([str(run.path), memory, uid, sorted(ports), pids])
   done = subprocess.run(
-    [sys.executable, "-c", _STRANGER, said],
+    [sys.executable, "-c", _OTHER_USER, arguments],
     capture_output=True,
     text=True,
     check=True,
@@ -114,9 +120,9 @@ def test_another_user_gets_nothing(start_run):
   run.wait_until_learning()
   for path in (run.path.parents[1], *run.path.parents[1].parents):
     if path.stat().st_uid == 0 and str(path) != "/tmp":
-      path.chmod(0o755)  # as a home folder that everybody may enter
+      path.chmod(0o755)  # like a home folder that all users may enter
   ports, got = attempts(run, 65534)
-  assert ports, "the server has one"
+  assert ports, "no process listens, although the server has a port"
   assert got == {}
   _, own = attempts(run, 0)
   assert {name.partition(" ")[0] for name in own} >= {
@@ -127,14 +133,14 @@ def test_another_user_gets_nothing(start_run):
 
 
 @pytest.mark.parametrize(
-  ("name", "value", "because"),
+  ("name", "value", "reason"),
   [
     ("topology.proxy", False, "topology.proxy"),
     ("snapshot.url", "s3://bucket/runs", "snapshot.url"),
   ],
 )
 def test_one_warning_where_there_is_no_private_network(
-  capsys, name, value, because
+  capsys, name, value, reason
 ):
   config = apex_dqn.get_config("cartpole")
   config.update_from_flattened_dict({name: value})
@@ -142,4 +148,4 @@ def test_one_warning_where_there_is_no_private_network(
     assert network is None
   (line,) = capsys.readouterr().err.splitlines()
   assert line.startswith("warning: other users of this machine can read")
-  assert because in line
+  assert reason in line

@@ -1,7 +1,7 @@
-"""Real servers, proxies and writers, killed at random points under a seed.
+"""Servers, proxies and writers in processes, killed at random under a seed.
 
-At the end the counts agree: each item that a writer was told is confirmed is
-there, once; each one that is missing had not been confirmed.
+At the end the counts must agree: each item that a writer counts as confirmed
+came out of the queue exactly once, and each missing item was not confirmed.
 """
 
 import contextlib
@@ -25,18 +25,18 @@ from slipway.replay.variables import variables
 
 pytestmark = pytest.mark.timeout(300)
 
-# Its processes are forked from one that has imported TensorFlow already.
+# The fork server imports TensorFlow once, so that processes start quickly.
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["reverb", __name__])
 _DEADLINE_S = 120
 _TABLE = "queue"
 _BATCH = 8  # items
-_PERIOD_S = 0.01  # of a writer's batches, at least
+_PERIOD_S = 0.01  # minimum seconds between two batches of a writer
 _WRITERS = 3
 
 
 def _serve(port: int, queue_size: int, ready) -> None:
-  """A queue, from which an item that comes twice is handed out twice."""
+  """Serves a queue, which returns an item twice if it was inserted twice."""
   signature = tf.TensorSpec([16], tf.uint8)
   queue = reverb.Table.queue(_TABLE, queue_size, signature=signature)
   server = reverb.Server([queue, variables.make_table()], port=port)
@@ -59,11 +59,11 @@ def _serve_proxy(port: int, folder: str, ready) -> None:
 
 
 def _write(port: int, folder: str, index: int, source: int, ready) -> None:
-  """Writes numbered items until told to end, and keeps a ledger of them.
+  """Writes numbered items until the file `end` exists, and keeps a ledger.
 
-  The ledger is a file of numbers: items given to the writer; number below which
-  all are confirmed or lost; whether it ended; then first and end of each range
-  that was lost.
+  The ledger is a file of int64: the number of items passed to the writer; the
+  number below which all items are confirmed or lost; 1 if the writer ended in
+  order; an unused number; then the first number and the end of each lost range.
   """
   if os.path.exists(f"{folder}/relay"):
     handle = control_block.WorkerHandle(f"{folder}/control_block", index)
@@ -76,7 +76,7 @@ def _write(port: int, folder: str, index: int, source: int, ready) -> None:
     ledger = memoryview(mmap.mmap(file.fileno(), 4096)).cast("q")
   ranges = iter(range(4, 512, 2))
 
-  def note(lost_before: int) -> None:
+  def update_ledger(lost_before: int) -> None:
     if writer.lost > lost_before:
       place = next(ranges)
       ledger[place] = writer.written - (writer.lost - lost_before)
@@ -87,32 +87,37 @@ def _write(port: int, folder: str, index: int, source: int, ready) -> None:
   while not os.path.exists(f"{folder}/end"):
     lost = writer.lost
     may_write = writer.wait(timeout_s=0.1)
-    note(lost)
+    update_ledger(lost)
     if not may_write:
       continue
-    rows = np.empty((_BATCH, 2), np.int64)
-    rows[:, 0], rows[:, 1] = source, np.arange(_BATCH) + writer.written
+    records = np.empty((_BATCH, 2), np.int64)
+    records[:, 0], records[:, 1] = source, np.arange(_BATCH) + writer.written
     ledger[0] = writer.written + _BATCH
-    writer.write(rows.view(np.uint8), np.ones(_BATCH))
+    writer.write(records.view(np.uint8), np.ones(_BATCH))
     time.sleep(_PERIOD_S)
   lost = writer.lost
   writer.close(timeout_s=_DEADLINE_S)
-  note(lost)
+  update_ledger(lost)
   assert writer.written == writer.confirmed + writer.lost
   ledger[2] = 1
 
 
 class Rig:
-  """The processes, and all items that came out of the queue."""
+  """Starts and kills the processes, and collects the items of the queue.
+
+  Attributes:
+    received: (source, number) of all items that came out of the queue; each
+      start of a writer has a new source.
+  """
 
   def __init__(self, folder: str, proxied: bool, queue_size: int):
     self._folder, self._queue_size = folder, queue_size
     self._port = portpicker.pick_unused_port()
     self._processes: dict[str, multiprocessing.Process] = {}
-    self._source = itertools.count()
-    self._of: dict[str, int] = {}  # the newest source of each writer
+    self._source_counter = itertools.count()
+    self._sources: dict[str, int] = {}  # newest source per writer
     self._client: reverb.Client | None = None
-    self.came: list[tuple[int, int]] = []
+    self.received: list[tuple[int, int]] = []
     self.start("server")
     if proxied:
       self.start("proxy")
@@ -120,7 +125,7 @@ class Rig:
       self.start(f"writer {index}")
 
   def start(self, name: str) -> None:
-    """Starts a process, and waits until it is at work."""
+    """Starts a process, and waits until it is ready."""
     role, _, index = name.partition(" ")
     ready = _CONTEXT.Event()
     if role == "server":
@@ -128,9 +133,9 @@ class Rig:
     elif role == "proxy":
       target, args = _serve_proxy, (self._port, self._folder)
     else:
-      self._of[name] = next(self._source)
+      self._sources[name] = next(self._source_counter)
       target = _write
-      args = (self._port, self._folder, int(index), self._of[name])
+      args = (self._port, self._folder, int(index), self._sources[name])
     process = _CONTEXT.Process(target=target, args=(*args, ready), daemon=True)
     process.start()
     end_s = time.monotonic() + _DEADLINE_S
@@ -141,39 +146,45 @@ class Rig:
       self._client = reverb.Client(f"localhost:{self._port}")
 
   def kill(self, name: str) -> None:
-    """SIGKILL."""
+    """Kills a process with SIGKILL, and waits for its end."""
     self._processes[name].kill()
     self._processes[name].join()
     if name == "server":
       self._client = None
 
   def drain(self) -> None:
-    """Takes what is in the queue."""
+    """Moves all items from the queue to `received`."""
     assert self._client is not None
     size = self._client.server_info(10)[_TABLE].current_size
     if size:
       samples = self._client.sample(_TABLE, size, emit_timesteps=False)
       for sample in samples:
         values = np.array(sample.data).reshape(-1).view(np.int64)
-        self.came.append((int(values[0]), int(values[1])))
+        self.received.append((int(values[0]), int(values[1])))
 
   def ledger(self, source: int) -> np.ndarray:
+    """Returns the ledger of a source, as `_write` describes it."""
     return np.fromfile(f"{self._folder}/ledger-{source}", np.int64)
 
   def progress(self) -> list[int]:
-    """Numbers below which all is settled, of each writer that is alive."""
-    return [int(self.ledger(self._of[w])[1]) for w in sorted(self._of)]
+    """Returns, per writer, the number below which all items are settled.
+
+    An item is settled when its writer counts it as confirmed or lost.
+    """
+    return [
+      int(self.ledger(self._sources[w])[1]) for w in sorted(self._sources)
+    ]
 
   def wait_for_progress(self) -> None:
-    """Waits until each writer has had more than what may be in flight settled.
+    """Waits until each writer has settled more items than can be in flight.
 
-    So each has written, on the stream that it has now.
+    Then each writer has written items on its current stream.
     """
     before = self.progress()
     end_s = time.monotonic() + _DEADLINE_S
-    much = 2 * writer_lib.MAX_IN_FLIGHT
+    minimum = 2 * writer_lib.MAX_IN_FLIGHT
     while any(
-      now - then < much
+      now - then < minimum
       for now, then in zip(self.progress(), before, strict=True)
     ):
       assert time.monotonic() < end_s, (before, self.progress())
@@ -181,10 +192,10 @@ class Rig:
       time.sleep(0.01)
 
   def finish(self) -> None:
-    """Has the writers end, and takes all that comes meanwhile."""
+    """Makes the writers end, and drains the queue until they have ended."""
     open(f"{self._folder}/end", "x").close()
     end_s = time.monotonic() + _DEADLINE_S
-    while any(self._processes[w].is_alive() for w in self._of):
+    while any(self._processes[w].is_alive() for w in self._sources):
       assert time.monotonic() < end_s
       self.drain()
       time.sleep(0.01)
@@ -195,17 +206,19 @@ class Rig:
       process.kill()
 
   def check_counts(self, since: list[int] | None = None) -> int:
-    """Asserts that the counts agree; returns how many items are missing.
+    """Asserts that the counts agree; returns the number of missing items.
 
     Args:
-      since: by source, the first number to look at; by default all.
+      since: first number to check, by source; None checks all.
     """
-    assert len(self.came) == len(set(self.came)), "an item came twice"
-    came = {source: set() for source in range(next(self._source))}
-    for source, number in self.came:
-      came[source].add(number)
+    assert len(self.received) == len(set(self.received)), (
+      "an item received twice"
+    )
+    received = {source: set() for source in range(next(self._source_counter))}
+    for source, number in self.received:
+      received[source].add(number)
     missing = 0
-    for source, numbers in came.items():
+    for source, numbers in received.items():
       first = since[source] if since else 0
       written, settled, _, _, *ranges = self.ledger(source).tolist()
       lost = set()
@@ -234,7 +247,7 @@ def _rig(proxied: bool, queue_size: int):
     os.rmdir(folder)
 
 
-# The small queue is full most of the time: its limiter blocks the writers.
+# The small queue is full most of the time, so its limiter blocks the writers.
 @pytest.mark.parametrize(
   "queue_size", [pytest.param(100_000, marks=pytest.mark.chaos), 40]
 )
@@ -250,11 +263,12 @@ def test_killed_proxies_and_workers(queue_size):
       rig.wait_for_progress()
     rig.finish()
     for writer in range(_WRITERS):
-      assert rig.ledger(rig._of[f"writer {writer}"])[2] == 1
-    # Each kill of a proxy may lose what its three streams had in flight.
+      assert rig.ledger(rig._sources[f"writer {writer}"])[2] == 1
+    # Each kill of the proxy may lose the items in flight of three streams, and
+    # each kill of a writer those of one.
     most = writer_lib.MAX_IN_FLIGHT + 2 * _BATCH
     assert rig.check_counts() <= most * (4 * _WRITERS + 2)
-    assert len(rig.came) > 1_000
+    assert len(rig.received) > 1_000
 
 
 @pytest.mark.chaos
@@ -265,12 +279,12 @@ def test_a_killed_server(proxied):
     rig.wait_for_progress()
     time.sleep(chance.uniform(0.0, 0.3))
     rig.kill("server")
-    rig.came.clear()  # All that was confirmed went with the server.
+    rig.received.clear()  # the confirmed items were lost with the server
     rig.start("server")
-    # What is written from here on is the new server's.
+    # Items that are written from here on go to the new server.
     since = [int(rig.ledger(source)[0]) for source in range(_WRITERS)]
     rig.wait_for_progress()
     rig.finish()
     rig.check_counts(since)
     written = sum(int(rig.ledger(s)[0]) for s in range(_WRITERS))
-    assert len(rig.came) >= written - sum(since) > 0
+    assert len(rig.received) >= written - sum(since) > 0

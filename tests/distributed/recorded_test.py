@@ -1,4 +1,4 @@
-"""Recorded data: behaviour cloning, a run that has no workers."""
+"""Recorded data: runs of behaviour cloning, which have no workers."""
 
 import ml_collections
 import numpy as np
@@ -9,12 +9,15 @@ from slipway.environments import factory, recordings
 pytestmark = pytest.mark.timeout(240)
 
 BC = "bc.py:cartpole"
-_STEPS = 1_500  # of each environment
+_STEPS = 1_500  # steps per environment
 
 
 @pytest.fixture
 def recorded(tmp_path):
-  """The folder of episodes in which the pole is pushed back."""
+  """Records episodes of a policy that balances the pole; returns their folder.
+
+  The policy pushes the cart towards the side to which the pole falls.
+  """
   folder = tmp_path / "recorded"
   config = ml_collections.ConfigDict({"name": "CartPole-v1", "kwargs": {}})
   environment = factory.make(config, 4, seed=1)
@@ -31,7 +34,9 @@ def recorded(tmp_path):
   return folder
 
 
-def test_it_learns_without_workers_and_is_resumed(start_run, control, recorded):
+def test_a_run_without_workers_learns_and_is_resumed(
+  start_run, control, recorded
+):
   run = start_run(
     f"--config.dataset.path={recorded}",
     "--config.snapshot.period_s=2",
@@ -62,19 +67,19 @@ def test_it_learns_without_workers_and_is_resumed(start_run, control, recorded):
   assert not (run.path / "logs" / "worker").exists()
 
   limit = summary["trainer_steps"] + 2_000
-  again = start_run(f"--config.limits.trainer_steps={limit}", resume=True)
-  assert again.wait() == 0, again.stdout + again.stderr
-  assert again.stderr == ""
-  again.check_nothing_left()
-  assert again.summary["stopped_because"] == "trainer_steps"
-  assert again.summary["trainer_steps"] == limit
-  assert again.summary["resumes"] == 1
-  assert again.evaluations[: len(rows)] == rows
-  assert len(again.evaluations) > len(rows)
+  resumed = start_run(f"--config.limits.trainer_steps={limit}", resume=True)
+  assert resumed.wait() == 0, resumed.stdout + resumed.stderr
+  assert resumed.stderr == ""
+  resumed.check_nothing_left()
+  assert resumed.summary["stopped_because"] == "trainer_steps"
+  assert resumed.summary["trainer_steps"] == limit
+  assert resumed.summary["resumes"] == 1
+  assert resumed.evaluations[: len(rows)] == rows
+  assert len(resumed.evaluations) > len(rows)
 
 
 @pytest.mark.chaos
-def test_a_killed_trainer_comes_back(start_run, recorded):
+def test_a_killed_trainer_is_restarted(start_run, recorded):
   run = start_run(
     f"--config.dataset.path={recorded}",
     "--config.snapshot.period_s=1",

@@ -1,16 +1,16 @@
-"""Restarts: any process of a run is killed, and workers come and go."""
+"""Restarts: killed processes of a run, and a varying number of workers."""
 
 import os
 import signal
 
 import pytest
 
-# A start-up takes some 10 s of all cores: longer where they are shared.
+# A start-up takes about 10 s on all cores, and longer if they are shared.
 pytestmark = pytest.mark.timeout(240)
 
 
 def pids(run):
-  """Of all nodes that have a process now."""
+  """Returns the process IDs of all nodes that have a process, by node."""
   logs = run.path / "logs"
   nodes = [path.relative_to(logs) for path in logs.glob("*/*")]
   return {
@@ -21,7 +21,12 @@ def pids(run):
 
 
 def kill(run, *nodes):
-  """Kills a node; waits until those that are named have new processes."""
+  """Kills a node; waits until all given nodes have new processes.
+
+  Args:
+    run: the run.
+    *nodes: names of the node to kill, and of nodes that restart with it.
+  """
   before = pids(run)
   os.kill(before[nodes[0]], signal.SIGKILL)
 
@@ -32,14 +37,14 @@ def kill(run, *nodes):
 
 
 def wait_for_steps(run):
-  """Waits until workers and trainer have both gone on."""
+  """Waits until the counts of environment and trainer steps have increased."""
   env_steps, trainer_steps = 0, 0
-  for _ in range(2):  # counts are put back first where steps were lost
+  for _ in range(2):  # counts first decrease if steps were lost
     seen = run.status()
     env_steps, trainer_steps = seen["env_steps"], seen["trainer_steps"]
   keys = ("env_steps", "trainer_steps")
 
-  def gone_on():
+  def have_increased():
     nonlocal env_steps, trainer_steps
     now = [run.status()[key] for key in keys]
     env_steps, trainer_steps = (
@@ -48,18 +53,18 @@ def wait_for_steps(run):
     )
     return now[0] > env_steps and now[1] > trainer_steps
 
-  run.wait_until(gone_on)
+  run.wait_until(have_increased)
 
 
 def end(run):
-  """Ends a run as it should end."""
+  """Stops a run; asserts that it ends without an error or a process left."""
   run.launcher.terminate()
   assert run.wait() == 0, run.stderr
   assert run.stderr == ""
   run.check_nothing_left()
 
 
-def test_every_node_comes_back(start_run):
+def test_every_node_is_restarted(start_run):
   run = start_run("--config.restarts.budget=2")
   run.wait_until_learning()
   nodes = ["control/0", "trainer/0", "proxy/0", "worker/1", "evaluator/0"]
@@ -69,19 +74,19 @@ def test_every_node_comes_back(start_run):
     wait_for_steps(run)
     assert others.items() <= pids(run).items()
   assert run.status()["nodes"]["worker"]["up"] == 2
-  said = run.log("runner")
+  log = run.log("runner")
   for node in nodes:
-    assert f"node {node} was ended by SIGKILL" in said
-    assert f"{node} will be restarted" in said
+    assert f"node {node} was ended by SIGKILL" in log
+    assert f"{node} will be restarted" in log
   end(run)
-  # A worker outlived its proxy, and the new one writes.
+  # A worker survived its proxy, and connected to the new one.
   assert run.summary["reconnects"] >= 1
   restarts = run.summary["node_restarts"]
   assert restarts.items() >= dict.fromkeys(nodes[1:], 1).items()
 
 
 @pytest.mark.chaos
-def test_a_replay_takes_the_trainer_along(start_run):
+def test_a_killed_replay_restarts_the_trainer_too(start_run):
   run = start_run("--config.topology.replay=own_process")
   run.wait_until_learning()
   kill(run, "replay/0", "trainer/0")
@@ -106,7 +111,7 @@ def test_a_node_that_keeps_failing_ends_the_run(start_run):
 def test_a_nodes_error_is_shown_whole(start_run):
   run = start_run("--config.restarts.budget=0")
   run.wait_until(run.path.is_dir)
-  (run.path / "best.npz").mkdir()  # where a file is to be
+  (run.path / "best.npz").mkdir()  # the evaluator can't write its file
   assert run.wait() == 1
   first, *_, error, line = run.stderr.splitlines()
   assert first == "Traceback (most recent call last):"
@@ -118,9 +123,11 @@ def test_a_nodes_error_is_shown_whole(start_run):
   run.check_nothing_left()
 
 
-def test_workers_come_and_go_and_snapshots_are_requested(start_run, control):
+def test_workers_are_added_and_removed_and_snapshots_are_requested(
+  start_run, control
+):
   run = start_run("--config.snapshot.period_s=3_600")
-  # While nodes start, the signal must not end them either.
+  # The signal must not end nodes that are still starting.
   run.wait_until(lambda: run.processes("control/0"))
   os.killpg(run.launcher.pid, signal.SIGUSR1)
   run.wait_until_learning()
@@ -136,38 +143,40 @@ def test_workers_come_and_go_and_snapshots_are_requested(start_run, control):
     assert control(run, "workers", str(count)) == f"workers are {count} now\n"
     workers = {f"worker/{index}" for index in range(count)}
 
-    def as_asked(count=count, workers=workers):
+    def has_target(count=count, workers=workers):
       alive = {node for node in pids(run) if node.startswith("worker/")}
       up = run.status()["nodes"]["worker"]
       return alive == workers and up == {"up": count, "expected": count}
 
-    run.wait_until(as_asked)
+    run.wait_until(has_target)
     wait_for_steps(run)
-  # A control node that is started again knows how many there are to be.
+  # A restarted control node still has the target number of workers.
   kill(run, "control/0")
   assert run.status()["workers_target"] == 2
   wait_for_steps(run)
-  said = run.log("runner")
-  assert "failed" not in said
-  assert said.count("was ended by") == 1
+  log = run.log("runner")
+  assert "failed" not in log
+  assert log.count("was ended by") == 1
   end(run)
 
 
-def wait_until_still(run):
-  """Waits until no node makes steps any more; returns the counts of steps."""
+def wait_until_paused(run):
+  """Waits until the counts of steps stop increasing; returns the counts."""
   seen = []
 
-  def is_still():
+  def is_paused():
     status = run.status()
     seen.append((status["env_steps"], status["trainer_steps"]))
     return len(seen) > 20 and len(set(seen[-20:])) == 1
 
-  run.wait_until(is_still)
+  run.wait_until(is_paused)
   return seen[-1]
 
 
 @pytest.mark.parametrize("has_proxy", [True, False])
-def test_what_restarts_during_a_pause_is_paused(start_run, control, has_proxy):
+def test_a_node_that_restarts_during_a_pause_is_paused(
+  start_run, control, has_proxy
+):
   run = start_run(
     f"--config.topology.proxy={has_proxy}",
     "--config.rates.environment_steps_per_s=0",
@@ -176,7 +185,7 @@ def test_what_restarts_during_a_pause_is_paused(start_run, control, has_proxy):
   run.wait_until_learning()
   wait_for_steps(run)
   control(run, "pause")
-  counts = wait_until_still(run)
+  counts = wait_until_paused(run)
   control(run, "save")  # a restarted trainer continues from here
   run.wait_until(lambda: run.status()["snapshots"]["written"] == 1)
   nodes = ["proxy/0"] * has_proxy + ["worker/0", "trainer/0"]
@@ -185,7 +194,7 @@ def test_what_restarts_during_a_pause_is_paused(start_run, control, has_proxy):
     run.wait_until(
       lambda node=node: run.status()["node_restarts"].get(node) == 1
     )
-    assert wait_until_still(run) == counts, node
+    assert wait_until_paused(run) == counts, node
   control(run, "resume")
   wait_for_steps(run)
   run.launcher.terminate()

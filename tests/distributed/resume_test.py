@@ -1,4 +1,4 @@
-"""Resumes: a run that was stopped, or killed, goes on where it was."""
+"""Resumes: a stopped or killed run continues from its last snapshot."""
 
 import os
 import shutil
@@ -18,15 +18,15 @@ from slipway.launch.runs import (
 pytestmark = pytest.mark.timeout(300)
 
 _SNAPSHOTS = "--config.snapshot.period_s=3"
-_MORE_STEPS = 1_000  # of the trainer
-_COUNTED = {  # columns of curves.csv, and what they count on from
+_MORE_STEPS = 1_000  # trainer steps
+_COUNTED = {  # column of curves.csv: the counter from which it continues
   "wall_s": "wall_s",
   "env_steps": "environment_steps",
   "trainer_steps": "trainer_steps",
 }
 
 
-def test_a_run_is_stopped_then_killed_and_goes_on_each_time(start_run):
+def test_a_run_is_stopped_then_killed_and_resumed_each_time(start_run):
   first = start_run(_SNAPSHOTS)
   first.wait_until_learning()
   first.wait_until(lambda: len(first.evaluations) >= 3)
@@ -35,20 +35,22 @@ def test_a_run_is_stopped_then_killed_and_goes_on_each_time(start_run):
   assert first.stderr == ""
   rows, summary = first.evaluations, first.summary
   stopped, counters = _newest(first)
-  # Of a run that ends in order, nothing is lost.
+  # A run that stops in order loses nothing.
   assert counters.environment_steps == summary["env_steps"]
   assert counters.trainer_steps == summary["trainer_steps"]
   assert counters.evaluations == len(rows)
   assert counters.best_eval_return == summary["best_eval_return"]
 
-  # A table apart can go on from one that was with the trainer.
+  # A replay server with its own process restores the table that was in the
+  # trainer's process.
   second = start_run("--config.topology.replay=own_process", resume=True)
   second.wait_until(lambda: _newest(second)[0] > stopped)
-  half_written = _kill_while_it_saves(second)
-  _check_goes_on(second, stopped, counters, rows)
+  half_written = _kill_during_snapshot(second)
+  _check_continues(second, stopped, counters, rows)
   rows = second.evaluations
   killed, counters = _newest(second)
-  # Lost is what came since the last one, whose successor was due already.
+  # Only work since the newest complete snapshot is lost: the next snapshot was
+  # being written.
   assert killed == half_written - 1
 
   limit = counters.trainer_steps + _MORE_STEPS
@@ -56,32 +58,34 @@ def test_a_run_is_stopped_then_killed_and_goes_on_each_time(start_run):
   assert third.wait() == 0, third.stderr
   assert third.stderr == ""
   third.check_nothing_left()
-  _check_goes_on(third, killed, counters, rows)
+  _check_continues(third, killed, counters, rows)
   summary = third.summary
   assert summary["stopped_because"] == "trainer_steps"
   assert summary["trainer_steps"] == limit
   assert summary["env_steps"] > counters.environment_steps
   assert summary["resumes"] == 2
-  # Each is the mean of an evaluation's repetition, which has no row.
+  # Both are mean returns of a repeated evaluation, which has no row in
+  # curves.csv.
   assert summary["best_eval_return"] >= counters.best_eval_return
   version, _ = best_variables.load(_folder(third).best)
-  # Of an evaluation, maybe of one that was lost with the second life.
+  # The best variables are those of an evaluation, perhaps of one that was lost
+  # when the second run was killed.
   evaluated = (*rows, *third.evaluations)
   assert version in {row["variables_version"] for row in evaluated}
-  # What was half-written has gone, and nobody has begun with it.
+  # The half-written snapshot is removed, and no node has read it.
   assert not list(_folder(third).snapshots.glob(".0*"))
   for node in ("trainer/0", "replay/0"):
     assert "Traceback" not in third.log(node)
 
 
-def _check_goes_on(run, number, counters, rows):
-  """Asserts that a run counts on from a snapshot.
+def _check_continues(run, number, counters, rows):
+  """Asserts that a resumed run continues to count from a snapshot.
 
   Args:
-    run: that was resumed.
-    number: of the snapshot from which it goes on.
-    counters: that this had.
-    rows: of curves.csv before.
+    run: the resumed run.
+    number: number of the snapshot from which the run resumes.
+    counters: counters of that snapshot.
+    rows: rows of curves.csv before the resume.
   """
   assert (
     f"resumes from snapshot {number}: "
@@ -103,15 +107,19 @@ def _check_goes_on(run, number, counters, rows):
     assert new[0][column] >= getattr(counters, field), column
 
 
-def _kill_while_it_saves(run):
-  """Kills all processes at once; returns the number of the snapshot."""
+def _kill_during_snapshot(run):
+  """Kills all processes at once, while a snapshot is being written.
+
+  Returns:
+    The number of the half-written snapshot.
+  """
   group = run.launcher.pid
   while True:
     deadline_s = time.monotonic() + 60.0
     while (half := _half_written(run)) is None:
       assert time.monotonic() < deadline_s, run.stdout
       time.sleep(0.001)
-    os.killpg(group, signal.SIGSTOP)  # It may be whole by now.
+    os.killpg(group, signal.SIGSTOP)  # It may be complete by now.
     if _half_written(run) == half:
       break
     os.killpg(group, signal.SIGCONT)
@@ -119,22 +127,22 @@ def _kill_while_it_saves(run):
   os.killpg(group, signal.SIGKILL)
   assert run.wait() == -signal.SIGKILL
   psutil.wait_procs(processes, timeout=30.0)
-  for folder in run.memory():  # There is nobody left to remove it.
+  for folder in run.memory():  # No process is left to remove it.
     shutil.rmtree(folder)
   return half
 
 
 def _half_written(run):
-  """Number of the snapshot that is being written; None: none is."""
+  """Returns the number of the snapshot that is being written, or None."""
   folder = _folder(run).snapshots
   whole = max(int(path.name) for path in folder.glob("0*"))
   hidden = [int(path.name[1:]) for path in folder.glob(".0*")]
-  # One that is older than others is being removed.
+  # A hidden folder with a lower number is an old snapshot in removal.
   return next((number for number in hidden if number > whole), None)
 
 
 def _newest(run):
-  """Number and counters of the newest snapshot."""
+  """Returns the number and the counters of the newest snapshot."""
   snapshot = snapshot_store.SnapshotStore(_folder(run)).newest()
   return snapshot.number, run_counters.RunCounters.read(snapshot.path)
 

@@ -1,4 +1,4 @@
-"""Rollouts in a queue: PPO's runs, and what happens to them under faults."""
+"""Rollouts in a queue: runs of PPO, also with killed nodes."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.timeout(240)
 
 PPO = "ppo.py:cartpole"
 BATCH = 8  # rollouts
-UNROLL = 32  # environment steps of a rollout
+UNROLL = 32  # environment steps per rollout
 TWO_WORKERS = "--config.topology.workers=2"
 SNAPSHOTS = "--config.snapshot.period_s=2"
 
@@ -25,8 +25,8 @@ def kill(run, node):
   )
 
 
-def wait_for_updates(run, count):
-  """Waits until the trainer has made `count` updates more."""
+def wait_for_trainer_steps(run, count):
+  """Waits until the trainer has made `count` more steps."""
   first = run.status()["trainer_steps"]
   run.wait_until(lambda: run.status()["trainer_steps"] >= first + count)
 
@@ -38,7 +38,7 @@ def end(run):
   run.check_nothing_left()
 
 
-def test_each_batch_of_a_round_is_of_the_newest_version(start_run):
+def test_each_batch_of_a_round_has_the_newest_version(start_run):
   run = start_run(TWO_WORKERS, "--config.limits.trainer_steps=60", config=PPO)
   assert run.wait() == 0, run.stdout + run.stderr
   assert run.stderr == ""
@@ -48,8 +48,8 @@ def test_each_batch_of_a_round_is_of_the_newest_version(start_run):
   assert summary["trainer_steps"] == 60
   assert summary["items_lost"] == 0
   assert set(run.scalars("learner/policy_age_versions_max")) == {0.0}
-  # Two workers of eight environments bring two batches a round; the round that
-  # the limit cut short may be one more.
+  # Two workers with 8 environments each collect two batches per round. The last
+  # round may be unused, if the limit was reached meanwhile.
   rollouts = summary["items_confirmed"]
   assert 60 * BATCH <= rollouts <= (60 + 2) * BATCH
   assert summary["env_steps"] <= rollouts * UNROLL + 16 * UNROLL
@@ -62,7 +62,7 @@ def test_a_worker_killed_in_a_round_does_not_block_it(start_run):
   for count, pause_s in enumerate((0.0, 0.05, 0.11, 0.17), 1):
     time.sleep(pause_s)
     kill(run, f"worker/{count % 2}")
-    wait_for_updates(run, 10)
+    wait_for_trainer_steps(run, 10)
   status = run.status()
   assert status["nodes"]["worker"] == {"up": 2, "expected": 2}
   assert status["metrics"]["policy_age_versions_max"] == 0.0
@@ -80,25 +80,26 @@ def test_async_workers_run_ahead_of_the_trainer(start_run):
   run.check_nothing_left()
   assert run.summary["trainer_steps"] == 100
   ages = run.scalars("learner/policy_age_versions_max")
-  # The queue holds two batches, and each worker has one on its way and one that
-  # it collects; the trainer learns from another one.
+  # The queue holds two batches. Each worker has one in flight and collects
+  # another, and the trainer learns from one more.
   assert 0.0 < max(ages) <= 8.0
   assert max(run.scalars("replay/size_items")) <= 16
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("mode", ["async", "sync"])
-def test_a_killed_trainer_finds_the_queue_as_it_was(start_run, mode):
+def test_a_killed_trainer_continues_with_the_same_queue(start_run, mode):
   run = start_run(
     *(f"--mode={mode}", TWO_WORKERS, SNAPSHOTS),
     "--config.topology.replay=own_process",
     config=PPO,
   )
   run.wait_until_learning()
-  wait_for_updates(run, 10)
+  wait_for_trainer_steps(run, 10)
   (trainer,), replay = run.processes("trainer/0"), run.processes("replay/0")
   counts = {}
-  # In sync a round; in async the capacity that the age of variables allows.
+  # Items of a full queue: in sync, those of a round; in async, the capacity
+  # that config.variables.max_age allows.
   full = {"sync": 2 * BATCH, "async": BATCH}[mode]
 
   def is_filled():
@@ -106,16 +107,16 @@ def test_a_killed_trainer_finds_the_queue_as_it_was(start_run, mode):
     time.sleep(1.5)
     counts.update(run.status()["replay"])
     if counts["size"] < full:
-      trainer.resume()  # it had taken the round's batches
+      trainer.resume()  # it had already sampled the round's batches
     return counts["size"] >= full
 
   run.wait_until(is_filled)
   trainer.kill()
   run.wait_until(lambda: run.processes("trainer/0") not in ([], [trainer]))
   assert run.status()["replay"]["sampled"] >= counts["sampled"]
-  wait_for_updates(run, 20)
+  wait_for_trainer_steps(run, 20)
   after = run.status()["replay"]
-  # Nothing that was in the queue is gone: all came out as samples.
+  # No item is lost: all items that were in the queue have been sampled.
   assert after["inserted"] == after["sampled"] + after["size"]
   assert after["sampled"] >= counts["inserted"]
   assert run.processes("replay/0") == replay
@@ -124,7 +125,8 @@ def test_a_killed_trainer_finds_the_queue_as_it_was(start_run, mode):
   assert run.summary["items_lost"] == 0
 
 
-# Whose rollouts also have the state of two LSTMs, or actions that are vectors.
+# Flags by kind of rollout: plain, with the state of two LSTMs, and with vectors
+# as actions.
 SHAPES = {
   "feed_forward": (),
   "recurrent": ("--config.network.lstm_size=16",),
@@ -137,14 +139,15 @@ SHAPES = {
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("shape", SHAPES)
-def test_any_node_of_a_run_in_rounds_is_killed(start_run, shape):
+def test_any_node_of_a_sync_run_is_killed(start_run, shape):
   run = start_run(TWO_WORKERS, SNAPSHOTS, *SHAPES[shape], config=PPO)
   run.wait_until_learning()
   for node in ("proxy/0", "control/0", "trainer/0", "evaluator/0"):
-    wait_for_updates(run, 10)
+    wait_for_trainer_steps(run, 10)
     kill(run, node)
-  wait_for_updates(run, 20)
-  # What was left of a round has been learned from, and none is mixed since.
+  wait_for_trainer_steps(run, 20)
+  # The trainer has learned from the rest of the interrupted rounds, and later
+  # rounds have no rollouts of older versions.
   assert run.status()["metrics"]["policy_age_versions_max"] == 0.0
   end(run)
 
@@ -163,7 +166,7 @@ def test_a_run_is_paused_and_stopped_and_resumed(start_run, control, mode):
   for count in ("env_steps", "trainer_steps"):
     assert after[count] == before[count]
   control(first, "resume")
-  wait_for_updates(first, 20)
+  wait_for_trainer_steps(first, 20)
   end(first)
   summary = first.summary
 
@@ -180,12 +183,14 @@ def test_a_run_is_paused_and_stopped_and_resumed(start_run, control, mode):
   assert values == sorted(values)
 
 
-def test_more_workers_than_the_age_allows_are_no_error(start_run, control):
-  limit = "--config.variables.max_age=4"  # the least for 16 environments
+def test_more_workers_than_the_maximum_age_allows_are_no_error(
+  start_run, control
+):
+  limit = "--config.variables.max_age=4"  # minimum for 16 environments
   run = start_run("--mode=async", limit, TWO_WORKERS, config=PPO)
   run.wait_until_learning()
   assert control(run, "workers", "3") == "workers are 3 now\n"
   run.wait_until(lambda: run.status()["nodes"]["worker"]["up"] == 3)
-  wait_for_updates(run, 20)
+  wait_for_trainer_steps(run, 20)
   assert not run.status()["node_restarts"]
   end(run)

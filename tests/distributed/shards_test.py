@@ -1,11 +1,11 @@
-"""Shards: a replay of two servers, either of which is killed."""
+"""Shards: a replay of two servers, each of which is killed in turn."""
 
 import os
 import signal
 
 import pytest
 
-# A start-up takes some 10 s of all cores: longer where they are shared.
+# A start-up takes about 10 s on all cores, and longer if they are shared.
 pytestmark = pytest.mark.timeout(300)
 
 FLAGS = (
@@ -18,14 +18,14 @@ FLAGS = (
 
 
 def wait_for(run, condition):
-  """The first status that is as wanted."""
+  """Waits for a status that satisfies the condition; returns it."""
   seen = []
 
-  def is_so():
+  def is_satisfied():
     seen.append(run.status())
     return condition(seen[-1])
 
-  run.wait_until(is_so)
+  run.wait_until(is_satisfied)
   return seen[-1]
 
 
@@ -46,7 +46,7 @@ def sampled(seen, shard):
 
 
 @pytest.mark.chaos
-def test_either_shard_is_killed_and_comes_back(start_run):
+def test_either_shard_is_killed_and_restarted(start_run):
   run = start_run(*FLAGS)
   run.wait_until_learning()
   seen = wait_for(
@@ -59,11 +59,11 @@ def test_either_shard_is_killed_and_comes_back(start_run):
   assert seen["replay"]["shards_up"] == 2
   for shard in ("0", "1"):
     counts = seen["replay"]["shards"][shard]
-    # Each has its half of the items, and gives its half of the batches.
+    # Each shard has half of the items, and provides half of the batches.
     for name in ("inserted", "sampled"):
       assert counts[name] == pytest.approx(seen["replay"][name] / 2, rel=0.2)
   trainer = run.processes("trainer/0")
-  for shard in (1, 0):  # the last one has the variables
+  for shard in (1, 0):  # shard 0 also has the variables
     kill(run, f"replay/{shard}")
     lost = f"replay server {shard} at "
     run.wait_until(lambda lost=lost: lost in _warnings(run))
@@ -86,7 +86,7 @@ def test_either_shard_is_killed_and_comes_back(start_run):
         and s["snapshots"]["written"] > seen["snapshots"]["written"] + 1
       ),
     )
-  # Nobody was taken along, and both workers write.
+  # The trainer was not restarted, and both workers write.
   assert run.processes("trainer/0") == trainer
   restarts = {"replay/0": 1, "replay/1": 1}
   seen = wait_for(run, lambda s: s["node_restarts"] == restarts)
@@ -134,11 +134,12 @@ def test_rounds_continue_when_either_shard_is_killed(start_run, config):
 
 
 def _warnings(run):
-  said = run.log("trainer/0").splitlines()
-  return "\n".join(line for line in said if "is down" in line)
+  """Returns the trainer's warnings that a replay server is down."""
+  lines = run.log("trainer/0").splitlines()
+  return "\n".join(line for line in lines if "is down" in line)
 
 
-def test_shards_are_resumed_as_they_were(start_run):
+def test_shards_are_resumed_with_their_items(start_run):
   run = start_run(*FLAGS, "--config.limits.environment_steps=6_000")
   assert run.wait() == 0, run.stderr
   before = run.summary

@@ -1,4 +1,4 @@
-"""Snapshots elsewhere: a run whose machine is lost goes on from the store."""
+"""Snapshots in a shared store: a run resumes after the loss of its machine."""
 
 import json
 import shutil
@@ -9,47 +9,48 @@ import pytest
 
 from slipway.launch.runs import run_counters, run_folder, snapshot_store
 
-# Three starts of a run on a machine that may be busy.
+# The test starts nodes three times, on a machine that may be busy.
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(300)]
 
-_MORE_STEPS = 500  # of the trainer
+_MORE_STEPS = 500  # trainer steps
 
 
-def test_a_run_goes_on_where_its_folder_is_lost(start_run, tmp_path):
+def test_a_run_resumes_after_its_folder_is_lost(start_run, tmp_path):
   shared = tmp_path / "shared"
-  there = shared / "a-run" / "snapshots"
+  stored = shared / "a-run" / "snapshots"
   first = start_run(
     f"--config.snapshot.url=file://{shared}", "--config.snapshot.period_s=2"
   )
   first.wait_until_learning()
-  first.wait_until(lambda: (there / "000002" / "manifest.json").exists())
-  kept = snapshot_store.SnapshotStore(_folder(first))
-  # The trainer's process: the runner starts it again, from the store.
+  first.wait_until(lambda: (stored / "000002" / "manifest.json").exists())
+  local_store = snapshot_store.SnapshotStore(_folder(first))
+  # The trainer is killed and the local snapshots are hidden, so the restarted
+  # trainer restores a snapshot from the store.
   hidden = tmp_path / "hidden"
-  first.launcher.send_signal(signal.SIGSTOP)  # who would do so at once
+  first.launcher.send_signal(signal.SIGSTOP)  # else restarts it at once
   (trainer,) = first.processes("trainer/0")
   trainer.send_signal(signal.SIGKILL)
   psutil.wait_procs([trainer], timeout=30.0)
-  kept_before = kept.newest().number
+  number_before = local_store.newest().number
   _folder(first).snapshots.rename(hidden)
   _folder(first).snapshots.mkdir()
   first.launcher.send_signal(signal.SIGCONT)
   first.wait_until(lambda: "resumes from snapshot" in first.log("trainer/0"))
-  said = first.log("trainer/0").rpartition("resumes from snapshot ")[2]
-  assert kept_before - 1 <= int(said.split()[0]) <= kept_before
-  first.wait_until(lambda: kept.newest().number > kept_before)
+  restored = first.log("trainer/0").rpartition("resumes from snapshot ")[2]
+  assert number_before - 1 <= int(restored.split()[0]) <= number_before
+  first.wait_until(lambda: local_store.newest().number > number_before)
   first.launcher.terminate()
   assert first.wait() == 0, first.stderr
 
-  # What a run that ends in order had last, the store has.
-  newest = kept.newest()
+  # The store has the last snapshot of a run that stops in order.
+  newest = local_store.newest()
   counters = run_counters.RunCounters.read(newest.path)
   assert counters.trainer_steps == first.summary["trainer_steps"]
   assert first.summary["snapshot_upload_failures"] == 0
-  assert _newest_there(shared, tmp_path / "looked") == newest.number
-  assert len(list(there.glob("0*"))) <= 3  # two, and the best
+  assert _newest_in_store(shared, tmp_path / "looked") == newest.number
+  assert len(list(stored.glob("0*"))) <= 3  # the two newest, and the best
 
-  # Another machine has its config only.
+  # Another machine has only the run's config.
   first.path.rename(tmp_path / "lost")
   first.path.mkdir(parents=True)
   shutil.copy(shared / "a-run" / "config.json", first.path)
@@ -68,12 +69,13 @@ def test_a_run_goes_on_where_its_folder_is_lost(start_run, tmp_path):
   assert second.summary["resumes"] == 1
   last = snapshot_store.SnapshotStore(_folder(second)).newest().number
   assert last > newest.number
-  assert _newest_there(shared, tmp_path / "looked") == last
+  assert _newest_in_store(shared, tmp_path / "looked") == last
   config = json.loads((shared / "a-run" / "config.json").read_text())
   assert config["limits"]["trainer_steps"] == limit
 
 
-def _newest_there(shared, folder):
+def _newest_in_store(shared, folder):
+  """Returns the number of the newest snapshot in the shared store."""
   elsewhere = run_folder.RunFolder(folder / "a-run")
   url = f"file://{shared}"
   return snapshot_store.SnapshotStore(elsewhere, url=url).newest().number

@@ -1,6 +1,6 @@
 """Soak: half an hour of kills, a full disk, and an environment that leaks.
 
-`make soak`; SOAK_MINUTES says how long.
+`make soak` runs it; the variable SOAK_MINUTES sets its length.
 """
 
 import contextlib
@@ -22,14 +22,15 @@ pytestmark = [
   small_disk.needs_root,
 ]
 
-_PAUSE_S = (2.0, 6.0)  # between two kills
+_PAUSE_S = (2.0, 6.0)  # minimum and maximum seconds between two kills
 _DISK_FULL_S = 20.0
-_SETTLES_S = 300.0  # after which memory is flat
+_SETTLES_S = 300.0  # seconds after which a process's memory no longer grows
 _SAMPLE_S = 5.0
-# Two medians of a process's private memory may differ by so much for noise.
+# Noise of a process's private memory, by which two medians may differ: in
+# bytes, and as a fraction.
 _NOISE_BYTES, _NOISE = 8e6, 0.05
 
-# Prints a line a step, and starts a process that nobody ends.
+# The environment prints a line per step, and leaks a process that never ends.
 _LEAKING = """
 import subprocess
 import gymnasium
@@ -55,14 +56,15 @@ def disk(tmp_path):
 
 
 class Memory:
-  """Private memory of a run's long-lived processes over time."""
+  """Samples the private memory of a run's processes over time."""
 
   def __init__(self, run):
     self._run = run
-    self._samples = {}  # process: its (seconds, bytes)
+    self._samples = {}  # process: list of (monotonic seconds, bytes)
     self._due_s = 0.0
 
   def sample(self):
+    """Samples the memory of all processes, every `_SAMPLE_S` at most."""
     now_s = time.monotonic()
     if now_s < self._due_s:
       return
@@ -75,10 +77,13 @@ class Memory:
         self._samples.setdefault(process, []).append((now_s, size))
 
   def growth(self, settles_s):
-    """Per process: its command, and bytes of its first and its last third.
+    """Yields, per process, its name and medians of its memory.
+
+    The name has the process ID and the log. The medians are bytes in the first
+    and in the last third of the samples.
 
     Args:
-      settles_s: seconds of a process's life that do not count.
+      settles_s: initial seconds of each process whose samples do not count.
     """
     for process, samples in self._samples.items():
       begin_s = samples[0][0] + settles_s
@@ -109,21 +114,23 @@ def test_a_soak(start_run, disk, tmp_path, monkeypatch):
   chaos = chaos_lib.Chaos(run, 1, nodes, _PAUSE_S)
   half_s = 30.0 * _MINUTES
   begun_s = time.monotonic()
-  # All nodes die now and then, and the disk is full for a while.
+  # In the first half, all nodes are killed, and the disk is full for a while.
   while time.monotonic() < begun_s + half_s / 2:
     chaos.round()
   filler = small_disk.fill(disk)
   chance = random.Random(1)
   full_until_s = time.monotonic() + _DISK_FULL_S
   while time.monotonic() < full_until_s:
-    # The trainer restores a snapshot, which needs space.
+    # The trainer is not killed: its restart restores a snapshot, which needs
+    # disk space.
     chaos.kill(chance.choice(("worker/0", "proxy/0")))
   assert run.status()["unwritten"]
   filler.unlink()
   run.wait_until(lambda: not run.status()["unwritten"])
   while time.monotonic() < begun_s + half_s:
     chaos.round()
-  # Then one worker only, while the others get old.
+  # In the second half, only one worker is killed, so that the other processes
+  # run long enough to show a leak.
   memory = Memory(run)
   while time.monotonic() < begun_s + 2 * half_s:
     memory.sample()
@@ -131,11 +138,11 @@ def test_a_soak(start_run, disk, tmp_path, monkeypatch):
   grown = list(memory.growth(min(_SETTLES_S, half_s / 3)))
   for name, before, after in grown:
     print(f"{name}: {before / 1e6:.1f} MB, later {after / 1e6:.1f} MB")
-  old = {name.rpartition(": ")[2] for name, *_ in grown}
-  assert old >= {*chaos_lib.NODES, "worker/0"}
+  measured = {name.rpartition(": ")[2] for name, *_ in grown}
+  assert measured >= {*chaos_lib.NODES, "worker/0"}
   for name, before, after in grown:
     assert after < before + max(_NOISE_BYTES, _NOISE * before), name
-  # The policy may have got worse again since, as the learning rate stays.
+  # The final policy may be worse again, since the learning rate is constant.
   assert max(row["eval_return"] for row in run.evaluations) >= 475.0
   chaos.end(target=1.0)
   log_sizes = [log.stat().st_size for log in (run.path / "logs").glob("*/*")]

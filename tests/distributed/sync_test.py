@@ -1,4 +1,4 @@
-"""Mode sync: workers and trainer in turns, as the run's own rows tell."""
+"""Mode sync: workers and trainer alternate, as the run's own items show."""
 
 import collections
 
@@ -16,11 +16,12 @@ from slipway.replay.variables import variables
 
 pytestmark = pytest.mark.timeout(180)
 
-ROUND, UPDATES = 800, 100  # environment steps, and what they grant
+# environment steps per round, and the trainer steps that they allow
+ROUND, UPDATES = 800, 100
 
 
 def count_by_version(folder, config):
-  """How many transitions the table has of each version of the variables."""
+  """Counts the table's transitions per version of the variables."""
   table = registry.make_builder(config.agent).make_table(
     config, factory.make_spec(config.environment)
   )
@@ -44,12 +45,13 @@ def count_by_version(folder, config):
   return counts
 
 
-def test_each_version_makes_one_share_and_grants_one_turn(start_run):
+def test_each_version_collects_one_round(start_run):
   run = start_run(
     "--mode=sync",
     "--config.replay.sampler=uniform",
-    "--config.replay.transitions_per_item=1",  # of one version each
-    "--config.adder.n_step=3",  # all but the last two steps of the version
+    "--config.replay.transitions_per_item=1",  # each item has one version
+    # A round's last two steps become transitions in the next round only.
+    "--config.adder.n_step=3",
     "--config.replay.min_size=1_600",
     f"--config.sync.environment_steps={ROUND}",
     f"--config.limits.trainer_steps={6 * UPDATES}",
@@ -62,16 +64,17 @@ def test_each_version_makes_one_share_and_grants_one_turn(start_run):
   assert summary["items_lost"] == 0
   folder = run_folder.RunFolder.open(run.path)
   counts = count_by_version(folder, folder.read_config())
-  # Two or three shares before the first update, one for each turn, whose first
-  # ones have fewer updates, and what was begun while the limit stopped the run.
+  # Two or three rounds precede the first update. The rounds with updates
+  # follow; the first of them have fewer updates. A last round may have begun
+  # while the limit stopped the run.
   versions = sorted(counts)
   assert versions == list(range(1, len(versions) + 1))
   assert len(versions) in (8, 9, 10)
-  # A share is of environment steps: resets are none, and the last steps of the
-  # episodes that go on become transitions with the next version's first.
+  # A round is counted in environment steps. Resets are not steps, and the last
+  # steps of unfinished episodes become transitions in the next round.
   for version in versions[:-2]:
     assert 0.85 * ROUND < counts[version] <= 1.02 * ROUND, counts
-  # Learning has the ratio of the config, but for the last round.
+  # The ratio is that of the config, except for the last round.
   assert 6.8 < summary["samples_per_insert"] < 8.2
 
 
@@ -83,7 +86,7 @@ UNEVEN = (
   "--config.replay.transitions_per_item=1",
 )
 SHARDED = (
-  "--config.replay.shards=2",  # one of which gets two thirds of the items
+  "--config.replay.shards=2",  # one shard gets two thirds of the items
   "--config.topology.replay=own_process",
 )
 
@@ -93,7 +96,8 @@ def test_the_ratio_holds_where_workers_make_more_steps(start_run, flags):
   run = start_run(*flags, "--config.limits.trainer_steps=500")
   assert run.wait() == 0, run.stderr
   assert run.summary["samples_per_insert"] == pytest.approx(8.0, rel=0.05)
-  # The tables' counts are restored, so nothing has to be caught up.
+  # The tables' counts are restored, so the resumed run has no updates to catch
+  # up.
   more = start_run("--config.limits.trainer_steps=700", resume=True)
   assert more.wait() == 0, more.stderr
   assert more.summary["trainer_steps"] == 700
