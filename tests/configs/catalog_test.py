@@ -1,4 +1,4 @@
-"""Every algorithm's config, with every preset, is valid and its paper's."""
+"""Catalog: each preset of each algorithm is valid, and matches its paper."""
 
 import re
 
@@ -39,7 +39,7 @@ def test_the_presets_of_all_algorithms():
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_unknown_preset_is_refused_in_one_line(name):
+def test_an_unknown_preset_is_rejected_in_one_line(name):
   with pytest.raises(ValueError, match="'pung' is unknown") as error:
     catalog.algorithms()[name].get_config("pung")
   presets = ", ".join(catalog.algorithms()[name].PRESETS)
@@ -54,6 +54,7 @@ def test_a_config_names_its_paper(name):
 
 
 def differences(name, preset="lunarlander"):
+  """Returns an algorithm's values that differ from those of DQN, by field."""
   own = fields.flatten(catalog.algorithms()[name].get_config(preset))
   before = fields.flatten(dqn.get_config(preset))
   return {k: v for k, v in own.items() if before.get(k) != v}
@@ -90,7 +91,7 @@ def test_configs_differ_as_their_papers_do():
 
 
 @pytest.mark.parametrize(
-  ("wrong", "near"), [("raimbow", "rainbow"), ("qrdqn", "qr_dqn")]
+  ("wrong", "similar"), [("raimbow", "rainbow"), ("qrdqn", "qr_dqn")]
 )
-def test_the_nearest(wrong, near):
-  assert catalog.find_similar(wrong) == near
+def test_the_most_similar_algorithm(wrong, similar):
+  assert catalog.find_similar(wrong) == similar

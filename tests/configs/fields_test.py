@@ -1,4 +1,4 @@
-"""Fields: each declaration is checked, and each error is one line."""
+"""Fields: all declarations are checked, and each error is one line."""
 
 import math
 
@@ -25,7 +25,7 @@ def config_of(agent):
 
 
 def change(config, field, value):
-  """Returns a copy in which the field has the value, of whatever type."""
+  """Returns a copy in which the field has the value, which may be invalid."""
   tree = config.to_dict()
   *sections, name = field.split(".")
   inner = tree
@@ -36,6 +36,7 @@ def change(config, field, value):
 
 
 def message_of(config, declarations):
+  """Returns the error message of an invalid config, which is one line."""
   with pytest.raises(ValueError) as error:
     fields.validate(config, declarations)
   message = str(error.value)
@@ -86,9 +87,9 @@ def test_every_number_is_bounded(agent):
       assert f"config.{name}=" in message_of(config, declared(agent))
 
 
-# values that arithmetic, a timer or a message could not hold
+# Values that float arithmetic, a timer or an error message could not handle.
 @pytest.mark.parametrize(
-  ("field", "value", "says"),
+  ("field", "value", "expected"),
   [
     ("network.lowest_return", -1e308, "float32"),
     ("network.highest_return", 1e308, "float32"),
@@ -109,11 +110,11 @@ def test_every_number_is_bounded(agent):
     ("adder.stacked_frames", 256, "at most 255"),
   ],
 )
-def test_a_value_that_no_machine_can_serve(field, value, says):
+def test_a_value_that_is_too_extreme(field, value, expected):
   config = change(dqn.get_config(), field, value)
   message = message_of(config, declared("dqn"))
   assert message.startswith(f"config.{field}=")
-  assert says in message
+  assert expected in message
   assert len(message) < 250
 
 
@@ -198,15 +199,17 @@ def test_arguments_of_an_environment_are_free():
   fields.validate(config, declared("dqn"))
 
 
-OWN = {
+DECLARED = {
   "seed": fields.Field(7, "a number"),
   "part.rate": fields.Field(0.5, "a share", checks.within(0, 1, "none")),
   "part.free": fields.Field({}, "anything"),
 }
 
 
-def test_a_config_is_made_of_groups():
-  config = fields.make_config(OWN, {"part.more": fields.Field((1,), "a tuple")})
+def test_a_config_from_groups():
+  config = fields.make_config(
+    DECLARED, {"part.more": fields.Field((1,), "a tuple")}
+  )
   assert config.to_dict() == {
     "seed": 7,
     "part": {"rate": 0.5, "free": {}, "more": (1,)},
@@ -214,19 +217,19 @@ def test_a_config_is_made_of_groups():
   assert list(fields.flatten(config)) == ["part.more", "part.rate", "seed"]
 
 
-def test_a_config_like_another_shares_nothing_with_it():
+def test_a_config_like_another_is_independent_of_it():
   other = ml_collections.ConfigDict(
     {"part": {"rate": 0.25, "free": {"x": 1}, "alien": 3}}
   )
-  config = fields.make_config(OWN, like=other)
+  config = fields.make_config(DECLARED, like=other)
   config.part.free.x = 2
   assert config.to_dict() == {
     "seed": 7,
     "part": {"rate": 0.25, "free": {"x": 2}},
   }
   assert other.part.free.x == 1
-  fields.make_config(OWN).part.free.x = 1
-  assert not OWN["part.free"].default
+  fields.make_config(DECLARED).part.free.x = 1
+  assert not DECLARED["part.free"].default
 
 
 def test_one_shared_field_alone():
@@ -239,13 +242,13 @@ def test_one_shared_field_alone():
 
 
 @pytest.mark.parametrize("count", [0, 257])
-def test_workers_that_collect(count):
+def test_the_number_of_workers_that_collect(count):
   base.check_workers(256)
   with pytest.raises(ValueError, match=rf"workers={count} must be in \[1, 256"):
     base.check_workers(count)
 
 
-def test_the_defaults_of_a_config_are_its_familys():
+def test_a_config_has_the_fields_of_its_family():
   config = fields.make_config(declared("dqn"))
   assert set(fields.flatten(config)) == set(
     fields.flatten(apex_dqn.get_config())

@@ -1,4 +1,4 @@
-"""The rules between fields, of each family that has them."""
+"""Rules between config fields, of each family of algorithms that has some."""
 
 import pytest
 
@@ -61,8 +61,8 @@ def message_of(config):
   return message
 
 
-# agent, fields, what the line must contain
-REFUSED = [
+# agent, changed fields, words that the error line must contain
+REJECTED = [
   (
     "dqn",
     {"topology__workers": 0, "mode": "single"},
@@ -236,7 +236,7 @@ REFUSED = [
   ),
   (
     "r2d2",
-    {"replay__capacity": 159},  # 15 sequences, which start 10 steps apart
+    {"replay__capacity": 159},  # fits 15 sequences, 10 steps apart
     "config.replay.capacity=159 is below config.learner.batch_size=16: ",
   ),
   (
@@ -246,7 +246,7 @@ REFUSED = [
     "config.replay.transitions_per_item=5",
   ),
   (
-    "dqn",  # 12 items of 8, and 13 before the first batch
+    "dqn",  # fits 12 items of 8 transitions; 13 must precede the first batch
     {
       "replay__transitions_per_item": 8,
       "replay__capacity": 100,
@@ -386,7 +386,7 @@ REFUSED = [
   ),
   ("mpo", {**RETRACE, "adder__period": 11}, "would never be learned"),
   (
-    "mpo",  # 63 sequences, which start 10 steps apart
+    "mpo",  # fits 63 sequences, which start 10 steps apart
     {**RETRACE, "replay__capacity": 639},
     "config.replay.capacity=639 is below config.learner.batch_size=64: ",
   ),
@@ -421,8 +421,8 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("agent", "changes", "line"), REFUSED)
-def test_what_does_not_go_together(agent, changes, line):
+@pytest.mark.parametrize(("agent", "changes", "line"), REJECTED)
+def test_fields_that_cannot_be_combined(agent, changes, line):
   assert line in message_of(make_config(agent, **changes))
 
 
@@ -491,15 +491,15 @@ def test_fields_that_have_an_effect(agent, changes):
     },
   ],
 )
-def test_what_just_fits(changes):
+def test_values_that_just_fit(changes):
   check(make_config(**changes))
 
 
-# min_size, samples_per_insert, tolerance: bounds that the limiter, which counts
-# in doubles, would never reach or leave.
+# min_size, samples_per_insert, tolerance. The limiter counts in doubles, so it
+# would never reach or leave the resulting bounds.
 BLOCKED = [
   (1_000, 1e300, 0.5),
-  (1_000, 1e307, 0.5),  # beyond the largest double
+  (1_000, 1e307, 0.5),  # above the largest double
   (1_000, 8.0, 1e200),
   (1_000, 2.0**50, 0.5),
 ]
@@ -520,12 +520,16 @@ def test_a_limiter_that_blocks_for_ever(min_size, ratio, tolerance):
   ("tolerance", "min_size", "ratio", "batch_size", "expected"),
   [
     (0.5, 1_000, 8.0, 64, 4_000.0),
-    (0.1, 1, 8.0, 1, 16.0),  # two inserts' worth, or both sides could block
+    # The samples of two inserts. With less, inserts and samples could both
+    # block.
+    (0.1, 1, 8.0, 1, 16.0),
     (0.1, 1, 0.25, 1, 2.0),  # two samples
-    (0.1, 1, 8.0, 64, 36.5),  # between the two sides: a batch and an insert
+    # Half of the distance between the bounds, which is a batch, the samples of
+    # one insert, and 1 for rounding.
+    (0.1, 1, 8.0, 64, 36.5),
   ],
 )
-def test_a_ratio_may_drift_to_both_sides(
+def test_the_drift_of_a_ratio_is_bounded_on_both_sides(
   tolerance, min_size, ratio, batch_size, expected
 ):
   config = make_config(
@@ -549,7 +553,7 @@ def each_ratio():
   ]
 
 
-# Fields by which users compare the parts of an algorithm.
+# Fields that select a component of an algorithm, with their values.
 COMPARED = {
   "network.head": value.HEADS,
   "network.noisy": (False, True),
@@ -561,23 +565,23 @@ COMPARED = {
 
 
 @pytest.mark.parametrize(("name", "preset"), each_ratio())
-def test_a_part_of_a_preset_is_replaced_by_one_field(name, preset):
+def test_a_component_of_a_preset_is_replaced_by_one_field(name, preset):
   module = catalog.algorithms()[name]
   config = module.get_config(preset)
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   for field, values in COMPARED.items():
-    for part in values if fields.get(config, field) is not None else ():
+    for component in values if fields.get(config, field) is not None else ():
       changed = module.get_config(preset)
-      changed.update_from_flattened_dict({field: part})
+      changed.update_from_flattened_dict({field: component})
       try:
         builder.check(changed, spec)
-      except ValueError as error:  # parts that can't be combined
+      except ValueError as error:  # these components can't be combined
         assert "has no effect" not in str(error)
 
 
 @pytest.mark.parametrize(("name", "preset"), each_ratio())
-def test_the_tolerance_of_each_preset_is_what_bounds_it(name, preset):
+def test_the_tolerance_of_each_preset_bounds_the_drift(name, preset):
   config = catalog.algorithms()[name].get_config(preset)
   table = table_of(config)
   drift = config.replay.tolerance * table.min_size * table.samples_per_insert

@@ -1,6 +1,6 @@
-"""The BUILD files: each folder of Python is a library or a set of tests.
+"""BUILD files: each folder with Python files is a library or a set of tests.
 
-They are read as text, so that this runs where there is no Bazel.
+The files are parsed as text, so that these tests run without Bazel.
 """
 
 import pathlib
@@ -24,36 +24,36 @@ _GLOB = re.compile(r'glob\(\s*\[\s*"\*\.py"')
 
 
 def _rules(build: str) -> list[tuple[str, str]]:
-  """The rules of a BUILD file: pairs of a rule's name and its arguments."""
+  """Returns the rules of a BUILD file: pairs of name and arguments."""
   return _RULE.findall(re.sub(r"#.*", "", build))
 
 
 def _labels(build: str) -> set[str]:
-  """The labels of this project that a BUILD file names."""
+  """Returns the labels of this project to which a BUILD file refers."""
   return set(re.findall(r'"(//(?!visibility:)[^"]*)"', build))
 
 
-def _complaints(build: str, files: set[str]) -> list[str]:
-  """What a folder's BUILD file leaves out of its Python files.
+def _find_gaps(build: str, files: set[str]) -> list[str]:
+  """Returns a line per Python file that no rule of a BUILD file includes.
 
   Args:
-    build: the text of the BUILD file.
-    files: the names of the folder's .py files.
+    build: text of the BUILD file.
+    files: names of the .py files in the folder.
   """
   rules = _rules(build)
   libraries = [body for rule, body in rules if rule == "py_library"]
   tests = [body for rule, body in rules if rule == "py_test"]
-  # The macro takes all tests of its folder, and what they share.
+  # The macro includes all tests of its folder, and their shared modules.
   if any(rule == "pytest_tests" for rule, _ in rules):
     return []
-  complaints = []
+  gaps = []
   for name in sorted(files):
     if name.endswith("_test.py"):
       if not any(f'"{name}"' in body for body in tests):
-        complaints.append(f"{name} is in no test rule")
+        gaps.append(f"{name} is in no test rule")
     elif not any(_GLOB.search(b) or f'"{name}"' in b for b in libraries):
-      complaints.append(f"{name} is in no py_library")
-  return complaints
+      gaps.append(f"{name} is in no py_library")
+  return gaps
 
 
 def _folders() -> list[str]:
@@ -75,7 +75,7 @@ def _build(folder: str) -> str:
 @pytest.mark.parametrize("folder", _folders())
 def test_folder_is_covered_by_its_build_file(folder):
   files = {path.name for path in (_ROOT / folder).glob("*.py")}
-  assert _complaints(_build(folder), files) == []
+  assert _find_gaps(_build(folder), files) == []
 
 
 @pytest.mark.parametrize("folder", _folders())
@@ -86,7 +86,7 @@ def test_labels_name_folders_with_build_files(folder):
 
 
 def test_tests_share_helpers_not_tests():
-  # A target has its own *_test.py only.
+  # Each target has only one *_test.py, so it can't import another test.
   found = [
     (path.name, name)
     for path in (_ROOT / "tests").rglob("*_test.py")
@@ -128,7 +128,7 @@ _TESTS = "pytest_tests(\n  deps = [],\n)\n"
 
 
 @pytest.mark.parametrize(
-  "build, complaints",
+  "build, gaps",
   [
     ("", ["a.py is in no py_library", "a_test.py is in no test rule"]),
     (_LIBRARY % 'glob(["*.py"])', ["a_test.py is in no test rule"]),
@@ -141,5 +141,5 @@ _TESTS = "pytest_tests(\n  deps = [],\n)\n"
     (_TESTS, []),
   ],
 )
-def test_what_is_left_out_is_reported(build, complaints):
-  assert _complaints(build, {"a.py", "a_test.py"}) == complaints
+def test_a_file_without_a_rule_is_reported(build, gaps):
+  assert _find_gaps(build, {"a.py", "a_test.py"}) == gaps

@@ -1,4 +1,4 @@
-"""Tests of the files for clusters: what they name is there, and is the same."""
+"""Files for clusters: what they refer to exists, and they agree."""
 
 import pathlib
 import re
@@ -42,9 +42,9 @@ def start():
 
 @pytest.fixture
 def workdir():
-  """Where the project is in Dockerfile's image."""
-  said = (_FILES / "Dockerfile").read_text()
-  (workdir,) = re.findall(r"^WORKDIR (\S+)$", said, re.MULTILINE)
+  """Returns the project's folder in the image of the Dockerfile."""
+  dockerfile = (_FILES / "Dockerfile").read_text()
+  (workdir,) = re.findall(r"^WORKDIR (\S+)$", dockerfile, re.MULTILINE)
   return workdir
 
 
@@ -56,7 +56,7 @@ def test_kuberay_has_the_locked_ray(kuberay):
 
 def test_kuberay_starts_a_run(kuberay, workdir):
   entrypoint = kuberay["entrypoint"]
-  # KubeRay writes it into a line of shell, which goes on after it.
+  # KubeRay inserts the entrypoint into a longer shell command.
   assert not re.search(r"[#'\"$;&|]", entrypoint)
   program, command, *flags = shlex.split(entrypoint)
   assert (program, command) == ("slipway", "train")
@@ -65,14 +65,14 @@ def test_kuberay_starts_a_run(kuberay, workdir):
   assert values.launch == "ray"
 
 
-def test_kuberay_keeps_the_runs(kuberay, groups):
+def test_kuberay_writes_runs_to_a_volume(kuberay, groups):
   head = groups[0]["template"]["spec"]
   (mount,) = head["containers"][0]["volumeMounts"]
   assert f"--run_dir={mount['mountPath']}" in kuberay["entrypoint"]
   assert mount["name"] in [volume["name"] for volume in head["volumes"]]
 
 
-def test_kuberay_sets_what_start_sets(kuberay, groups, start):
+def test_kuberay_has_the_settings_of_the_start_script(kuberay, groups, start):
   exported = dict(re.findall(r"^export (\w+)=(-?\d+)$", start, re.MULTILINE))
   assert "RAY_health_check_timeout_ms" in exported
   exported["RAY_USE_TLS"] = "0"
@@ -84,7 +84,7 @@ def test_kuberay_sets_what_start_sets(kuberay, groups, start):
   assert kuberay["rayClusterSpec"]["authOptions"] == {"mode": "token"}
 
 
-def test_kuberay_lets_the_runs_pods_in_alone(documents, groups):
+def test_kuberay_admits_only_the_pods_of_the_run(documents, groups):
   policy = documents[1]["spec"]
   pods = policy["podSelector"]
   for group in groups:
@@ -95,17 +95,17 @@ def test_kuberay_lets_the_runs_pods_in_alone(documents, groups):
   assert dashboard == {"ports": [{"port": 8265}]}
 
 
-def test_the_image_has_what_it_runs(workdir):
-  said = (_FILES / "Dockerfile").read_text()
-  assert "\nCOPY . .\n" in said
-  assert f"PATH={workdir}/.venv-ray/bin:$PATH\n" in said
-  (setup,) = re.findall(r"tools/\S+", said)
+def test_the_image_has_the_files_that_it_runs(workdir):
+  dockerfile = (_FILES / "Dockerfile").read_text()
+  assert "\nCOPY . .\n" in dockerfile
+  assert f"PATH={workdir}/.venv-ray/bin:$PATH\n" in dockerfile
+  (setup,) = re.findall(r"tools/\S+", dockerfile)
   assert (_ROOT / setup).stat().st_mode & 0o100
   ignored = set((_ROOT / ".dockerignore").read_text().split())
   assert not ignored & {*_PACKAGES, "tools", "requirements-ray.txt"}
 
 
-def test_ray_up_copies_what_machines_need(ray_up):
+def test_ray_up_copies_the_files_that_machines_need(ray_up):
   mounts = ray_up["file_mounts"]
   project = {
     remote.removeprefix("~/slipway/"): local

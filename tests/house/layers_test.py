@@ -1,4 +1,4 @@
-"""The layers: imports run one way, and each outside library has one door."""
+"""Layers: imports go one way, and one folder imports each outside library."""
 
 import ast
 import pathlib
@@ -7,7 +7,7 @@ import pytest
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# Each folder, and the folders of this project that it may import.
+# Folders of this project that each folder may import.
 _MAY_IMPORT = {
   "configs": {"configs"},
   "environments": {"configs", "environments"},
@@ -17,8 +17,8 @@ _MAY_IMPORT = {
 }
 _OURS = {*_MAY_IMPORT, "benchmarks", "tests", "tools"}
 
-# Outside modules, and the one folder that may import each.
-_DOORS = {
+# The only folder that may import each outside module.
+_SOLE_IMPORTERS = {
   "reverb": "replay",
   "gymnasium": "environments",
   "ale_py": "environments",
@@ -29,20 +29,21 @@ _DOORS = {
   "absl.flags": "launch",
 }
 
-# Folders of agents/ that algorithms share; the others are algorithms.
+# Folders of agents/ that all algorithms share; each other folder is an
+# algorithm.
 _SHARED = {"losses", "networks", "updates"}
 
 
 def _imports(source: str, package: tuple[str, ...]) -> list[tuple[int, str]]:
-  """All imports of a source text, wherever they stand, as dotted names.
+  """Returns all imports of a module, also those in functions.
 
   Args:
-    source: the text of a module.
-    package: the package the module is in, for relative imports.
+    source: text of the module.
+    package: names of the module's package, for relative imports.
 
   Returns:
-    Pairs of line number and name; `from a import b` gives both `a` and
-    `a.b`, since b may be a module.
+    Pairs of line number and dotted name. `from a import b` results in both `a`
+    and `a.b`, since b may be a module.
   """
   found = []
   for node in ast.walk(ast.parse(source)):
@@ -61,14 +62,19 @@ def _imports(source: str, package: tuple[str, ...]) -> list[tuple[int, str]]:
 
 
 def _algorithm(parts: tuple[str, ...]) -> str | None:
-  """The algorithm that a module of agents/ belongs to, if to any."""
+  """Returns the algorithm to which a module of agents/ belongs, or None."""
   if len(parts) < 2 or parts[0] != "agents" or parts[1] in _SHARED:
     return None
   return parts[1] if (_ROOT / "agents" / parts[1]).is_dir() else None
 
 
 def _violations(path: str, source: str) -> list[str]:
-  """What in a module of this path breaks the layers, one line each."""
+  """Returns a line per import of a module that violates the layers.
+
+  Args:
+    path: path of the module, which determines its layer.
+    source: text of the module.
+  """
   package = pathlib.PurePosixPath(path).parent.parts
   folder = package[0]
   found = set()
@@ -81,11 +87,12 @@ def _violations(path: str, source: str) -> list[str]:
       )
     if parts[0] in _OURS and parts[0] not in _MAY_IMPORT[folder]:
       found.add(f"{where} {folder} may not import {parts[0]}")
-    for module, door in _DOORS.items():
-      if f"{name}.".startswith(f"{module}.") and folder != door:
-        found.add(f"{where} only {door} may import {module}")
+    for module, importer in _SOLE_IMPORTERS.items():
+      if f"{name}.".startswith(f"{module}.") and folder != importer:
+        found.add(f"{where} only {importer} may import {module}")
     owner, other = _algorithm(package), _algorithm(parts)
-    # The registry, and what else stands beside it, belongs to no algorithm.
+    # The registry, and other modules directly in agents/, may import any
+    # algorithm.
     if other and owner and owner != other:
       found.add(f"{where} algorithm {owner} may not import {other}")
     if other and len(package) > 1 and package[1] in _SHARED:
@@ -111,7 +118,7 @@ def test_every_folder_has_modules():
 
 
 @pytest.mark.parametrize(
-  "path, source, complaint",
+  "path, source, message",
   [
     ("configs/a.py", "import slipway.replay", "configs may not import replay"),
     (
@@ -161,9 +168,9 @@ def test_every_folder_has_modules():
     ),
   ],
 )
-def test_a_bad_import_is_reported(path, source, complaint):
+def test_a_bad_import_is_reported(path, source, message):
   lines = _violations(path, source)
-  assert [line.partition(": ")[2] for line in lines] == [complaint]
+  assert [line.partition(": ")[2] for line in lines] == [message]
 
 
 def test_algorithms_that_import_one_another_are_reported(monkeypatch, tmp_path):
@@ -188,7 +195,7 @@ def test_a_good_import_is_not_reported(path, source):
   assert _violations(path, source) == []
 
 
-# Each folder may import itself and those before it in its line.
+# Folders of a layer in order: each may import itself and those before it.
 _ORDERS = {
   "replay": ("transport", "items", "tables", "variables"),
   "launch": (
@@ -205,7 +212,7 @@ _ORDERS = {
 def test_folders_of_a_layer_import_one_way(layer, folder):
   order = _ORDERS[layer]
   allowed = {*order[: order.index(folder) + 1]}
-  if folder == "machines":  # a run on a cluster has the parts of a local one
+  if folder == "machines":  # a run on a cluster uses modules of a local run
     allowed |= {"program", "host_plan", "host_setup"}
   paths = sorted((_ROOT / layer / folder).glob("*.py"))
   assert paths

