@@ -1,4 +1,4 @@
-"""The Behaviour Suite in small: runs are recorded, scored and drawn."""
+"""The Behaviour Suite at a small scale: runs are recorded, scored and drawn."""
 
 import csv
 import math
@@ -38,7 +38,7 @@ def test_runs_are_recorded_scored_and_drawn(tmp_path, capfd, monkeypatch):
   found = measure(tmp_path)
   assert [row["experiment"] for row in found.raw] == ["bandit", "catch"]
   assert [row["settings"] for row in found.raw] == [2, 2]
-  # 0 is a random agent: the best of 11 arms is found within 300 episodes.
+  # A random agent scores 0. DQN finds the best of 11 arms within 300 episodes.
   assert found.raw[0]["score"] > 0.1
   (row,) = found.medians
   assert row["basic"] == pytest.approx(
@@ -74,6 +74,6 @@ def test_rows_of_other_code_are_measured_again(
 
 
 @pytest.mark.parametrize("algorithm", bsuite.ALGORITHMS)
-def test_the_values_of_each_algorithm_make_a_run(tmp_path, algorithm):
+def test_each_algorithm_runs_with_its_values(tmp_path, algorithm):
   found = measure_bandit(tmp_path, algorithm)
   assert [row["algorithm"] for row in found.raw] == [algorithm]

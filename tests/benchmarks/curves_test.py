@@ -1,4 +1,4 @@
-"""Learning curves: what is kept is read, tabled and drawn."""
+"""Learning curves: saved curves are read, summarised and drawn."""
 
 import csv
 
@@ -11,8 +11,8 @@ from slipway.launch.runs import statistics
 CONFIG = "dqn:cartpole --config.limits.environment_steps=9000 --config.x=1: 2"
 
 
-def keep(path, slope, seeds=3):
-  """Runs whose return grows by `slope` each evaluation, one more a seed."""
+def write_curves(path, slope, seeds=3):
+  """Writes curves whose return grows by `slope` per evaluation, 1 per seed."""
   path.parent.mkdir(parents=True, exist_ok=True)
   with open(path, "w", newline="") as file:
     file.write(f"# commit: abc\n# runs at once: 2\n# config: {CONFIG}\n")
@@ -23,14 +23,15 @@ def keep(path, slope, seeds=3):
         writer.writerow([seed, 1.0 + at, 1_000 * at, slope * at + seed])
 
 
-def test_a_task_is_drawn_from_what_is_kept(tmp_path, capfd):
-  keep(tmp_path / "cartpole" / "dqn.csv", 2.0)
-  keep(tmp_path / "cartpole" / "rainbow.csv", 5.0, seeds=1)
+def test_a_task_is_drawn_from_saved_curves(tmp_path, capfd):
+  write_curves(tmp_path / "cartpole" / "dqn.csv", 2.0)
+  write_curves(tmp_path / "cartpole" / "rainbow.csv", 5.0, seeds=1)
   assert curves.main(["--task=cartpole", f"--out={tmp_path}"]) == 0
   page = (tmp_path / "cartpole.md").read_text()
   assert page in capfd.readouterr().out
-  # Evaluations 5 to 9 of seeds 1 to 3: 14 + 2, and means of three of 15, 16
-  # and 17; all three are the lowest once in 27 draws.
+  # The mean of evaluations 5 to 9 of seeds 1 to 3 is 14 + 2. The interval is
+  # that of means of three samples of 15, 16 and 17: the lowest value is sampled
+  # three times with probability 1/27.
   assert (
     "| dqn | 3 | 9,000 | 16.0 (15.0 to 17.0) | 20.0 | 10 | 2 | abc |" in page
   )
@@ -41,15 +42,15 @@ def test_a_task_is_drawn_from_what_is_kept(tmp_path, capfd):
   assert (tmp_path / "cartpole.png").stat().st_size > 10_000
 
 
-def test_a_task_without_curves_is_one_line(tmp_path, capfd):
+def test_a_task_without_curves_is_reported_in_one_line(tmp_path, capfd):
   assert curves.main(["--task=pendulum", f"--out={tmp_path}"]) == 2
   printed = capfd.readouterr().err
   assert printed.startswith("curves: ") and printed.count("\n") == 1
   assert "no saved curves" in printed
 
 
-def test_a_file_is_a_curve_a_seed(tmp_path):
-  keep(tmp_path / "dqn.csv", 1.0)
+def test_a_file_has_a_curve_per_seed(tmp_path):
+  write_curves(tmp_path / "dqn.csv", 1.0)
   made_with, found = curves.read(tmp_path / "dqn.csv")
   assert made_with == {
     "commit": "abc",
@@ -65,7 +66,7 @@ def test_the_interval_of_a_mean():
   random = np.random.default_rng(1)
   lines = random.normal(5.0, 2.0, size=(400, 2))
   low, high = statistics.interval(statistics.mean, lines)
-  # Of so many it is the normal distribution's.
+  # With so many values, it is that of the normal distribution.
   half = 1.96 * lines.std(axis=0) / 20
   np.testing.assert_allclose(low, lines.mean(axis=0) - half, atol=0.03)
   np.testing.assert_allclose(high, lines.mean(axis=0) + half, atol=0.03)
@@ -73,7 +74,7 @@ def test_the_interval_of_a_mean():
     np.testing.assert_array_equal(end, lines[0])
 
 
-def test_an_unknown_algorithm_is_refused(capfd):
+def test_an_unknown_algorithm_is_rejected(capfd):
   with pytest.raises(SystemExit):
     curves.main(["--algorithms=rainbw"])
   assert "'rainbw' is no algorithm" in capfd.readouterr().err

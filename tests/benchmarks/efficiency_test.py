@@ -1,4 +1,4 @@
-"""The benchmark of sample efficiency, in small and without its peer."""
+"""The benchmark of sample efficiency, at a small scale and without its peer."""
 
 import math
 
@@ -17,7 +17,7 @@ def test_tasks_have_presets(task):
     assert preset in catalog.algorithms()[algorithm].PRESETS
 
 
-def test_final_policies_are_played(tmp_path):
+def test_final_policies_are_evaluated(tmp_path):
   partial = partial_results.PartialResults(tmp_path, "rows")
   found = efficiency.measure(
     "ppo_cartpole", 2, partial, env_steps=2_000, with_peer=False

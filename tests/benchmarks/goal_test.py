@@ -1,4 +1,4 @@
-"""Goals: their lines, how far they are, and their picture."""
+"""Goals: their lines, the factors by which they are reached, their picture."""
 
 import math
 
@@ -21,30 +21,30 @@ from benchmarks import goal, report
     (goal.at_most("growth", -1.0, 2.0), math.inf, True),
   ],
 )
-def test_a_goal_knows_by_what_factor_it_was_reached(made, factor, reached):
+def test_a_goal_has_the_factor_by_which_it_was_reached(made, factor, reached):
   assert made.factor == factor
   assert made == f"{made.label}: " + (
     "reached." if reached else "**not reached**."
   )
 
 
-def _has(picture: np.ndarray, color: str) -> bool:
-  """Whether a color, such as '#102030', is in a picture [H, W, 4]."""
+def _has_color(picture: np.ndarray, color: str) -> bool:
+  """Returns whether a picture [H, W, 4] has a color, such as '#102030'."""
   rgb = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
   return bool((np.abs(picture[..., :3] - rgb).max(axis=-1) < 0.01).any())
 
 
 @pytest.mark.parametrize("factor", [0.0, 0.5, 2.0, math.inf])
-def test_colors_say_what_was_reached(factor, tmp_path):
+def test_colors_show_whether_a_goal_was_reached(factor, tmp_path):
   path = tmp_path / "goals.png"
   assert goal.draw([goal.Goal("speed", factor, factor >= 1)], path)
   picture = image.imread(path)
-  assert _has(picture, goal._REACHED) == (factor >= 1)
-  assert _has(picture, goal._MISSED) == (factor < 1)
+  assert _has_color(picture, goal._REACHED) == (factor >= 1)
+  assert _has_color(picture, goal._MISSED) == (factor < 1)
 
 
 @pytest.mark.parametrize("with_number", [True, False])
-def test_a_page_has_the_picture_that_is_beside_it(with_number, tmp_path):
+def test_a_page_shows_its_picture_if_it_has_one(with_number, tmp_path):
   line = (
     goal.at_least("speed", 3.0, 2.0)
     if with_number

@@ -1,4 +1,4 @@
-"""The guard: what it says of rows, and of committed files that are not good."""
+"""Guard: verdicts on rows, and errors for invalid committed files."""
 
 import math
 import time
@@ -12,7 +12,7 @@ _RATIO = ratios.trainer(_CASE)
 
 
 def _rows(values, case=_CASE):
-  """Rows of the benchmark `trainer`, one ratio a repetition."""
+  """Returns rows of the benchmark `trainer` with one ratio per repetition."""
   return [
     {
       "case": case,
@@ -26,23 +26,24 @@ def _rows(values, case=_CASE):
 
 
 def _commit(folder, values, case=_CASE):
+  """Writes the result files that the guard takes as the committed ones."""
   report.Report("trainer", "", "", _rows(values, case), [], []).write(
     folder, {"commit": "none"}
   )
 
 
 @pytest.mark.parametrize(
-  ("now", "said"),
+  ("now", "verdict_text"),
   [
-    # The committed ones are 0.10 apart, and their median is 0.80.
+    # The committed ratios span 0.10, and their median is 0.80.
     ([0.60, 0.61, 0.62], "fell by more than its noise"),
     ([0.68, 0.69, 0.70], "within"),
-    ([0.50, 0.60, 0.90], "within"),  # it is itself too uncertain
+    ([0.50, 0.60, 0.90], "within"),  # the new ratios vary too much
     ([0.80, 0.81, 0.82], "within"),
     ([0.98, 0.99, 1.00], "rose by more than its noise"),
   ],
 )
-def test_a_ratio_falls_by_more_than_both_spreads(now, said, tmp_path):
+def test_a_ratio_falls_by_more_than_both_spreads(now, verdict_text, tmp_path):
   _commit(tmp_path, [0.75, 0.80, 0.85])
   verdict = guard.compare(
     _RATIO.name, _RATIO.committed(tmp_path), _RATIO.values(_rows(now))
@@ -50,11 +51,11 @@ def test_a_ratio_falls_by_more_than_both_spreads(now, said, tmp_path):
   assert verdict.committed == pytest.approx(0.80)
   assert verdict.now == pytest.approx(now[1])
   assert verdict.noise == pytest.approx(0.10 + now[2] - now[0])
-  assert verdict.line.endswith(f": {said}")
-  assert verdict.fell == (said == "fell by more than its noise")
+  assert verdict.line.endswith(f": {verdict_text}")
+  assert verdict.fell == (verdict_text == "fell by more than its noise")
 
 
-def test_what_is_lower_while_others_work_is_not_judged():
+def test_a_lower_ratio_is_not_judged_if_other_processes_were_busy():
   verdict = guard.compare("a", [0.8, 0.81], [0.4, 0.41], others=0.5)
   assert not verdict.fell
   assert "not judged: lower, but others took 50%" in verdict.line
@@ -62,12 +63,13 @@ def test_what_is_lower_while_others_work_is_not_judged():
 
 
 def _burn() -> float:
+  """Uses CPU time for half a second; returns the process's CPU time."""
   while time.process_time() < 0.5:
     pass
   return time.process_time()
 
 
-def test_what_its_own_processes_take_is_not_others():
+def test_the_guards_own_processes_do_not_count_as_others():
   others = guard._OtherProcesses()
   burned_s = processes.call(_burn)
   _, busy_s, own_s = (
@@ -82,13 +84,13 @@ def test_what_its_own_processes_take_is_not_others():
 def test_ratios_are_within_repetitions():
   rows = _rows([0.5, 0.25])
   rows += _rows([0.9, 0.9], case="another")
-  rows[2]["updates_per_s"] *= 2  # a repetition whose both sides were faster
+  rows[2]["updates_per_s"] *= 2  # both sides of a repetition were faster
   rows[3]["updates_per_s"] *= 2
   assert _RATIO.values(rows) == pytest.approx([0.5, 0.25])
 
 
 @pytest.mark.parametrize(
-  ("text", "complaint"),
+  ("text", "message"),
   [
     (None, "can't be read: .*No such file"),
     ("", "it has no rows"),
@@ -110,20 +112,20 @@ def test_ratios_are_within_repetitions():
     ),
   ],
 )
-def test_a_bad_committed_file_is_one_clear_line(text, complaint, tmp_path):
+def test_an_invalid_committed_file_is_reported_in_one_line(
+  text, message, tmp_path
+):
   if text is not None:
     (tmp_path / "trainer.csv").write_text(text)
-  with pytest.raises(ValueError, match=complaint) as error:
+  with pytest.raises(ValueError, match=message) as error:
     _RATIO.committed(tmp_path)
-  said = str(error.value)
-  assert "\n" not in said
-  assert str(tmp_path / "trainer.csv") in said
-  assert "make bench ARGS=--only=trainer" in said
+  line = str(error.value)
+  assert "\n" not in line
+  assert str(tmp_path / "trainer.csv") in line
+  assert "make bench ARGS=--only=trainer" in line
 
 
-def test_nothing_is_measured_without_something_to_compare_with(
-  tmp_path, capsys
-):
+def test_nothing_is_measured_without_committed_ratios(tmp_path, capsys):
   assert guard.main([f"--results={tmp_path}"]) == 2
   printed = capsys.readouterr()
   assert printed.out == ""
@@ -139,7 +141,7 @@ def measured():
 
 @pytest.mark.benchmarks
 @pytest.mark.parametrize("before, status", [(1e-3, 0), (1e3, 1)])
-def test_what_is_measured_is_compared(
+def test_measured_ratios_are_compared(
   before, status, measured, tmp_path, monkeypatch, capsys
 ):
   _commit(tmp_path, [before, before])

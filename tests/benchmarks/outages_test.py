@@ -1,4 +1,4 @@
-"""The benchmark `outages`, in small: a real run whose worker is killed."""
+"""The benchmark `outages`, at a small scale: a run whose worker is killed."""
 
 import pytest
 
@@ -16,10 +16,10 @@ def test_a_killed_worker_is_measured():
     "SIGTERM",
   ]
   assert start["start_up_s"] > 0.0
-  # Forking it takes longer than the one look after which it counts.
+  # Forking the worker takes longer than one poll of the run's status.
   assert kill["back_s"] > 0.1
   assert kill["env_steps_s"] >= 0.0
-  assert kill["trainer_steps_lost"] == 0  # the trainer is not touched
+  assert kill["trainer_steps_lost"] == 0  # the trainer was not killed
   assert kill["items_lost"] >= 0
   assert stop["stop_s"] > 0.0
   (median,) = report.medians

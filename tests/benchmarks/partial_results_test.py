@@ -1,4 +1,4 @@
-"""Partial results: what an interrupted benchmark has measured is kept."""
+"""Partial results: the rows of an interrupted benchmark are kept."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from benchmarks import machine, partial_results
 
 
 class Measurement:
-  """Counts its calls."""
+  """A measurement that counts its calls, and returns the count."""
 
   def __init__(self):
     self.calls = 0
@@ -23,7 +23,7 @@ def path(tmp_path, monkeypatch):
 
 
 def read(path):
-  """The partial results in a file."""
+  """Returns the partial results in a file."""
   return partial_results.PartialResults(path.parent, "rows")
 
 

@@ -1,4 +1,4 @@
-"""Tests of the comparison with other libraries: lines, runs, tables."""
+"""Comparison with other libraries: output lines, runs and tables."""
 
 import math
 import pathlib
@@ -27,7 +27,7 @@ from slipway.configs import catalog, dqn, ppo
 from slipway.environments import factory
 
 _COMMON = entries.FOLDER / "common"
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 
 _COUNTING = """
   import progress
@@ -55,7 +55,7 @@ _LEARNING = """
   time.sleep(3)
 """
 
-_FAMILY = """
+_WITH_CHILD = """
   import subprocess, sys, time
   import progress
   reporter = progress.Reporter()
@@ -67,6 +67,7 @@ _FAMILY = """
 
 
 def _program(folder: pathlib.Path, text: str) -> list[str]:
+  """Writes a program to a folder; returns the command that runs it."""
   path = folder / "program.py"
   path.write_text(textwrap.dedent(text))
   return [sys.executable, str(path)]
@@ -79,7 +80,7 @@ def _run_until_reached(command: list[str]) -> watched.Line:
     capture_output=True,
     text=True,
     env={"PYTHONPATH": str(_COMMON)},
-    timeout=_PATIENCE_S,
+    timeout=_TIMEOUT_S,
   )
   assert done.returncode == 0
   last = watched.parse(done.stdout.splitlines()[-1])
@@ -89,6 +90,7 @@ def _run_until_reached(command: list[str]) -> watched.Line:
 
 
 def _rows(measured, column, values, note=""):
+  """Returns a row per entry and seed; `values` has a list per entry."""
   return [
     rounds.make_row(
       "cartpole", entry, measured, seed, **{column: value}, note=note
@@ -107,13 +109,13 @@ def test_line_of_the_protocol_is_read():
 
 
 @pytest.mark.parametrize("text", ["", "SPS: 100", "7", '{"env_steps": 1}'])
-def test_other_output_is_passed_over(text):
+def test_other_output_is_ignored(text):
   assert watched.parse(text) is None
 
 
 def test_speed_of_a_program_is_measured(tmp_path):
   with watched.start_program(_program(tmp_path, _COUNTING)) as program:
-    found = speed.measure(program, 2.0, _PATIENCE_S)
+    found = speed.measure(program, 2.0, _TIMEOUT_S)
   assert 0 < found.env_steps_per_cpu_s < math.inf
   assert found.env_steps_per_s / found.updates_per_s == pytest.approx(8, 0.1)
   assert found.processes == 1
@@ -126,13 +128,13 @@ def test_program_that_makes_no_steps_has_no_speed(tmp_path):
     watched.start_program(_program(tmp_path, idle)) as program,
     pytest.raises(watched.FailedError, match="no step in 1 s"),
   ):
-    speed.measure(program, 1.0, _PATIENCE_S)
+    speed.measure(program, 1.0, _TIMEOUT_S)
 
 
-def test_seconds_of_evaluations_are_taken_off(tmp_path):
+def test_seconds_of_evaluations_are_subtracted(tmp_path):
   began_s = time.monotonic()
   with watched.start_program(_program(tmp_path, _LEARNING)) as program:
-    learned = learning.measure(program, _PATIENCE_S)
+    learned = learning.measure(program, _TIMEOUT_S)
     passed_s = time.monotonic() - began_s
   assert learned is not None
   assert 0 < learned.seconds < passed_s - 0.9
@@ -143,9 +145,9 @@ def test_seconds_and_return_after_a_number_of_steps_are_measured(tmp_path):
   text = _LEARNING.replace("until=10.0", "")
   text = text.replace("assert reporter.evaluation_due(2_000)", "")
   with watched.start_program(_program(tmp_path, text)) as program:
-    learned = learning.measure(program, _PATIENCE_S, env_steps=2_000)
+    learned = learning.measure(program, _TIMEOUT_S, env_steps=2_000)
     with pytest.raises(watched.FailedError):
-      learning.measure(program, _PATIENCE_S, env_steps=3_000)
+      learning.measure(program, _TIMEOUT_S, env_steps=3_000)
   assert learned is not None
   assert learned.mean_return == 9.0
 
@@ -155,21 +157,21 @@ def test_program_over_its_cap_has_no_seconds(tmp_path):
     assert learning.measure(program, 0.5) is None
 
 
-def test_program_that_fails_says_why(tmp_path):
+def test_program_that_fails_is_reported_with_its_error(tmp_path):
   command = _program(tmp_path, "raise ValueError('no such game')")
   with (
     watched.start_program(command) as program,
     pytest.raises(watched.FailedError, match=r"status 1: .*no such game"),
   ):
-    speed.measure(program, 1.0, _PATIENCE_S)
+    speed.measure(program, 1.0, _TIMEOUT_S)
 
 
 def test_tree_counts_and_ends_children_of_other_sessions(monkeypatch, tmp_path):
-  monkeypatch.setattr(watched, "_GRACE_S", 0.5)  # none of them makes use of it
-  with watched.start_program(_program(tmp_path, _FAMILY)) as program:
-    program.wait(lambda line: line.updates > 0, program.began_s + _PATIENCE_S)
+  monkeypatch.setattr(watched, "_GRACE_S", 0.5)  # no process needs more time
+  with watched.start_program(_program(tmp_path, _WITH_CHILD)) as program:
+    program.wait(lambda line: line.updates > 0, program.began_s + _TIMEOUT_S)
     before = program.tree.measure()
-    deadline_s = time.monotonic() + _PATIENCE_S
+    deadline_s = time.monotonic() + _TIMEOUT_S
     while program.tree.measure().cpu_s < before.cpu_s + 0.1:
       assert time.monotonic() < deadline_s
     assert before.processes == 2
@@ -177,17 +179,17 @@ def test_tree_counts_and_ends_children_of_other_sessions(monkeypatch, tmp_path):
 
 
 def test_tree_keeps_the_time_of_processes_that_have_ended():
-  all_of_it = tree.Tree()
+  process_tree = tree.Tree()
   process = subprocess.Popen(
-    [sys.executable, "-c", "while True: pass"], env=all_of_it.environment
+    [sys.executable, "-c", "while True: pass"], env=process_tree.environment
   )
-  deadline_s = time.monotonic() + _PATIENCE_S
-  while all_of_it.measure().cpu_s < 0.2:
+  deadline_s = time.monotonic() + _TIMEOUT_S
+  while process_tree.measure().cpu_s < 0.2:
     assert time.monotonic() < deadline_s
   process.kill()
   process.wait()
-  assert all_of_it.measure().cpu_s >= 0.2
-  assert all_of_it.measure().processes == 0
+  assert process_tree.measure().cpu_s >= 0.2
+  assert process_tree.measure().processes == 0
 
 
 def test_progress_needs_20_episodes(tmp_path):
@@ -210,9 +212,10 @@ def test_progress_needs_20_episodes(tmp_path):
 @pytest.mark.parametrize(
   ("add", "steps"),
   [
-    # After a failure, three more; each is at its number of steps.
+    # The evaluation at step 2 fails, so those at steps 3 to 5 must succeed.
     ("reporter.evaluate(lambda: [4.0 if step == 2 else 9.0])", 5),
-    # The mean is at the target at step 25, and has to be for 40 episodes more.
+    # The mean reaches the target at step 25, and must stay there for 40 more
+    # episodes.
     ("reporter.add_return(4.0 if step < 10 else 9.0)", 65),
   ],
 )
@@ -237,13 +240,13 @@ def test_variants_of_the_entries_are_in_their_programs():
     assert f'"{entry.variant}"' in text, entry.name
 
 
-def test_unknown_variant_is_refused():
+def test_unknown_variant_is_rejected():
   with pytest.raises(SystemExit):
     progress.parse_arguments(("a",), ["--task=cartpole", "--variant=b"])
 
 
 @pytest.mark.parametrize("name", ["cartpole", "lunarlander", "pong"])
-def test_tasks_have_the_numbers_of_our_presets(name):
+def test_tasks_have_the_values_of_our_presets(name):
   config, task = dqn.get_config(name), tasks.TASKS[name]
   assert task.environment == factory.get_name_and_kwargs(config.environment)[0]
   assert task.hidden_sizes == config.network.hidden_sizes
@@ -256,7 +259,7 @@ def test_tasks_have_the_numbers_of_our_presets(name):
   assert (
     task.batch_size / task.steps_per_update == config.replay.samples_per_insert
   )
-  if name != "pong":  # only its speed is measured, soon after the start
+  if name != "pong":  # whose speed alone is measured, soon after the start
     assert task.capacity == config.replay.capacity
     assert task.min_size == config.replay.min_size
 
@@ -264,7 +267,7 @@ def test_tasks_have_the_numbers_of_our_presets(name):
 @pytest.mark.parametrize(
   "preset", ["cartpole", "lunarlander", "halfcheetah", "pong"]
 )
-def test_rollouts_have_the_numbers_of_our_presets(preset):
+def test_rollout_tasks_have_the_values_of_our_presets(preset):
   task, config = rollouts.TASKS[f"ppo_{preset}"], ppo.get_config(preset)
   learner = config.learner
   assert task.environment == factory.get_name_and_kwargs(config.environment)[0]
@@ -289,7 +292,7 @@ def test_rollouts_have_the_numbers_of_our_presets(preset):
     "value_clip",
   ):
     assert getattr(task, name) == learner[name], name
-  if not pixels:  # only its speed is measured, soon after the start
+  if not pixels:  # of Pong only the speed is measured, soon after the start
     assert task.decay_steps == learner.decay_steps * task.batch_size
   if task.evaluation_period:
     period = config.evaluation.period_steps * task.batch_size
@@ -297,7 +300,7 @@ def test_rollouts_have_the_numbers_of_our_presets(preset):
 
 
 @pytest.mark.parametrize("name", continuous.TASKS)
-def test_continuous_tasks_have_the_numbers_of_our_presets(name):
+def test_continuous_tasks_have_the_values_of_our_presets(name):
   algorithm, preset = name.split("_")
   task = continuous.TASKS[name]
   config = catalog.algorithms()[algorithm].get_config(preset)
@@ -322,14 +325,14 @@ def test_continuous_tasks_have_the_numbers_of_our_presets(name):
     config.adder.n_step,
   )
   assert (task.capacity, task.min_size) == (replay.capacity, replay.min_size)
-  # The peers act at random until the replay has its smallest size.
+  # The peers act at random until the replay has its minimum size.
   assert config.exploration.random_steps in (0, task.min_size)
-  if algorithm != "sac":  # whose policy samples
+  if algorithm != "sac":  # SAC's policy samples its actions
     assert task.noise_std == config.exploration.noise_std
   if algorithm == "d4pg":
     for field in ("atoms", "lowest_return", "highest_return"):
       assert getattr(task, field) == network[field], field
-  else:  # D4PG has Acme's rate of updates, also in Slipway's runs
+  else:  # D4PG has Acme's ratio of updates to steps, also in Slipway's runs
     assert task.batch_size / task.steps_per_update == replay.samples_per_insert
   if task.evaluation_period:
     steps = config.evaluation.period_steps  # updates
@@ -357,10 +360,10 @@ def test_dm_env_of_continuous_actions_is_truncated_without_an_end():
 
 
 def test_peer_that_cannot_be_installed_is_reported(monkeypatch, tmp_path):
-  def refuse(*unused):
+  def raise_error(*unused):
     raise installation.NotInstalledError("no wheel for this machine")
 
-  monkeypatch.setattr(installation, "install_for", refuse)
+  monkeypatch.setattr(installation, "install_for", raise_error)
   (entry,) = [e for e in entries.PEERS if e.name == entries.CLEANRL]
   partial = partial_results.PartialResults(tmp_path, "rows")
   raw = rounds.run("cartpole", [entry], 1, partial)
@@ -374,7 +377,7 @@ def test_peer_that_cannot_be_installed_is_reported(monkeypatch, tmp_path):
 
 
 def _installer(monkeypatch, folder: pathlib.Path, script: str) -> pathlib.Path:
-  """Puts a script in uv's place; returns a lock."""
+  """Replaces uv by a script; returns the path of a lock for it."""
   uv = folder / "tools" / "uv.sh"
   uv.parent.mkdir()
   uv.write_text("#!/bin/sh\n" + textwrap.dedent(script))
@@ -386,7 +389,7 @@ def _installer(monkeypatch, folder: pathlib.Path, script: str) -> pathlib.Path:
   return lock
 
 
-def test_first_line_of_an_installers_error_is_kept(monkeypatch, tmp_path):
+def test_first_line_of_an_installers_error_is_reported(monkeypatch, tmp_path):
   lock = _installer(
     monkeypatch,
     tmp_path,
@@ -402,7 +405,7 @@ def test_first_line_of_an_installers_error_is_kept(monkeypatch, tmp_path):
     installation.install(lock, "3.10", tmp_path / "venv")
 
 
-def test_venv_is_made_again_when_its_lock_changes(monkeypatch, tmp_path):
+def test_venv_is_rebuilt_when_its_lock_changes(monkeypatch, tmp_path):
   lock = _installer(
     monkeypatch,
     tmp_path,
@@ -419,7 +422,7 @@ def test_venv_is_made_again_when_its_lock_changes(monkeypatch, tmp_path):
   assert calls == ["venv", "pip", "venv", "pip"]
 
 
-def test_ratios_are_taken_within_a_round():
+def test_ratios_are_computed_within_a_round():
   raw = _rows(
     "speed",
     "env_steps_per_s",
@@ -460,7 +463,7 @@ def test_goal_for_all_seeds_is_that_of_the_slowest():
     assert goal.endswith(": reached.") == reached
 
 
-def test_learning_goal_wants_to_be_ahead_of_all():
+def test_learning_goal_is_reached_by_the_fastest():
   ours = entries.OURS["preset"].name
   for mine, reached in ((9.0, True), (11.0, False)):
     raw = _rows(
@@ -472,7 +475,7 @@ def test_learning_goal_wants_to_be_ahead_of_all():
     assert goal.endswith(": reached.") == reached
 
 
-def test_runs_over_the_cap_are_slower_than_any():
+def test_runs_over_the_cap_are_slower_than_all_others():
   raw = _rows("learning", "seconds", {entries.SB3_8: [10.0]})
   cap = f">{entries.CAPS_S['cartpole']:.0f}"
   raw += _rows("learning", "seconds", {entries.CLEANRL: [None]}, note=cap)

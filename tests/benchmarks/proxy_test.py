@@ -1,4 +1,4 @@
-"""The benchmarks `proxy` and `variables`, in small, on real servers."""
+"""The benchmarks `proxy` and `variables`, at a small scale, on real servers."""
 
 import math
 import os
@@ -45,13 +45,13 @@ def test_each_case_has_its_ratio_and_its_goals(written):
       through["items_per_s"] / direct["items_per_s"]
     )
     lines = [goal for goal in written.goals if goal.startswith(row["case"])]
-    # Only where all cores are shared is the proxy's CPU time compared.
+    # The proxy's CPU time is compared only if all processes share all cores.
     assert len(lines) == 1 + row["case"].endswith("shared, 2 writers")
     assert all("reached" in line for line in lines)
   assert written.markdown({}).count("small, shared, each flushed") == 2
 
 
-def test_rows_are_what_their_names_say():
+def test_rows_match_their_names():
   small, frames = writing.make_rows("small"), writing.make_rows("frames")
   assert small.dtype == frames.dtype == np.uint8
   # Two observations, action, reward, discount, version.
@@ -71,9 +71,9 @@ def test_the_server_sends_each_version_once_to_the_proxy():
     assert (row["readers"], row["versions"]) == (2, 2)
     assert 0 < row["copy_median_ms"] <= row["copy_max_ms"]
     assert 0 < row["last_median_ms"] <= row["last_max_ms"]
-    # A reader that the machine kept from its core may skip a version.
+    # A reader skips a version if it gets no CPU time while that is the newest.
     assert 2 <= 4 - row["skipped"] <= 4
-  # A fetch that began just before a version came is made once more.
+  # A fetch that began just before a version was published is repeated.
   assert direct["samples_per_version"] >= (4 - direct["skipped"]) / 2
   assert 0.5 <= through["samples_per_version"] <= 1.5
   assert len(report.goals) == 5
@@ -93,7 +93,7 @@ def test_a_pinned_process_has_all_threads_on_its_cores():
   assert not pathlib.Path(f"/proc/{pinned.pid}").exists()
 
 
-def test_a_member_that_fails_is_no_answer():
+def test_a_member_that_fails_raises_an_error():
   with processes.crew(1, os.getpid, {}) as (member,):
     assert member.call(math.sqrt, 4) == 2
     with pytest.raises(RuntimeError, match=f"process {member.pid} .* failed"):

@@ -1,4 +1,4 @@
-"""Reports: medians and ratios from rows, and the two files."""
+"""Reports: medians and ratios of rows, and the files of a report."""
 
 import csv
 
@@ -16,23 +16,23 @@ ROWS = [
 ]
 
 
-def test_median_of_the_rows_asked_for():
+def test_median_of_the_selected_rows():
   assert report.median(ROWS, "speed", side="a") == 10.0
   assert report.median(ROWS, "speed", side="b") == 5.0
 
 
 def test_ratio_is_within_repetitions():
-  # Of 2, 8 and 3; the ratio of the medians would be 2.
+  # The median of 2, 8 and 3 is 3; the ratio of the medians would be 2.
   found = report.ratio(ROWS, "speed", of={"side": "a"}, to={"side": "b"})
   assert found == 3.0
 
 
-def test_no_such_rows_is_an_error():
+def test_a_selection_without_rows_is_an_error():
   with pytest.raises(ValueError, match=r"no row has .*'side': 'c'"):
     report.median(ROWS, "speed", side="c")
 
 
-def test_files_hold_the_machine_and_every_row(tmp_path):
+def test_files_have_the_machine_and_every_row(tmp_path):
   made = report.Report(
     name="speed",
     title="Speed",

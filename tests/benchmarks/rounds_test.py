@@ -1,4 +1,4 @@
-"""The benchmark `rounds`, in small."""
+"""The benchmark `rounds`, at a small scale."""
 
 import pytest
 

@@ -8,15 +8,15 @@ from benchmarks import run
 
 
 @pytest.mark.parametrize(
-  ("arguments", "complaint"),
+  ("arguments", "message"),
   [
     (["--only=worker,trainr"], "'trainr' is no benchmark"),
     (["--runs=0"], "0 is below 1"),
     (["--seeds=many"], "invalid .* value: 'many'"),
   ],
 )
-def test_a_bad_argument_is_refused_in_one_line(arguments, complaint, capsys):
+def test_an_invalid_argument_is_rejected(arguments, message, capsys):
   with pytest.raises(SystemExit) as error:
     run.main(arguments)
   assert error.value.code == 2
-  assert re.search(complaint, capsys.readouterr().err)
+  assert re.search(message, capsys.readouterr().err)

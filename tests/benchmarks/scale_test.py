@@ -1,4 +1,4 @@
-"""The benchmark `scale`, in small, on a real server, proxy and learner."""
+"""The benchmark `scale`, at a small scale, with server, proxy and learner."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ _EFFORT = scale_rig.Effort(
   writers=2, streams=(2, 6), warm_up_s=0.1, window_s=0.3, batches=10
 )
 
-# Several starts of processes that import TensorFlow.
+# The tests start several processes, which import TensorFlow.
 pytestmark = [
   pytest.mark.timeout(300),
   pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning"),
@@ -23,7 +23,7 @@ def measured():
 
 
 @pytest.mark.benchmarks
-def test_each_part_did_its_work(measured):
+def test_each_component_did_its_work(measured):
   rows = {(row["part"], row["streams"]): row for row in measured.raw}
   assert {part for part, _ in rows} >= {*scale_rig.PLANNED, scale_rig.COPIED}
   for part in (scale_rig.INSERTED, scale_rig.RELAYED):
@@ -31,18 +31,19 @@ def test_each_part_did_its_work(measured):
   assert len(rows) == len(measured.raw) == 9
   for row in measured.raw:
     assert row["count"] > 0 and row["mb_per_s"] > 0
-  # What is said to be carried is at least what was done, where a core was.
+  # The capacity of these components is the rate with one full core, so it is at
+  # least the measured rate.
   for (part, _), row in rows.items():
     if part in (scale_rig.INSERTED, scale_rig.RELAYED, scale_rig.SAMPLED):
       assert row["carried_per_s"] >= row["per_s"]
 
 
 @pytest.mark.benchmarks
-def test_the_plan_is_of_what_was_measured(measured):
+def test_the_plan_uses_the_measured_capacities(measured):
   (plans,) = measured.more
   assert [row["shards"] for row in plans] == list(scale.SHARDS)
   trained = report.median(measured.raw, "carried_per_s", part=scale_rig.TRAINED)
-  # 64 transitions an update, each of which an environment step brings 1/8 of.
+  # An update samples 64 transitions, and an environment step allows 8 samples.
   assert plans[0]["trainer, environment steps/s"] == pytest.approx(trained * 8)
   assert plans[3]["replay, environment steps/s"] == pytest.approx(
     8 * plans[0]["replay, environment steps/s"]
@@ -52,7 +53,7 @@ def test_the_plan_is_of_what_was_measured(measured):
 
 
 @pytest.mark.benchmarks
-def test_it_is_written_and_read_back(measured, tmp_path):
+def test_the_report_is_written_and_read_back(measured, tmp_path):
   measured.write(tmp_path, {"commit": "none"})
   page = (tmp_path / "apex_dqn_cartpole.md").read_text()
   assert "`apex_dqn:cartpole`" in page
@@ -69,7 +70,7 @@ def test_it_is_written_and_read_back(measured, tmp_path):
     ("r2d2:cartpole", 1, 10),
   ],
 )
-def test_items_are_the_configs(path, window, steps):
+def test_items_are_those_of_the_config(path, window, steps):
   config = overrides.load(path)
   records = scale_shape.make_records(config)
   assert records.window == window and records.rows.dtype == np.uint8
@@ -78,14 +79,14 @@ def test_items_are_the_configs(path, window, steps):
   assert shape.steps_per_item == steps
   assert shape.sent_bytes * window == shape.item_bytes
   assert shape.variables_bytes > 10_000
-  # What is measured never blocks, and is soon full.
+  # The measured table never blocks, and is soon full.
   assert limited.replay.samples_per_insert == 0.0
   assert limited.replay.min_size == 1
   assert limited.replay.capacity <= 20_000 * steps
 
 
 @pytest.mark.parametrize(
-  ("arguments", "complaint"),
+  ("arguments", "message"),
   [
     (["--config=dqnn"], "dqnn"),
     (["--config=dqn:pang"], "pang"),
@@ -93,7 +94,7 @@ def test_items_are_the_configs(path, window, steps):
     (["--config=bc"], "bc"),
   ],
 )
-def test_a_config_of_no_use(arguments, complaint, capsys):
+def test_a_config_that_cannot_be_measured(arguments, message, capsys):
   assert scale.main(arguments) == 2
   (line,) = capsys.readouterr().err.splitlines()
-  assert line.startswith("scale: ") and complaint in line
+  assert line.startswith("scale: ") and message in line

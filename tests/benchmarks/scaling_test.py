@@ -1,4 +1,4 @@
-"""The benchmark `scaling`, in small: a real run, and rows of larger ones."""
+"""The benchmark `scaling`, at a small scale, and what it reports as limit."""
 
 import os
 
@@ -27,14 +27,14 @@ def test_a_run_is_measured_by_role(tmp_path):
   assert row["import_s"] > 0
   assert row["start_up_s"] > 0
   parts = [f"{role}_pss_mb" for role in scaling_run.ROLES]
-  # The sum is the tree: no process is of an unknown role, or of two.
+  # The roles add up to the tree: no process has two roles, or an unknown one.
   assert sum(row[part] for part in parts) == pytest.approx(row["tree_pss_mb"])
   assert all(row[part] > 1.0 for part in parts)
-  # Two workers, of which each has its part.
+  # The memory of both workers is above the private memory of one.
   assert row["worker_pss_mb"] > row["worker_private_mb"] > 1.0
   assert row["tree_private_mb"] < row["tree_pss_mb"]
   assert 0 < row["trainer_cores"] < row["cores"]
-  assert len(report.goals) == 2  # the other is for 4 workers
+  assert len(report.goals) == 2  # the third goal is for 4 workers
   assert (tmp_path / "scaling.png").stat().st_size > 10_000
   report.write(tmp_path, {"commit": "none"})
   assert "| all workers |" in (tmp_path / "scaling.md").read_text()
@@ -53,7 +53,7 @@ def _row(repetition, workers, **values):
 
 
 @pytest.mark.parametrize(
-  ("workers", "values", "said"),
+  ("workers", "values", "limit"),
   [
     (4, {"cores": 1.9}, "the 2 cores"),
     (
@@ -68,14 +68,14 @@ def _row(repetition, workers, **values):
     (1, {}, "no process: they wait for one another"),
   ],
 )
-def test_it_says_what_limits(workers, values, said, monkeypatch):
+def test_the_limit_of_a_run_is_named(workers, values, limit, monkeypatch):
   monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
-  # Another number of workers does not matter.
+  # The row of another number of workers has no effect.
   rows = [_row(0, workers, **values), _row(0, 8, cores=0.0)]
-  assert scaling._limit(rows, workers) == said
+  assert scaling._limit(rows, workers) == limit
 
 
-def test_members_are_of_their_roles():
+def test_members_have_their_roles():
   me = psutil.Process()
   (found, *_) = tree.members(me.pid, {"worker/0": 1})
   assert found.role == tree.LAUNCHER

@@ -1,4 +1,4 @@
-"""Benchmark `snapshot`, small: it writes whole snapshots while it learns."""
+"""The benchmark `snapshot`, at a small scale: snapshots during training."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from benchmarks import snapshot
 
 
 @pytest.mark.benchmarks
-def test_each_repetition_writes_one():
+def test_each_repetition_writes_a_snapshot():
   report = snapshot.measure(runs=2, items=2_000)
   assert [row["repetition"] for row in report.raw] == [0, 1]
   for row in report.raw:

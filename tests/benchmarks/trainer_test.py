@@ -1,4 +1,4 @@
-"""The benchmark `trainer`, in small: a real table, both kinds in turn."""
+"""The benchmark `trainer`, at a small scale: one table, alternating kinds."""
 
 import dataclasses
 
@@ -37,7 +37,7 @@ def test_ratio_is_the_median_of_ratios(measured):
 
 
 @pytest.mark.parametrize("case", trainer.CASES, ids=lambda case: case.name)
-def test_every_case_is_what_its_name_says(case):
+def test_the_config_of_every_case_matches_its_name(case):
   config = case.config()
   if case.algorithm == "apex_dqn":
     assert config.learner.double == ("double" in case.name)

@@ -1,4 +1,4 @@
-"""The benchmarks of whole runs, in small: real programs, one worker each."""
+"""The benchmarks of whole runs, at a small scale: programs with one worker."""
 
 import csv
 import dataclasses
@@ -16,7 +16,7 @@ _SMALL = (
 
 @pytest.mark.benchmarks
 def test_cartpole_runs_each_seed_and_draws_them(tmp_path):
-  # A first evaluation reaches this return, which ends the run.
+  # The first evaluation reaches this return, so it ends the run.
   easy = (
     *_SMALL,
     "--config.limits.target_return=1.0",
@@ -28,7 +28,7 @@ def test_cartpole_runs_each_seed_and_draws_them(tmp_path):
   assert row["seed"] == 1
   assert row["start_up_s"] is None or row["start_up_s"] <= row["wall_s"]
   assert row["env_steps"] > 0
-  assert not row["solved"]  # the goal stays the config's return
+  assert not row["solved"]  # the goal is still the config's return
   assert (tmp_path / "cartpole.png").stat().st_size > 10_000
   report.write(tmp_path, {"commit": "none"})
   lines = (tmp_path / "cartpole.csv").read_text().splitlines()
@@ -59,7 +59,7 @@ def test_pong_measures_the_worker_and_the_program():
   )
 
 
-def test_a_run_that_is_refused_says_why(tmp_path):
+def test_a_rejected_run_is_reported_with_its_error(tmp_path):
   with pytest.raises(RuntimeError, match=r"status 2: .*no_such_field"):
     whole_run.run(
       "apex_dqn:cartpole",

@@ -1,4 +1,4 @@
-"""The benchmark `worker`, in small: both sides do the same work."""
+"""The benchmark `worker`, at a small scale: both sides do the same work."""
 
 import pytest
 
@@ -12,18 +12,18 @@ def measured():
   return worker.measure(runs=1, ours_steps=1_600, acme_steps=300)
 
 
-def test_both_sides_step_and_write_one_item_a_step(measured):
+def test_both_sides_write_one_item_per_step(measured):
   ours, acme = measured.raw
   assert (ours["side"], acme["side"]) == ("slipway", "acme")
   assert ours["env_steps"] >= 1_600
   assert acme["env_steps"] >= 300
   for row in measured.raw:
-    # What was not yet finished or confirmed at the end is missing.
+    # Items that were unfinished or unconfirmed at the end are missing.
     assert row["items_per_step"] > 0.85
     assert row["steps_per_cpu_s"] > 0
     assert row["server_cpu_s"] >= 0
   assert ours["items_per_step"] <= 1.0
-  # Its adder opens an episode with shorter transitions too.
+  # Acme's adder also writes shorter transitions at the start of an episode.
   assert acme["items_per_step"] < 1.3
 
 
