@@ -212,7 +212,7 @@ class Rig:
       since: first number to check, by source; None checks all.
     """
     assert len(self.received) == len(set(self.received)), (
-      "an item received twice"
+      "an item was received twice"
     )
     received = {source: set() for source in range(next(self._source_counter))}
     for source, number in self.received:

@@ -1,4 +1,4 @@
-"""Tests of the files of launch/clusters, by what reads them."""
+"""The files of launch/clusters, with the programs that read them."""
 
 import json
 import pathlib
@@ -16,7 +16,7 @@ _SCRIPT = "launch/clusters/slurm.sbatch"
 
 
 def _submit(network, *flags):
-  """A job of three machines, and its run's folder."""
+  """Submits a job of three machines; returns it and its run's folder."""
   path = network.shared / "runs" / "a-run"
   job = slurm.Job(
     network.shared / "slurm",
@@ -31,46 +31,49 @@ def _summary(path):
   return json.loads((path / "summary.json").read_text())
 
 
-def _leaves_nothing(network):
-  """Waits until no process is left on any host; SLURM would kill the last."""
+def _wait_until_nothing_left(network):
+  """Waits until no process is left on any host.
 
-  def nothing_left():
+  SLURM itself would kill the remaining ones.
+  """
+
+  def is_empty():
     left = [p.name() for host in network.hosts for p in host.processes()]
     assert not left, left
     return True
 
-  runs.wait_until(nothing_left, 30.0)
+  runs.wait_until(is_empty, 30.0)
 
 
-def test_slurm_runs_it_to_its_end(network, needs_ray):
+def test_slurm_runs_a_job_to_its_end(network, needs_ray):
   job, path = _submit(network, "--config.limits.environment_steps=2_000")
   assert job.options == {"--kill-on-bad-exit", "--cpus-per-task=2"}
-  assert job.wait(200) == 0, job.said
+  assert job.wait(200) == 0, job.output
   assert _summary(path)["stopped_because"] == "environment_steps"
   for name in ("curves.png", "logs/proxy/2", "logs/worker/3"):
     assert (path / name).stat().st_size, name
-  _leaves_nothing(network)
+  _wait_until_nothing_left(network)
 
 
-def test_slurm_ends_it_in_order(network, needs_ray):
+def test_slurm_cancels_a_job_in_order(network, needs_ray):
   job, path = _submit(network)
   runs.wait_until(lambda: (path / "snapshots/000001/run.json").exists(), 150.0)
   job.cancel()
-  assert job.wait(120) == 0, job.said
+  assert job.wait(120) == 0, job.output
   assert _summary(path)["stopped_because"] == "SIGTERM"
-  _leaves_nothing(network)
+  _wait_until_nothing_left(network)
 
 
-def test_slurm_learns_of_a_command_that_fails(network, needs_ray):
+def test_slurm_gets_the_status_of_a_failed_command(network, needs_ray):
   job, path = _submit(network, "--config.topology.machines=7")
-  assert job.wait(120) == 2, job.said
-  assert "needs 8 machines" in job.said
+  assert job.wait(120) == 2, job.output
+  assert "needs 8 machines" in job.output
   assert not path.exists()
-  _leaves_nothing(network)
+  _wait_until_nothing_left(network)
 
 
 @pytest.mark.parametrize(
-  ("arguments", "said"),
+  ("arguments", "message"),
   [
     ("run", "run needs the head's HOST:PORT, not ''"),
     ("run here:1 many -- true", "the number of machines, not 'many'"),
@@ -78,7 +81,9 @@ def test_slurm_learns_of_a_command_that_fails(network, needs_ray):
     ("stop", "start.sh run HOST:PORT MACHINES -- COMMAND; not 'stop'"),
   ],
 )
-def test_what_start_refuses(arguments, said, monkeypatch):
+def test_arguments_that_the_start_script_rejects(
+  arguments, message, monkeypatch
+):
   monkeypatch.setenv("RAY_AUTH_TOKEN", "a-token")
   done = subprocess.run(
     [str(_FILES / "start.sh"), *arguments.split()],
@@ -88,10 +93,10 @@ def test_what_start_refuses(arguments, said, monkeypatch):
   )
   assert done.returncode == 1
   (line,) = done.stderr.splitlines()
-  assert said in line
+  assert message in line
 
 
-def test_ray_up_takes_its_file():
+def test_ray_up_accepts_its_file():
   util = pytest.importorskip("ray.autoscaler._private.util")
   config = util.prepare_config(
     yaml.safe_load((_FILES / "ray-up.yaml").read_text())

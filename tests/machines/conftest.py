@@ -1,4 +1,4 @@
-"""Hosts, and Ray on them, which go with the test."""
+"""Hosts, and clusters of Ray on them, which end with the test."""
 
 import importlib.util
 import pathlib
@@ -10,25 +10,26 @@ from tests.machines import hosts
 
 _START = pathlib.Path(__file__).parents[2] / "launch" / "clusters" / "start.sh"
 _PORT = 6379
-# Several hosts share a core: what no test asks for is left out.
+# Flags of `ray start`. They leave out what no test needs, since several hosts
+# share a core.
 _FEW = ("--num-cpus=2", "--include-log-monitor=false")
 
 
 class Cluster:
-  """Hosts with Ray on each, for all who have their token.
+  """A cluster of Ray on several hosts, which requires a token.
 
   Attributes:
-    network: that they are on; its other hosts are strangers.
-    hosts: those with Ray, the head first, dead ones too.
-    token_path: of the token's file, in the folder that the hosts share.
-    environment: the variables that a driver needs.
+    network: network of the hosts; its other hosts don't have the token.
+    hosts: hosts with Ray: the head, then all others, including dead ones.
+    token_path: path of the token's file, in the folder that the hosts share.
+    environment: environment variables that a driver needs.
   """
 
   def __init__(self, network: hosts.Network):
     """Starts the head.
 
     Args:
-      network: to add the hosts to.
+      network: network to which the hosts are added.
     """
     self.network = network
     self.hosts: list[hosts.Host] = []
@@ -44,14 +45,14 @@ class Cluster:
 
   @property
   def address(self) -> str:
-    """Ray's, as HOST:PORT."""
+    """Address of Ray's head, as HOST:PORT."""
     return f"{self.head.address}:{_PORT}"
 
   def add(self, *flags: str) -> hosts.Host:
-    """Starts one more host, and returns it once it has joined.
+    """Starts another host, and returns it once it has joined.
 
     Args:
-      flags: of `ray start`, such as "--num-cpus=4".
+      *flags: flags of `ray start`, such as "--num-cpus=4".
     """
     return self._add("join", self.address, *flags)
 
@@ -76,24 +77,24 @@ class Cluster:
 
 @pytest.fixture
 def network(tmp_path):
-  """A network without hosts."""
-  if why := hosts.why_not():
-    pytest.skip(why)
-  made = hosts.Network(tmp_path)
-  yield made
-  made.close()
+  """Yields a network without hosts."""
+  if obstacle := hosts.find_obstacle():
+    pytest.skip(obstacle)
+  created = hosts.Network(tmp_path)
+  yield created
+  created.close()
 
 
 @pytest.fixture
 def needs_ray():
-  """Skips where Ray is not installed."""
+  """Skips the test if Ray is not installed."""
   if not importlib.util.find_spec("ray"):
     pytest.skip("Ray is not installed here: `make test-machines` has it")
 
 
 @pytest.fixture
 def start_cluster(needs_ray, network):
-  """Starts Ray on the given number of hosts, at least the head's."""
+  """Returns a function that starts Ray on `count` hosts, including the head."""
 
   def start(count):
     cluster = Cluster(network)
@@ -106,5 +107,5 @@ def start_cluster(needs_ray, network):
 
 @pytest.fixture
 def cluster(start_cluster):
-  """Ray on three hosts."""
+  """Starts Ray on three hosts; returns the cluster."""
   return start_cluster(3)

@@ -2,9 +2,10 @@
 
     python -m tests.machines.driver ADDRESS
 
-It has an actor on each of the cluster's hosts start two children: `sleep 1111`,
-and `sleep 2222`, which the kernel ends with the actor. Then, for good, it says
-the addresses of the hosts that are alive, in a line each time they change.
+The driver starts an actor on each of the cluster's hosts. Each actor starts two
+children: `sleep 1111`, and `sleep 2222`, which the kernel ends with the actor.
+Then the driver prints a line with the addresses of the live hosts whenever they
+change. It never ends by itself.
 """
 
 import ctypes
@@ -19,6 +20,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def _tie_to_parent():
+  """Makes the kernel kill this process when its parent ends."""
   ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -49,12 +51,12 @@ def main():
     for address in hosts_alive()
   ]
   ray.get([parent.is_up.remote() for parent in parents])
-  said = None
+  printed = None
   while True:
     alive = hosts_alive()
-    if alive != said:
+    if alive != printed:
       print(*alive, flush=True)
-      said = alive
+      printed = alive
     time.sleep(0.1)
 
 

@@ -1,4 +1,4 @@
-"""A process on a host of hosts.py, with the interface of subprocess.Popen."""
+"""Host process: runs a program on a host, with the interface of Popen."""
 
 import os
 import pathlib
@@ -11,10 +11,10 @@ import psutil
 
 
 class HostProcess:
-  """A program that was started on a host from outside.
+  """A program that the test has started on a host of hosts.py.
 
   Attributes:
-    pid: as this side sees it; the host's own processes know another.
+    pid: process ID in the test's PID namespace; the host has another ID for it.
   """
 
   def __init__(
@@ -26,21 +26,22 @@ class HostProcess:
     stderr,
     folder: pathlib.Path,
   ):
-    """Starts it.
+    """Starts the program.
 
     Args:
-      init: pid 1 of the host, as this side sees it.
+      init: process ID of the host's pid 1, in the test's PID namespace.
       argv: the program and its arguments.
-      env: all of its environment.
-      stdout, stderr: open files.
-      folder: its working directory.
+      env: all environment variables of the program.
+      stdout: open file for the standard output.
+      stderr: open file for the standard error.
+      folder: working directory of the program.
     """
-    # Only a child can be in another pid namespace, so nsenter stays between;
-    # it ends as its child does.
+    # A process can't enter a PID namespace itself, only its children can. So
+    # nsenter stays the program's parent, and exits with the same status.
     self._nsenter = subprocess.Popen(
       ["nsenter", f"--target={init}", "--mount", "--uts", "--ipc", "--net"]
-      # Its session is new on the host too, as the group it would inherit has
-      # no number there.
+      # The program gets a new session on the host, since an inherited process
+      # group would have no ID in the host's PID namespace.
       + ["--pid", "--", "env", f"--chdir={folder}", "setsid", *argv],
       stdin=subprocess.DEVNULL,
       stdout=stdout,
@@ -51,7 +52,7 @@ class HostProcess:
     self.pid = self._child()
 
   def _child(self) -> int:
-    """The program's pid; nsenter's own if that ended before it was seen."""
+    """Returns the program's process ID, or nsenter's if that has ended."""
     nsenter = psutil.Process(self._nsenter.pid)
     while self._nsenter.poll() is None:
       try:
@@ -68,24 +69,27 @@ class HostProcess:
     return self._nsenter.returncode
 
   def poll(self) -> int | None:
-    """Returns its exit status, as Popen's; None while it runs."""
+    """Returns the exit status as Popen does, or None while it runs."""
     return self._nsenter.poll()
 
   def wait(self, timeout_s: float | None = None) -> int:
-    """Waits for its end; returns its exit status, as Popen's.
+    """Waits for the program's end; returns its exit status as Popen does.
+
+    Args:
+      timeout_s: seconds to wait; None waits without limit.
 
     Raises:
-      subprocess.TimeoutExpired: if it has not ended in time.
+      subprocess.TimeoutExpired: the program has not ended in time.
     """
     return self._nsenter.wait(timeout_s)
 
   def send_signal(self, number: int) -> None:
-    """Sends it a signal, unless it has ended."""
+    """Sends the program a signal, unless it has ended."""
     if self.poll() is not None:
       return
     try:
       os.kill(self.pid, number)
-      if number == signal.SIGCONT:  # nsenter stopped as its child did.
+      if number == signal.SIGCONT:  # nsenter stops with its child
         self._nsenter.send_signal(number)
     except ProcessLookupError:
       pass

@@ -1,4 +1,4 @@
-"""Hosts with a kernel's walls between them, on one machine, for tests.
+"""Hosts: isolated from each other by the kernel, on one machine, for tests.
 
     network = hosts.Network(tmp_path)
     try:
@@ -7,15 +7,15 @@
     finally:
       network.close()
 
-A host is a set of namespaces: network, pid, mount, ipc and name are its own,
-with a /tmp and a /dev/shm that nobody else sees. Its memory, CPUs and the rest
-of the file system are the machine's, so the repository is at the same path.
-Each hangs by a cable on a switch, which is a bridge in one more network
-namespace: the machine's own network sees nothing of it, and any number of
-networks run side by side with the same addresses.
+A host is a set of namespaces. It has its own network, PIDs, mounts, IPC and
+hostname, and a private /tmp and /dev/shm. Memory, CPUs and the rest of the file
+system are the machine's, so the repository has the same path. A cable connects
+each host to a switch, which is a bridge in another network namespace. The
+machine's own network is not affected, and any number of networks can use the
+same addresses at the same time.
 
-All of it hangs on pipes of this process: however that ends, the kernel ends
-the hosts with what runs in them, and their cables with them.
+Hosts and switch depend on pipes of this process. When the process ends, for
+whatever reason, the kernel ends the hosts, their processes and their cables.
 """
 
 import os
@@ -42,14 +42,14 @@ _UNSHARE = (
 )  # fmt: skip
 
 
-def why_not() -> str | None:
-  """Says in one line why this machine can hold no hosts; None if it can."""
+def find_obstacle() -> str | None:
+  """Returns a line why this machine can't have hosts, or None if it can."""
   if os.geteuid() != 0:
     return "hosts are made of namespaces: run these tests as root"
   for program, package in _PACKAGES.items():
     if not shutil.which(program):
       return f"hosts need `{program}`: apt-get install {package}"
-  tried = subprocess.run(
+  attempt = subprocess.run(
     [*_UNSHARE, "sh", "-c"]
     + ["mount -t tmpfs none /tmp && ip link add switch type bridge"],
     capture_output=True,
@@ -57,16 +57,16 @@ def why_not() -> str | None:
     timeout=30,
     check=False,
   )
-  if tried.returncode == 0:
+  if attempt.returncode == 0:
     return None
   return (
     "hosts are made of namespaces and bridges, which are not allowed here: "
-    + " ".join(tried.stderr.split())
+    + " ".join(attempt.stderr.split())
   )
 
 
 def wait_until(condition: Callable[[], object], timeout_s: float) -> float:
-  """Waits for `condition()` to be true; returns the seconds that took."""
+  """Waits until `condition()` is true; returns the seconds that it took."""
   start = time.monotonic()
   while not condition():
     assert time.monotonic() - start < timeout_s, f"not within {timeout_s} s"
@@ -75,19 +75,19 @@ def wait_until(condition: Callable[[], object], timeout_s: float) -> float:
 
 
 class Network:
-  """A switch, and the hosts on it.
+  """A switch, and the hosts that are connected to it.
 
   Attributes:
-    folder: what hosts see of it at the same path, as if by NFS, is `shared`.
-    shared: a folder that all hosts but strangers have at this same path.
-    hosts: all that were added, dead ones too.
+    folder: folder with the network's files; of these, hosts only see `shared`.
+    shared: folder that hosts share at the same path, like a folder in NFS.
+    hosts: all hosts that were added, including dead ones.
   """
 
   def __init__(self, folder: pathlib.Path):
-    """Sets the switch up.
+    """Starts the switch.
 
     Args:
-      folder: of the test; must not have been used by a network before.
+      folder: folder of the test, which no other network may use.
     """
     self.hosts: list[Host] = []
     self.folder = folder / "network"
@@ -107,14 +107,14 @@ class Network:
     self.ip("link", "set", "switch", "up")
 
   def add(self, name: str, shared: bool = True) -> "Host":
-    """Starts a host, and connects it.
+    """Starts a host, and connects it to the switch.
 
     Args:
-      name: of the host: its own hostname, by which the others find it too.
-      shared: whether it has the shared folder; a stranger has not.
+      name: hostname, which the other hosts can resolve.
+      shared: whether the host has the shared folder, and so the token in it.
 
     Raises:
-      RuntimeError: if it did not come up.
+      RuntimeError: the host did not start.
     """
     host = Host(self, name, f"{_RANGE}.{len(self.hosts) + 1}", shared)
     self.hosts.append(host)
@@ -127,7 +127,7 @@ class Network:
     _run_ip(self._switch.pid, *arguments)
 
   def close(self) -> None:
-    """Ends all hosts, whatever runs on them, and the switch."""
+    """Ends all hosts with their processes, and the switch."""
     for host in self.hosts:
       host.close()
     self._switch.kill()
@@ -135,15 +135,15 @@ class Network:
 
 
 class Host:
-  """A machine of its own, as far as the processes on it can tell.
+  """A set of namespaces that is a separate machine for its processes.
 
   Attributes:
-    name: its hostname.
-    address: IPv4, on the network.
+    name: hostname.
+    address: IPv4 address on the network.
   """
 
   def __init__(self, network: Network, name: str, address: str, shared: bool):
-    """Starts it: see Network.add."""
+    """Starts the host; called by `Network.add`."""
     self.name = name
     self.address = address
     self._network = network
@@ -184,11 +184,12 @@ class Host:
 
     Args:
       argv: the program and its arguments.
-      stdout: the file to append to what it says, stderr too; None: discarded.
-      env: variables beside those of this process; its HOME is the host's.
+      stdout: file to which standard output and standard error are appended;
+        None discards them.
+      env: variables in addition to those of this process; HOME is the host's.
     """
-    with open(stdout or os.devnull, "ab") as said:
-      return self._start(argv, env, said, subprocess.STDOUT)
+    with open(stdout or os.devnull, "ab") as output:
+      return self._start(argv, env, output, subprocess.STDOUT)
 
   def run(
     self,
@@ -201,30 +202,31 @@ class Host:
 
     Args:
       argv: the program and its arguments.
-      env: variables beside those of this process; its HOME is the host's.
-      timeout_s: seconds after which it is killed.
+      env: variables in addition to those of this process; HOME is the host's.
+      timeout_s: seconds after which the program is killed.
       check: whether a status other than 0 is an error.
 
     Returns:
-      Its status and what it said, as text.
+      The exit status and the output as text.
 
     Raises:
-      subprocess.SubprocessError: if it failed or took too long.
+      subprocess.SubprocessError: the program failed or took too long.
     """
-    # Files, as a pipe would only end with the daemons that it leaves.
+    # The output goes to files: a pipe would stay open until all daemons that
+    # the program starts have ended.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
       process = self._start(argv, env, out, err)
       try:
         status = process.wait(timeout_s)
       finally:
         process.kill()
-        said = []
+        output = []
         for file in (out, err):
           file.seek(0)
-          said.append(file.read().decode(errors="replace"))
-    run = subprocess.CompletedProcess(argv, status, *said)
+          output.append(file.read().decode(errors="replace"))
+    run = subprocess.CompletedProcess(argv, status, *output)
     if check and status:
-      raise subprocess.CalledProcessError(status, argv, *said)
+      raise subprocess.CalledProcessError(status, argv, *output)
     return run
 
   def _start(self, argv, env, stdout, stderr) -> host_process.HostProcess:
@@ -241,10 +243,12 @@ class Host:
     return process
 
   def processes(self, words: str = "") -> list[psutil.Process]:
-    """Those alive on the host, but its pid 1; pids are those of this side.
+    """Returns the live processes on the host, except for its pid 1.
+
+    Process IDs are those in the test's PID namespace.
 
     Args:
-      words: to be in the command line of each.
+      words: text that must be in the command line of each process.
     """
     return [p for p in psutil.process_iter() if self._has(p, words)]
 
@@ -257,21 +261,21 @@ class Host:
         and words in " ".join(process.cmdline())
       )
     except (psutil.Error, OSError):
-      return False  # It has just ended.
+      return False  # the process has just ended
 
   def cut(self) -> None:
-    """Pulls the cable: what is sent is lost, and nobody is told."""
+    """Unplugs the cable: packets are lost, and connections stay open."""
     self._network.ip("link", "set", self._cable, "down")
 
-  def mend(self) -> None:
+  def reconnect(self) -> None:
     """Plugs the cable in again."""
     self._network.ip("link", "set", self._cable, "up")
 
   def kill(self) -> None:
-    """Kills pid 1, and with it all processes.
+    """Kills pid 1, and with it all processes of the host.
 
-    The kernel still closes their connections, as when a container is killed.
-    When power is lost nobody does: `cut()` first.
+    The kernel still closes their connections, as when a container is killed. To
+    simulate a loss of power, call `cut()` first.
     """
     if self._unshare.poll() is None:
       os.kill(self._init, signal.SIGKILL)
@@ -282,15 +286,15 @@ class Host:
   def close(self) -> None:
     """Ends the host, if it is still up."""
     self.kill()
-    # unshare complains of a child that was killed: that is read and dropped.
+    # unshare prints an error about its killed child, which is discarded.
     self._unshare.communicate()
 
 
 def _wait_until_ready(process: subprocess.Popen) -> None:
-  said = process.stdout
-  if not said or said.readline() != b"ready\n":
-    _, why = process.communicate()
-    raise RuntimeError(f"a host did not start: {why.decode().strip()}")
+  output = process.stdout
+  if not output or output.readline() != b"ready\n":
+    _, error = process.communicate()
+    raise RuntimeError(f"a host did not start: {error.decode().strip()}")
 
 
 def _pid_namespace(pid: int) -> str:

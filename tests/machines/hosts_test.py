@@ -1,4 +1,4 @@
-"""Hosts: what is their own, what they share, and that nothing stays."""
+"""Hosts: what is private, what they share, and that nothing is left of them."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.machines import hosts
 
 pytestmark = pytest.mark.machines
 
-# Answers one who connects, for as long as it lives.
+# Sends a reply on each connection, until the process is killed.
 _SERVER = """
 import socket
 server = socket.create_server(("", 7))
@@ -29,52 +29,54 @@ with socket.create_connection((sys.argv[1], 7), timeout=1) as server:
 """
 
 
-def _serve(host, said):
-  host.start([sys.executable, "-c", _SERVER], stdout=said)
-  hosts.wait_until(lambda: "listening" in said.read_text(), 10)
+def _serve(host, output):
+  """Starts the server on a host; waits until it listens."""
+  host.start([sys.executable, "-c", _SERVER], stdout=output)
+  hosts.wait_until(lambda: "listening" in output.read_text(), 10)
 
 
-def _ask(host, whom):
-  """What the server of another host answers; None if nothing."""
-  run = host.run([sys.executable, "-c", _CLIENT, whom], check=False)
+def _request(host, server):
+  """Returns the reply of the server on another host, or None."""
+  run = host.run([sys.executable, "-c", _CLIENT, server], check=False)
   return run.stdout.strip() or None
 
 
-def _says(host, *command):
+def _run(host, *command):
+  """Runs a command on a host; returns its output."""
   return host.run(command).stdout.strip()
 
 
-def test_each_has_a_name_an_address_and_files_in_memory(network):
+def test_each_host_has_its_own_name_address_and_files_in_memory(network):
   left, right = network.add("left"), network.add("right")
-  assert (left.name, _says(left, "hostname")) == ("left", "left")
-  assert f"inet {left.address}/24" in _says(left, "ip", "address", "show")
+  assert (left.name, _run(left, "hostname")) == ("left", "left")
+  assert f"inet {left.address}/24" in _run(left, "ip", "address", "show")
   assert left.address != right.address
   mine = f"slipway-test-{os.getpid()}"
   for folder in ("/tmp", "/dev/shm"):
-    _says(left, "touch", f"{folder}/{mine}")
-    assert mine in _says(left, "ls", folder).split()
-    assert mine not in _says(right, "ls", folder).split()
+    _run(left, "touch", f"{folder}/{mine}")
+    assert mine in _run(left, "ls", folder).split()
+    assert mine not in _run(right, "ls", folder).split()
     assert not os.path.exists(f"{folder}/{mine}")
   assert socket.gethostname() not in ("left", "right")
 
 
-def test_they_share_the_repository_and_one_folder(network):
+def test_hosts_share_the_repository_and_one_folder(network):
   left, right = network.add("left"), network.add("right")
   (network.shared / "from_outside").write_text("a")
-  _says(left, "cp", f"{network.shared}/from_outside", f"{network.shared}/b")
-  assert _says(right, "cat", f"{network.shared}/b") == "a"
-  assert _says(right, "pwd") == os.getcwd()
-  assert _says(right, "head", "-1", "pyproject.toml").startswith("# Settings")
+  _run(left, "cp", f"{network.shared}/from_outside", f"{network.shared}/b")
+  assert _run(right, "cat", f"{network.shared}/b") == "a"
+  assert _run(right, "pwd") == os.getcwd()
+  assert _run(right, "head", "-1", "pyproject.toml").startswith("# Settings")
 
 
-def test_a_stranger_reaches_the_others_but_not_what_they_share(network):
+def test_a_host_without_the_shared_folder_still_reaches_the_others(network):
   network.add("left")
-  stranger = network.add("stranger", shared=False)
+  peer = network.add("stranger", shared=False)
   (network.shared / "secret").write_text("a")
-  assert _says(stranger, "getent", "hosts", "left").startswith("10.77.0.1 ")
-  tried = stranger.run(["cat", str(network.shared / "secret")], check=False)
-  assert tried.returncode
-  assert "No such file" in tried.stderr
+  assert _run(peer, "getent", "hosts", "left").startswith("10.77.0.1 ")
+  attempt = peer.run(["cat", str(network.shared / "secret")], check=False)
+  assert attempt.returncode
+  assert "No such file" in attempt.stderr
 
 
 def test_processes_are_those_of_the_host(network):
@@ -83,8 +85,9 @@ def test_processes_are_those_of_the_host(network):
   hosts.wait_until(lambda: left.processes("sleep 1000"), 10)
   assert [each.pid for each in left.processes()] == [process.pid]
   assert left.processes("2000") == right.processes() == []
-  # It sees its own: pid 1, what that runs, sleep, and what counts.
-  seen = _says(left, "sh", "-c", "ls -d /proc/[0-9]*").split()
+  # The host sees its own processes only: pid 1 and its child, `sleep`, and the
+  # command that lists them.
+  seen = _run(left, "sh", "-c", "ls -d /proc/[0-9]*").split()
   assert 3 <= len(seen) <= 6
   process.terminate()
   assert process.wait(10) == -signal.SIGTERM
@@ -93,14 +96,14 @@ def test_processes_are_those_of_the_host(network):
 
 def test_orphans_are_reaped(network):
   host = network.add("left")
-  _says(host, "sh", "-c", "(sleep 0.1 &)")
+  _run(host, "sh", "-c", "(sleep 0.1 &)")
   hosts.wait_until(lambda: host.processes() == [], 10)
-  states = _says(host, "sh", "-c", "cat /proc/[0-9]*/stat").splitlines()
+  states = _run(host, "sh", "-c", "cat /proc/[0-9]*/stat").splitlines()
   assert states
   assert [line for line in states if ") Z " in line] == []
 
 
-def test_a_command_that_fails_or_hangs_is_said(network):
+def test_a_command_that_fails_or_hangs_raises_an_error(network):
   host = network.add("left")
   with pytest.raises(subprocess.CalledProcessError) as failed:
     host.run(["sh", "-c", "echo out; echo err >&2; exit 3"])
@@ -111,18 +114,18 @@ def test_a_command_that_fails_or_hangs_is_said(network):
   hosts.wait_until(lambda: host.processes() == [], 10)
 
 
-def test_a_cut_cable_stops_what_a_mended_one_carries(network, tmp_path):
+def test_a_cut_cable_carries_nothing_until_it_is_reconnected(network, tmp_path):
   left, right = network.add("left"), network.add("right")
   _serve(right, tmp_path / "said")
-  assert _ask(left, right.name) == "hello"
+  assert _request(left, right.name) == "hello"
   right.cut()
-  assert _ask(left, right.name) is None
-  assert _ask(right, right.name) == "hello"
-  right.mend()
-  hosts.wait_until(lambda: _ask(left, right.name) == "hello", 30)
+  assert _request(left, right.name) is None
+  assert _request(right, right.name) == "hello"
+  right.reconnect()
+  hosts.wait_until(lambda: _request(left, right.name) == "hello", 30)
 
 
-def test_a_killed_host_leaves_no_process_and_the_others_alone(
+def test_a_killed_host_leaves_no_process_and_does_not_affect_others(
   network, tmp_path
 ):
   left, right = network.add("left"), network.add("right")
@@ -135,7 +138,7 @@ def test_a_killed_host_leaves_no_process_and_the_others_alone(
   assert not any(process.is_running() for process in killed)
   assert server.poll() == -signal.SIGKILL
   third = network.add("third")
-  assert _ask(third, left.name) == "hello"
+  assert _request(third, left.name) == "hello"
 
 
 def _links():
@@ -148,8 +151,8 @@ def _mounts():
 
 
 def test_nothing_is_left_after_close(tmp_path):
-  if why := hosts.why_not():
-    pytest.skip(why)
+  if obstacle := hosts.find_obstacle():
+    pytest.skip(obstacle)
   links, mounts = _links(), _mounts()
   network = hosts.Network(tmp_path)
   host = network.add("left")
@@ -165,8 +168,8 @@ def test_nothing_is_left_after_close(tmp_path):
 
 
 def test_hosts_end_with_a_test_that_is_killed(tmp_path):
-  if why := hosts.why_not():
-    pytest.skip(why)
+  if obstacle := hosts.find_obstacle():
+    pytest.skip(obstacle)
   killed = textwrap.dedent("""
     import pathlib, sys, time
     from tests.machines import hosts

@@ -1,4 +1,4 @@
-"""Runs over several hosts, of which everything is killed once."""
+"""Runs on several hosts, with killed nodes, lost hosts and cut cables."""
 
 import pytest
 
@@ -9,28 +9,30 @@ pytestmark = [pytest.mark.machines, pytest.mark.timeout(400)]
 
 @pytest.fixture
 def run(cluster):
-  """A run of four workers on two machines that would go on for ever."""
+  """Starts a run without a limit, with four workers on two machines."""
   run = runs.MachineRun(cluster)
   run.wait_for_workers(4, 4)
   run.wait_for_steps()
-  assert all(map(runs.left_on, cluster.hosts))  # else they would not be missed
+  assert all(
+    map(runs.left_on, cluster.hosts)
+  )  # else later checks prove nothing
   return run
 
 
-def leaves_nothing(hosts, timeout_s):
-  def nothing_left():
+def wait_until_nothing_left(hosts, timeout_s):
+  def is_empty():
     left = {host.name: runs.left_on(host) for host in hosts}
     assert not any(left.values()), left
     return True
 
-  runs.wait_until(nothing_left, timeout_s)
+  runs.wait_until(is_empty, timeout_s)
 
 
 def test_cartpole_is_trained(cluster):
   run = runs.MachineRun(cluster, "--config=apex_dqn:cartpole")
-  assert run.process.wait(300) == 0, run.said
+  assert run.process.wait(300) == 0, run.output
   assert run.summary["stopped_because"] == "target_return"
-  # All logs and results are where it was started.
+  # All logs and results are in the run's folder, on the driver's machine.
   for name in (
     *("logs/trainer/0", "logs/runner", "logs/runner-workers-1"),
     *("best.npz", "curves.png", "snapshots/000001/run.json"),
@@ -38,32 +40,32 @@ def test_cartpole_is_trained(cluster):
     assert (run.path / name).stat().st_size, name
   for name in ("evaluator/0", "worker/3"):
     assert (run.path / "logs" / name).exists(), name
-  leaves_nothing(cluster.hosts, 30.0)
+  wait_until_nothing_left(cluster.hosts, 30.0)
   for host in cluster.hosts:
     folders = host.run(["ls", "/dev/shm", "/tmp"]).stdout
     assert "slipway-" not in folders, host.name
 
 
-def test_who_dies_comes_back(cluster, run):
+def test_killed_nodes_are_restarted(cluster, run):
   status = run.status()
   assert status["nodes"]["proxy"] == {"up": 3, "expected": 3}
-  assert {part["up"] for part in status["machines"].values()} == {True}
-  for part, node in (
+  assert {group["up"] for group in status["machines"].values()} == {True}
+  for group, node in (
     ("workers/1", "worker/0"),
     ("workers/1", "proxy/1"),
     ("home", "trainer/0"),
     ("home", "control/0"),
   ):
-    run.kill(part, node)
+    run.kill(group, node)
     run.wait_for_workers(4, 4)
     run.wait_for_steps()
-  assert run.stop() == 0, run.said
+  assert run.stop() == 0, run.output
   assert run.summary["stopped_because"] == "SIGTERM"
-  leaves_nothing(cluster.hosts, 30.0)
+  wait_until_nothing_left(cluster.hosts, 30.0)
 
 
 def test_the_limit_on_steps_is_that_of_all_workers_together(cluster):
-  """The driver's machine has a proxy without workers, and no share of it."""
+  """The driver's machine gets no share of the limit: it has no workers."""
   limit = "--config.rates.environment_steps_per_s"
   run = runs.MachineRun(cluster, *runs.ENDLESS, f"{limit}=200")
   run.wait_for_workers(4, 4)
@@ -73,12 +75,12 @@ def test_the_limit_on_steps_is_that_of_all_workers_together(cluster):
     return 160 < run.status()["rates"]["env_steps_per_s"] < 220
 
   runs.wait_until(is_reached)
-  assert run.stop() == 0, run.said
+  assert run.stop() == 0, run.output
 
 
 def test_a_lost_machine_and_two_that_join(cluster, run):
   lost = run.host_of("workers/1")
-  lost.cut()  # the power is lost: nobody closes its connections
+  lost.cut()  # as in a loss of power, its connections are not closed
   lost.kill()
   runs.wait_until(lambda: "workers/1 on" in run.supervisor_log, 30.0)
   status = run.wait_for_workers(2, 4)
@@ -86,21 +88,21 @@ def test_a_lost_machine_and_two_that_join(cluster, run):
   run.wait_for_steps()
   cluster.add()
   run.wait_for_workers(4, 4)
-  cluster.add()  # one more than it began with
+  cluster.add()  # the run now has one machine more than at its start
   status = run.wait_for_workers(6, 6)
   assert status["nodes"]["proxy"] == {"up": 4, "expected": 4}
   run.wait_for_steps()
-  assert run.stop() == 0, run.said
+  assert run.stop() == 0, run.output
 
 
 def test_a_cable_that_is_cut_for_a_moment(run):
   cut = run.host_of("workers/2")
   cut.cut()
-  run.wait_for_steps()  # of the others
-  cut.mend()
+  run.wait_for_steps()  # the other workers make these
+  cut.reconnect()
   run.wait_for_workers(4, 4)
   run.wait_for_steps()
-  assert run.stop() == 0, run.said
+  assert run.stop() == 0, run.output
 
 
 def test_a_cable_that_is_cut_for_long(run):
@@ -108,19 +110,19 @@ def test_a_cable_that_is_cut_for_long(run):
   cut.cut()
   runs.wait_until(lambda: "workers/2 on" in run.supervisor_log, 30.0)
   run.wait_for_steps()
-  leaves_nothing([cut], 70.0)
-  cut.mend()
+  wait_until_nothing_left([cut], 70.0)
+  cut.reconnect()
   run.cluster.rejoin(cut)
   run.wait_for_workers(4, 4)
   run.wait_for_steps()
-  assert run.stop() == 0, run.said
+  assert run.stop() == 0, run.output
 
 
 def test_a_killed_driver(cluster, run):
   (driver,) = cluster.head.processes("slipway.launch.train")
   driver.kill()
-  leaves_nothing(cluster.hosts, 70.0)
-  # The control node has ended the run all the same, and it can go on.
+  wait_until_nothing_left(cluster.hosts, 70.0)
+  # The control node has still ended the run in order, so it can be resumed.
   assert run.summary["stopped_because"] == "launcher_lost"
   limit = run.summary["env_steps"] + 2_000
   resumed = runs.MachineRun(
@@ -128,14 +130,14 @@ def test_a_killed_driver(cluster, run):
     f"--resume={run.path}",
     f"--config.limits.environment_steps={limit}",
   )
-  assert resumed.process.wait(120) == 0, resumed.said
+  assert resumed.process.wait(120) == 0, resumed.output
   assert resumed.summary["stopped_because"] == "environment_steps"
   assert resumed.summary["resumes"] == 1
 
 
 def test_a_dead_head(cluster, run):
   cluster.head.kill()
-  leaves_nothing(cluster.hosts[1:], 70.0)
+  wait_until_nothing_left(cluster.hosts[1:], 70.0)
 
 
 def test_the_trainers_own_machine_is_lost(cluster):
@@ -158,14 +160,14 @@ def test_the_trainers_own_machine_is_lost(cluster):
     lambda: run.supervisor_log.count("trainer has started") == 2, 90.0
   )
   assert run.host_of("trainer") is not first
-  # Those steps that no snapshot had are lost, and said to be.
+  # Steps after the last snapshot are lost, and are counted as lost.
   status = run.wait_for_steps()
   assert status["trainer_steps_lost"] > 0
   assert "resumes from snapshot" in run.log("trainer/0")
-  assert run.stop() == 0, run.said
+  assert run.stop() == 0, run.output
 
 
-def test_too_few_machines_are_waited_for(cluster):
+def test_a_run_waits_for_missing_machines(cluster):
   run = runs.MachineRun(
     cluster,
     *runs.ENDLESS,
@@ -173,17 +175,17 @@ def test_too_few_machines_are_waited_for(cluster):
     "--config.limits.environment_steps=2_000",
     "--wait_for_machines",
   )
-  runs.wait_until(lambda: "waiting: the run needs 4 machines" in run.said)
+  runs.wait_until(lambda: "waiting: the run needs 4 machines" in run.output)
   cluster.add()
-  assert run.process.wait(120) == 0, run.said
+  assert run.process.wait(120) == 0, run.output
   assert run.summary["stopped_because"] == "environment_steps"
   assert (run.path / "logs/proxy/3").stat().st_size
 
 
-def test_too_few_machines(cluster):
+def test_a_run_with_too_few_machines_is_rejected(cluster):
   run = runs.MachineRun(cluster, "--config.topology.machines=7")
   assert run.process.wait(60) == 2
-  (line,) = run.said.splitlines()
+  (line,) = run.output.splitlines()
   assert "needs 8 machines" in line
   assert "has 3" in line
   assert not run.path.exists()

@@ -1,4 +1,4 @@
-"""SLURM, as far as a batch script can tell, on hosts of a test."""
+"""SLURM: emulates what a batch script uses of it, on the hosts of a test."""
 
 import contextlib
 import os
@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from tests.machines import hosts, runs
 
-# On the first host: says what it was told, and ends as the tasks do.
+# `srun` on the first host: writes its arguments and environment to files, and
+# exits with the status of the tasks.
 _SRUN = """#!/bin/sh
 printf '%s\\0' "$@" >{folder}/arguments
 env -0 >{folder}/environment
@@ -21,7 +22,7 @@ _SCONTROL = """#!/bin/sh
 
 
 class Job:
-  """A batch script with one step, as a job with a host for each task."""
+  """A job: a batch script with one step, which has a task per host."""
 
   def __init__(
     self,
@@ -30,15 +31,16 @@ class Job:
     script: str,
     *arguments: str,
   ):
-    """Submits it, and starts its step's tasks.
+    """Submits the job, and starts the tasks of its step.
 
     Args:
-      folder: for its files; the hosts have it at the same path.
-      machines: the hosts that the job gets.
-      script: path below the repository, and its arguments.
+      folder: folder for the job's files, at the same path on all hosts.
+      machines: hosts of the job.
+      script: path of the batch script, relative to the repository.
+      *arguments: arguments of the script.
     """
     self._folder = folder
-    self._said = folder / "said"
+    self._output = folder / "said"
     names = [machine.name for machine in machines]
     programs = folder / "bin"
     programs.mkdir(parents=True)
@@ -52,7 +54,7 @@ class Job:
     os.mkfifo(folder / "status")
     self._batch = machines[0].start(
       ["sh", script, *arguments],
-      self._said,
+      self._output,
       {
         "PATH": f"{programs}:{os.environ['PATH']}",
         "SLURM_JOB_ID": "4711",
@@ -61,24 +63,25 @@ class Job:
         "SLURM_CPUS_PER_TASK": "2",
       },
     )
-    given = runs.wait_until(lambda: self._read("environment"))
-    environment = dict(pair.split("=", 1) for pair in given)
+    variables = runs.wait_until(lambda: self._read("environment"))
+    environment = dict(pair.split("=", 1) for pair in variables)
     argv = self._read("arguments")
     self.options = set()
     while argv[0].startswith("--"):
       self.options.add(argv.pop(0))
-    self._tasks = [m.start(argv, self._said, environment) for m in machines]
+    self._tasks = [m.start(argv, self._output, environment) for m in machines]
 
   @property
-  def said(self) -> str:
-    """By the script and all tasks."""
-    return self._said.read_text()
+  def output(self) -> str:
+    """Output of the script and of all tasks."""
+    return self._output.read_text()
 
   def cancel(self) -> None:
-    """What `scancel` begins with: SIGTERM to all tasks and to the script.
+    """Sends SIGTERM to all tasks and to the script, as `scancel` does first.
 
-    Of a task its first process, as with SLURM's proctrack/cgroup. When the time
-    is nearly up, --signal=TERM is for the tasks alone.
+    Only the first process of each task gets the signal, as with SLURM's
+    proctrack/cgroup. Near the time limit, SLURM's --signal=TERM sends it to the
+    tasks only.
     """
     for process in (*self._tasks, self._batch):
       process.terminate()
@@ -94,7 +97,7 @@ class Job:
     return self._batch.wait(10)
 
   def _read(self, name: str) -> list[str]:
-    """What `srun` has written; nothing if it has not."""
+    """Returns the entries of a file of `srun`; none if the file is missing."""
     with contextlib.suppress(FileNotFoundError):
       return (self._folder / name).read_text().split("\0")[:-1]
     return []

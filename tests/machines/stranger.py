@@ -1,7 +1,7 @@
-"""A stranger: tries all that a run's machines would do, and prints what it got.
+"""Stranger: an unauthenticated peer that attempts all accesses to a run.
 
-Arguments: addresses, 'host:port'. Prints for each what was answered, as JSON:
-an empty list where nobody does.
+The arguments are addresses, 'host:port'. Prints, as JSON, the replies by
+address and kind of access; accesses without a reply are left out.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ _TIMEOUT_S = 6.0
 _STATUS = b"\0\0\0\x09\x92\xa6status\x90"  # a frame: ["status", []]
 
 
-def _call(address):
-  """Asks for the run's status as its own processes do."""
+def _request_status(address):
+  """Requests the run's status as the run's own processes do."""
   host, _, port = address.rpartition(":")
   with socket.create_connection((host, int(port)), 2) as connection:
     connection.settimeout(2)
@@ -29,15 +29,15 @@ def _call(address):
     return [text for text in [connection.recv(100).hex()] if text]
 
 
-def _read(address):
-  """Asks for the tables."""
+def _list_tables(address):
+  """Requests the names of the tables."""
   return sorted(reverb.Client(address).server_info(timeout=3))
 
 
 def _sample(address):
   client = reverb.Client(address)
-  drawn = client.sample("variables", 1, emit_timesteps=False)
-  return [item.info.key for item in drawn]
+  samples = client.sample("variables", 1, emit_timesteps=False)
+  return [item.info.key for item in samples]
 
 
 def _insert(address):
@@ -45,38 +45,42 @@ def _insert(address):
   return ["inserted"]
 
 
-def _greet(address):
-  """Listens, as a plain client and as one of TLS without a certificate."""
+def _connect(address):
+  """Sends an HTTP/2 preface in plaintext, and by TLS without a certificate.
+
+  Returns:
+    The replies in hexadecimal, without empty ones.
+  """
   host, _, port = address.rpartition(":")
-  anybody = ssl.create_default_context()
-  anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
-  said = []
-  for wrap in (lambda plain: plain, anybody.wrap_socket):
+  context = ssl.create_default_context()
+  context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+  replies = []
+  for wrap in (lambda plain: plain, context.wrap_socket):
     with (
-      contextlib.suppress(OSError),  # nothing was got
+      contextlib.suppress(OSError),  # there was no reply
       wrap(socket.create_connection((host, int(port)), 2)) as connection,
     ):
       connection.settimeout(2)
       connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(9))
-      said.append(connection.recv(100).hex())
-  return [text for text in said if text]
+      replies.append(connection.recv(100).hex())
+  return [text for text in replies if text]
 
 
 def _try(address):
-  """What was answered, by what was tried."""
+  """Attempts all accesses to an address; returns the replies by access."""
   got = {}
 
-  def attempt(tried):
+  def attempt(access):
     try:
-      answer = tried(address)
+      reply = access(address)
     except Exception:
-      return  # nothing was got
-    if answer:
-      got[tried.__name__] = answer
+      return  # there was no reply
+    if reply:
+      got[access.__name__] = reply
 
   threads = [
-    threading.Thread(target=attempt, args=(tried,), daemon=True)
-    for tried in (_call, _read, _sample, _insert, _greet)
+    threading.Thread(target=attempt, args=(access,), daemon=True)
+    for access in (_request_status, _list_tables, _sample, _insert, _connect)
   ]
   for thread in threads:
     thread.start()

@@ -1,4 +1,4 @@
-"""Sweeps over several hosts, each run whole on one of them."""
+"""Sweeps over several hosts, with each run on a single host."""
 
 import csv
 import json
@@ -11,7 +11,7 @@ from tests.machines import runs
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(400)]
 
-# A module of the user's own, which only the sweep's host can import.
+# A user's own module, which only the host of the `sweep` command has.
 _MODULE = """
 from slipway.environments import toys
 
@@ -22,18 +22,18 @@ _TRAINING = "slipway.launch.attached"  # in the command line of each run
 
 
 class MachineSweep:
-  """One sweep, started on a cluster's head."""
+  """One sweep that is started on a cluster's head."""
 
   def __init__(self, cluster, *flags: str):
-    """Starts it.
+    """Starts the sweep.
 
     Args:
-      cluster: a `conftest.Cluster`.
-      flags: of `slipway sweep`; the folder is given for a new one.
+      cluster: the `conftest.Cluster` on which the runs are placed.
+      *flags: flags of `slipway sweep`, besides those for cluster and folder.
     """
     self._cluster = cluster
     self.path = cluster.network.shared / "runs" / "swept"
-    self._said = cluster.network.folder / "said"
+    self._output = cluster.network.folder / "said"
     modules = cluster.network.folder / "modules"
     modules.mkdir(exist_ok=True)
     (modules / "own.py").write_text(_MODULE)
@@ -42,17 +42,17 @@ class MachineSweep:
       [sys.executable, "-m", "slipway.launch.cli", "sweep"]
       + [f"--ray_address={cluster.address}", *flags]
       + [f"--run_dir={self.path.parent}", "--name=swept"] * new,
-      self._said,
+      self._output,
       {**cluster.environment, "PYTHONPATH": str(modules)},
     )
 
   @property
-  def said(self) -> str:
-    """What it has printed."""
-    return self._said.read_text()
+  def output(self) -> str:
+    """Output of the command so far."""
+    return self._output.read_text()
 
   def count_done(self) -> int:
-    """Runs that have ended at a limit."""
+    """Returns the number of runs that have ended at a limit."""
     reasons = [
       json.loads(path.read_text())["stopped_because"]
       for path in self.path.glob("*/summary.json")
@@ -60,13 +60,14 @@ class MachineSweep:
     return reasons.count("environment_steps")
 
   def interrupt(self) -> int:
-    """Sends SIGINT; returns the exit status."""
+    """Sends SIGINT to the command; returns its exit status."""
     for process in self._cluster.head.processes("slipway.launch.cli"):
       process.send_signal(signal.SIGINT)
     return self.process.wait(100)
 
 
 def count_training(host) -> int:
+  """Returns the number of runs that train on a host now."""
   return len(host.processes(_TRAINING))
 
 
@@ -81,7 +82,7 @@ def test_all_machines_train(cluster):
   runs.wait_until(
     lambda: [count_training(host) for host in cluster.hosts] == [2, 2, 2], 120.0
   )
-  assert sweep.process.wait(200) == 0, sweep.said
+  assert sweep.process.wait(200) == 0, sweep.output
   with (sweep.path / "settings.csv").open(newline="") as file:
     assert [row["done"] for row in csv.DictReader(file)] == ["3", "3"]
   for setting in (0, 1):
@@ -106,8 +107,8 @@ def test_an_interrupt_and_a_lost_machine(cluster):
   runs.wait_until(
     lambda: len([*sweep.path.glob("*/curves.csv")]) == 5, timeout_s=120.0
   )
-  assert sweep.interrupt() == 1, sweep.said
-  assert "5 of 5 runs have not ended at a limit" in sweep.said
+  assert sweep.interrupt() == 1, sweep.output
+  assert "5 of 5 runs have not ended at a limit" in sweep.output
   assert len([*sweep.path.glob("*/snapshots/0*")]) >= 5
 
   sweep = MachineSweep(cluster, f"--resume={sweep.path}")
@@ -115,7 +116,7 @@ def test_an_interrupt_and_a_lost_machine(cluster):
   lost = cluster.hosts[-1]
   lost.cut()
   lost.kill()
-  assert sweep.process.wait(250) == 0, sweep.said
+  assert sweep.process.wait(250) == 0, sweep.output
   assert sweep.count_done() == 5
   resumes = [
     json.loads(path.read_text())["resumes"]
@@ -124,7 +125,7 @@ def test_an_interrupt_and_a_lost_machine(cluster):
   assert resumes == [1] * 5
 
 
-def test_a_cluster_without_room(start_cluster):
+def test_a_cluster_with_too_few_cpus_is_rejected(start_cluster):
   cluster = start_cluster(1)
   sweep = MachineSweep(
     cluster,
@@ -132,5 +133,5 @@ def test_a_cluster_without_room(start_cluster):
     "--config.limits.environment_steps=1_000",
   )
   assert sweep.process.wait(60) == 2
-  assert "needs 5 CPUs" in sweep.said
-  assert len(sweep.said.splitlines()) == 1
+  assert "needs 5 CPUs" in sweep.output
+  assert len(sweep.output.splitlines()) == 1
