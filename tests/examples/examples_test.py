@@ -1,4 +1,4 @@
-"""The examples run, each from a folder of its own."""
+"""Examples: each one runs in its own folder."""
 
 import contextlib
 import io
@@ -61,7 +61,8 @@ def test_own_algorithm(tmp_path, mode):
     *(tmp_path, "slipway", "train", f"--mode={mode}", "--name=own"),
     f"--config={_EXAMPLES / 'own_algorithm' / 'a2c.py'}",
     "--config.limits.target_return=100",
-    # Plain A2C does not hold what it has reached, least of all in async.
+    # Plain A2C does not keep a return that it has reached, least of all in
+    # async.
     "--config.limits.target_evaluations=1",
     "--config.limits.trainer_steps=3_000",
   )
@@ -123,7 +124,7 @@ def test_seeds(tmp_path):
 
 
 def test_notebook(tmp_path, monkeypatch):
-  """Runs its cells in order, where output is no terminal, as in a kernel."""
+  """Runs the notebook's cells in order; as in a kernel, without a terminal."""
   cells = json.loads((_EXAMPLES / "notebook.ipynb").read_text())["cells"]
   sources = ["".join(c["source"]) for c in cells if c["cell_type"] == "code"]
   monkeypatch.chdir(tmp_path)

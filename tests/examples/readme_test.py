@@ -1,4 +1,4 @@
-"""Every command of the README does what it says."""
+"""README: all of its commands run, also with the installed wheel."""
 
 import os
 import pathlib
@@ -19,12 +19,14 @@ pytestmark = [pytest.mark.examples, pytest.mark.timeout(600)]
 
 
 def commands():
+  """Returns the shell commands of the README, without comments."""
   blocks = re.findall(r"```sh\n(.*?)```", _README, re.DOTALL)
   lines = "".join(blocks).splitlines()
   return [line.partition("#")[0].strip() for line in lines]
 
 
 def run(folder, command, path=_BIN, timeout_s=300):
+  """Runs a shell command in a folder; returns its standard output."""
   done = subprocess.run(
     ["sh", "-c", command],
     cwd=folder,
@@ -38,7 +40,7 @@ def run(folder, command, path=_BIN, timeout_s=300):
   return done.stdout
 
 
-def test_each_command_is_one_that_is_run_here():
+def test_each_command_is_of_a_known_kind():
   known = ("make ", ". .venv/", "slipway ", "tensorboard ", "pip ")
   assert [line for line in commands() if not line.startswith(known)] == []
 
@@ -79,7 +81,7 @@ def test_a_run_is_controlled(tmp_path):
 
 
 def test_the_wheel_works_from_any_folder(tmp_path):
-  """Installs the wheel beside the packages of the lock, as a user does."""
+  """Installs the wheel in addition to the packages of the lock, as users do."""
   wheels, python = tmp_path / "wheels", tmp_path / "venv" / "bin" / "python"
   uv = _ROOT / "tools" / "uv.sh"
   run(
@@ -91,11 +93,12 @@ def test_the_wheel_works_from_any_folder(tmp_path):
   run(_ROOT, f"{uv} pip install -q --no-deps --python {python} {wheels}/*.whl")
   (packages,) = (tmp_path / "venv").glob("lib/python*/site-packages")
   (theirs,) = _BIN.parent.glob("lib/python*/site-packages")
-  # Without the link to this folder, which is in a .pth file of its own.
+  # This adds the lock's packages, but not the link to this folder, which is in
+  # another .pth file.
   (packages / "lock.pth").write_text(f"{theirs}\n")
   home = tmp_path / "home"
   home.mkdir()
-  # A folder of a name that Slipway has, too, is the user's own business.
+  # A user's folder may have the name of a package of Slipway: it has no effect.
   (home / "configs").mkdir()
   (home / "configs" / "__init__.py").write_text("raise ImportError")
   shutil.copy(_ROOT / "examples/own_environment/corridor.py", home)

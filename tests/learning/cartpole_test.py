@@ -1,4 +1,4 @@
-"""CartPole-v1: a short training each time, and whole ones of programs."""
+"""CartPole-v1: a short training to 195, and complete trainings to 475."""
 
 import subprocess
 import sys
@@ -10,8 +10,8 @@ from slipway.environments import factory, recordings
 
 
 def test_a_short_training_reaches_195(train):
-  # One process and one seed: the same numbers each time. It took 59,317
-  # environment steps; another CPU may round otherwise.
+  # A run in one process is reproducible for a seed. It took 59,317 environment
+  # steps; another CPU may round differently.
   summary = train(
     "--config=apex_dqn:cartpole",
     "--mode=single",
@@ -27,7 +27,7 @@ def test_a_short_training_reaches_195(train):
 
 @pytest.mark.learning
 @pytest.mark.timeout(1_800)
-def test_the_default_program_reaches_475(train):
+def test_the_default_mode_reaches_475(train):
   summary = train(
     "--config=apex_dqn:cartpole",
     "--config.limits.wall_clock_s=1_700",
@@ -41,7 +41,7 @@ def test_the_default_program_reaches_475(train):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", ["sync", "async", "single"])
 def test_ppo_reaches_475(train, mode):
-  # 20,000 to 25,000 environment steps in each mode: half a minute.
+  # It took 20,000 to 25,000 environment steps in each mode: half a minute.
   summary = train(
     "--config=ppo:cartpole",
     f"--mode={mode}",

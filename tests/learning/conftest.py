@@ -1,4 +1,4 @@
-"""Trainings: `slipway train`, and the numbers that it leaves."""
+"""Trainings: runs of `slipway train`, and their summaries."""
 
 import json
 import subprocess
@@ -9,7 +9,10 @@ import pytest
 
 @pytest.fixture
 def train(tmp_path):
-  """Runs a training to its end; returns its summary."""
+  """Returns a function that trains with the given flags to the end.
+
+  The function returns the run's summary.
+  """
 
   def train(*flags):
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""LunarLander-v3: solved, as gymnasium has it, is a mean return of 200."""
+"""LunarLander-v3: Gymnasium counts a mean return of 200 as solved."""
 
 import pytest
 
@@ -6,7 +6,7 @@ import pytest
 @pytest.mark.learning
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("algorithm", ["apex_dqn", "sac"])
-def test_the_program_reaches_200(train, algorithm):
+def test_each_algorithm_reaches_200(train, algorithm):
   summary = train(
     f"--config={algorithm}:lunarlander",
     "--config.limits.wall_clock_s=1_700",

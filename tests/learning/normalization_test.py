@@ -1,6 +1,7 @@
-"""Normalization: what is learned with it, and is not without it.
+"""Normalization: a task that is learned with it, and not without it.
 
-One process and one seed each: the same numbers each time on one kind of CPU.
+Each run has one process and a fixed seed, so it is reproducible on one kind of
+CPU.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Pendulum-v1: solved, as the literature has it, is a mean return of -200."""
+"""Pendulum-v1: the literature counts a mean return of -200 as solved."""
 
 import pytest
 
@@ -6,8 +6,8 @@ import pytest
 @pytest.mark.learning
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("algorithm", ["ddpg", "td3", "sac", "d4pg", "mpo"])
-def test_each_reaches_minus_200(train, algorithm):
-  # They took 3,400 to 12,600 environment steps: one to three minutes.
+def test_each_algorithm_reaches_minus_200(train, algorithm):
+  # The runs took 3,400 to 12,600 environment steps: one to three minutes.
   summary = train(
     f"--config={algorithm}:pendulum",
     "--config.limits.wall_clock_s=1_700",
@@ -20,7 +20,7 @@ def test_each_reaches_minus_200(train, algorithm):
 @pytest.mark.learning
 @pytest.mark.timeout(1_800)
 def test_mpo_with_retrace_reaches_minus_200(train):
-  # It took 7,000 environment steps.
+  # The run took 7,000 environment steps.
   summary = train(
     "--config=mpo:pendulum",
     "--mode=single",

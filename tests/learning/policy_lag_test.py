@@ -1,4 +1,4 @@
-"""Policy lag: learning from rollouts of policies that are 20 versions old."""
+"""Policy lag: learns from rollouts of policies that are 20 versions old."""
 
 import collections
 
@@ -18,11 +18,12 @@ STEPS = 200_000  # environment steps
 
 
 def train(module, seed, changes):
-  """Mean training returns, one after each tenth of the steps."""
+  """Trains with old policies; returns mean returns by tenth of the steps."""
   config = module.get_config()
   config.update_from_flattened_dict(changes)
   config.seed = seed
-  config.learner.decay_steps = 0  # smaller steps would hide what age does
+  # A decreasing learning rate would hide the effect of the policies' age.
+  config.learner.decay_steps = 0
   config.mode = "async"
   config.topology.workers = 1
   config.topology.environments_per_worker = config.learner.batch_size
@@ -47,10 +48,10 @@ def train(module, seed, changes):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_corrected_for_its_age_it_learns_and_uncorrected_it_does_not(seed):
-  """Mean training returns of the second half.
+def test_only_algorithms_that_correct_for_the_age_learn(seed):
+  """Compares mean training returns over the second half of the steps.
 
-  Seeds 1 and 2 gave IMPALA 275 and 292, A2C 53 and 137, and APPO 500.
+  With seeds 1 and 2, IMPALA had 275 and 292, A2C 53 and 137, and APPO 500.
   """
 
   def late_return(module, **changes):

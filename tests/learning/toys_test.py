@@ -1,6 +1,7 @@
-"""Toys: every algorithm learns what it should, and what it cannot, it does not.
+"""Toys: algorithms learn the toy tasks that they can solve, and only those.
 
-One process and one seed each: the same numbers each time on one kind of CPU.
+Each run has one process and a fixed seed, so it is reproducible on one kind of
+CPU.
 """
 
 import numpy as np
@@ -15,7 +16,7 @@ from slipway.launch.runs import best_variables, run_folder
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(600)]
 
-# Those that a family doesn't have are left out.
+# Values of all runs, by field. Fields that a family doesn't have are left out.
 _SMALL = {
   "topology.workers": 1,
   "topology.environments_per_worker": 8,
@@ -24,8 +25,8 @@ _SMALL = {
   "replay.min_size": 500,
   "exploration.decay_steps": 5_000,
 }
-# Trainer steps between two evaluations; those of policy gradients are batches
-# of rollouts, of different sizes.
+# Trainer steps between two evaluations, if not 250. A trainer step of a
+# policy-gradient algorithm takes a batch of rollouts, which differs in size.
 _PERIODS = {
   "a2c": 50,
   "appo": 10,
@@ -38,7 +39,10 @@ _PERIODS = {
 
 @pytest.fixture
 def learn(train):
-  """Trains an algorithm on a toy; returns its summary."""
+  """Returns a function that trains an algorithm on a toy environment.
+
+  The function returns the run's summary.
+  """
 
   def learn(algorithm, toy, *flags):
     agent = catalog.algorithms()[algorithm].get_config().agent
@@ -56,7 +60,7 @@ def learn(train):
   return learn
 
 
-# Not of recorded episodes or continuous actions; those have files of their own.
+# Algorithms for recorded episodes or continuous actions have their own tests.
 @pytest.mark.parametrize(
   "algorithm",
   [
@@ -82,12 +86,12 @@ def test_policies_share_the_critics_view_of_images(train, algorithm):
     "--config.environment.name=slipway.environments.toys:Pointing-v0",
     "--config.network.torso=minatar_cnn",
     "--config.network.hidden_sizes=(64,)",
-    # Without it, DDPG's policy soon ignores the image.
+    # Without layer normalization, DDPG's policy soon ignores the image.
     "--config.network.layer_norm=first",
     "--config.learner.learning_rate=3e-4",
     "--config.adder.discount=0.9",
     "--mode=single",
-    # A policy that ignores the image has -5.6.
+    # A policy that ignores the image has a return of -5.6.
     "--config.limits.target_return=-2.0",
     "--config.limits.environment_steps=30_000",
   )
@@ -111,7 +115,7 @@ def test_policies_of_continuous_actions_learn_to_point(
     "Pointing",
     f"--config.network.distribution={distribution}",
     "--config.adder.discount=0.9",
-    # A policy that ignores the image has -5.6.
+    # A policy that ignores the image has a return of -5.6.
     "--config.limits.target_return=-3.0",
     "--config.limits.environment_steps=100_000",
   )
@@ -140,8 +144,8 @@ def test_recurrent_policies_remember(learn, algorithm, shared):
   assert summary["stopped_because"] == "target_return"
 
 
-# V-MPO forgets what it has learned with PPO's batches of 8 x 32 steps, or with
-# a KL bound of 0.01.
+# Flags by algorithm. With PPO's batches of 8 x 32 steps, or with a KL bound of
+# 0.01, V-MPO forgets what it has learned.
 WITHOUT_VELOCITIES = {
   "ppo": (),
   "vmpo": (
@@ -164,7 +168,8 @@ def test_a_recurrent_policy_infers_velocities(learn, algorithm):
     *WITHOUT_VELOCITIES[algorithm],
     "--config.network.lstm_size=32",
     "--config.network.shared",
-    # The loss of larger values would outweigh the policy's in a shared network.
+    # In a shared network, the loss of larger values would outweigh the policy's
+    # loss.
     "--config.environment.reward_scale=0.05",
     "--config.limits.target_return=475",
     "--config.limits.environment_steps=300_000",
@@ -179,7 +184,11 @@ def test_dqn_does_not_remember(learn):
 
 @pytest.fixture
 def updates(learn):
-  """Updates until a lock is open, of what blind steps have found; 5 seeds."""
+  """Returns a function that measures the updates until a lock is opened.
+
+  Actions are random, and updates learn from the steps that these have found.
+  The function returns the median of 5 seeds.
+  """
 
   def updates(algorithm, *flags):
     found = []
@@ -203,7 +212,7 @@ def updates(learn):
   return updates
 
 
-def test_n_steps_carry_a_reward_back_faster(updates):
+def test_n_step_returns_propagate_a_reward_faster(updates):
   far = (
     "--config.environment.kwargs.states=20",
     "--config.environment.kwargs.forgiving=True",
@@ -214,17 +223,24 @@ def test_n_steps_carry_a_reward_back_faster(updates):
 
 
 def test_priorities_find_a_rare_reward_sooner(updates):
-  # One step in 8,000 opens the lock.
+  # With random actions, one step in 8,000 opens the lock.
   rare = (
     "--config.replay.min_size=40_000",
-    "--config.learner.target_update_period=10",  # not what it waits for
+    # Frequent target updates, so that these do not limit the speed.
+    "--config.learner.target_update_period=10",
   )
   uniform = updates("double_dqn", *rare)
   assert updates("prioritized_dqn", *rare) < 0.8 * uniform
 
 
 def wasserstein(values, weights, expected):
-  """The distance of a distribution to equally likely `expected`."""
+  """Returns the Wasserstein distance of two distributions.
+
+  Args:
+    values: values of the first distribution.
+    weights: probabilities of `values`.
+    expected: equally likely values of the second distribution.
+  """
   order = np.argsort(values)
   values, ends = values[order], np.cumsum(weights[order])
   grid = (np.arange(10_000) + 0.5) / 10_000
@@ -244,7 +260,7 @@ def test_distributions_are_estimated(learn, tmp_path, algorithm, field):
     "--config.limits.environment_steps=30_000",
     f"--config.network.{field}=51",
     "--config.learner.learning_rate=1e-3",
-    # Quantiles, that is; with 1 they are pulled to the mean.
+    # For quantiles: with a delta of 1, they are pulled to the mean.
     "--config.learner.huber_delta=0.1",
   )
   folder = run_folder.RunFolder.open(tmp_path / "a-run")
