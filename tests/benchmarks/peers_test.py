@@ -259,7 +259,8 @@ def test_tasks_have_the_values_of_our_presets(name):
   assert (
     task.batch_size / task.steps_per_update == config.replay.samples_per_insert
   )
-  if name != "pong":  # whose speed alone is measured, soon after the start
+  # For Pong only the speed is measured, soon after the start.
+  if name != "pong":
     assert task.capacity == config.replay.capacity
     assert task.min_size == config.replay.min_size
 
@@ -292,7 +293,8 @@ def test_rollout_tasks_have_the_values_of_our_presets(preset):
     "value_clip",
   ):
     assert getattr(task, name) == learner[name], name
-  if not pixels:  # of Pong only the speed is measured, soon after the start
+  # For Pong only the speed is measured, soon after the start.
+  if not pixels:
     assert task.decay_steps == learner.decay_steps * task.batch_size
   if task.evaluation_period:
     period = config.evaluation.period_steps * task.batch_size

@@ -1,4 +1,4 @@
-"""The command: which benchmarks it runs."""
+"""The command that runs benchmarks: errors for invalid arguments."""
 
 import re
 

@@ -35,19 +35,19 @@ class Chaos:
       nodes: names of the nodes to kill, such as 'worker/0'.
       pause_s: minimum and maximum seconds between two kills.
     """
-    self._run, self._chance = run, random.Random(seed)
+    self._run, self._rng = run, random.Random(seed)
     self._nodes, self._pause_s = nodes, pause_s
     self.kills = collections.Counter()
     run.wait_until_learning()
 
   def round(self):
     """Kills each node once, in a random order."""
-    for node in self._chance.sample(self._nodes, len(self._nodes)):
+    for node in self._rng.sample(self._nodes, len(self._nodes)):
       self.kill(node)
 
   def kill(self, node):
     """Kills a node after a random pause."""
-    time.sleep(self._chance.uniform(*self._pause_s))
+    time.sleep(self._rng.uniform(*self._pause_s))
     process = None
 
     def find():

@@ -157,7 +157,7 @@ def test_a_run_is_resumed_while_its_nodes_still_save(start_run):
   assert resumed.summary["env_steps_lost"] == 0
 
 
-def test_what_an_environment_prints_and_starts(
+def test_output_and_child_processes_of_an_environment(
   start_run, tmp_path, monkeypatch
 ):
   (tmp_path / "noisy.py").write_text(_NOISY)

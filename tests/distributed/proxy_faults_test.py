@@ -252,13 +252,13 @@ def _rig(proxied: bool, queue_size: int):
   "queue_size", [pytest.param(100_000, marks=pytest.mark.chaos), 40]
 )
 def test_killed_proxies_and_workers(queue_size):
-  chance = random.Random(queue_size)
+  rng = random.Random(queue_size)
   with _rig(True, queue_size) as rig:
     rig.wait_for_progress()
-    for victim in chance.sample(["proxy"] * 4 + ["writer 0", "writer 2"], 6):
-      time.sleep(chance.uniform(0.0, 0.3))
+    for victim in rng.sample(["proxy"] * 4 + ["writer 0", "writer 2"], 6):
+      time.sleep(rng.uniform(0.0, 0.3))
       rig.kill(victim)
-      time.sleep(chance.choice([0.0, 0.5]))
+      time.sleep(rng.choice([0.0, 0.5]))
       rig.start(victim)
       rig.wait_for_progress()
     rig.finish()
@@ -274,10 +274,10 @@ def test_killed_proxies_and_workers(queue_size):
 @pytest.mark.chaos
 @pytest.mark.parametrize("proxied", [True, False])
 def test_a_killed_server(proxied):
-  chance = random.Random(proxied)
+  rng = random.Random(proxied)
   with _rig(proxied, 100_000) as rig:
     rig.wait_for_progress()
-    time.sleep(chance.uniform(0.0, 0.3))
+    time.sleep(rng.uniform(0.0, 0.3))
     rig.kill("server")
     rig.received.clear()  # the confirmed items were lost with the server
     rig.start("server")

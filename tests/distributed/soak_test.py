@@ -118,12 +118,12 @@ def test_a_soak(start_run, disk, tmp_path, monkeypatch):
   while time.monotonic() < begun_s + half_s / 2:
     chaos.round()
   filler = small_disk.fill(disk)
-  chance = random.Random(1)
+  rng = random.Random(1)
   full_until_s = time.monotonic() + _DISK_FULL_S
   while time.monotonic() < full_until_s:
     # The trainer is not killed: its restart restores a snapshot, which needs
     # disk space.
-    chaos.kill(chance.choice(("worker/0", "proxy/0")))
+    chaos.kill(rng.choice(("worker/0", "proxy/0")))
   assert run.status()["unwritten"]
   filler.unlink()
   run.wait_until(lambda: not run.status()["unwritten"])

@@ -1,4 +1,4 @@
-"""Policy lag: learns from rollouts of policies that are 20 versions old."""
+"""Policy lag: learning from rollouts of policies that are 20 versions old."""
 
 import collections
 
