@@ -1,4 +1,4 @@
-"""What a relay listens on, for the tests of both kinds."""
+"""Fixture with a relay's listen address, for unix sockets and for TCP."""
 
 import pytest
 

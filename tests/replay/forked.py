@@ -1,8 +1,8 @@
-"""Forked: processes of tests, forked from one that has imported TensorFlow.
+"""Forked: test processes, forked from one that has imported TensorFlow.
 
-Each import of Reverb and TensorFlow takes two seconds of CPU, a fork of a
-process that has them 20 ms. The process from which all are forked ends with the
-tests, and so do they.
+Importing Reverb and TensorFlow takes two seconds of CPU time. Forking a process
+that has imported them takes 20 ms. The forker and all processes that it has
+forked end with the tests.
 
 python -m tests.replay.forked DESCRIPTOR
 """
@@ -27,14 +27,14 @@ _REQUEST_BYTES = 65_536
 
 
 class Forked:
-  """A process that calls a function, from construction to `close`."""
+  """Process that calls a function; it is killed by `close` at the latest."""
 
   def __init__(self, function: str, *args: typing.Any):
-    """Starts it.
+    """Starts the process.
 
     Args:
-      function: as 'package.module:name'.
-      *args: of the function, as JSON has them.
+      function: function to call, as 'package.module:name'.
+      *args: arguments of the function, as JSON values.
     """
     output, its_output = os.pipe()
     try:
@@ -56,16 +56,16 @@ class Forked:
 
   @property
   def has_ended(self) -> bool:
-    """Whether it has ended."""
+    """Whether the process has ended."""
     return bool(select.select([self._ended], [], [], 0)[0])
 
   def kill(self) -> None:
-    """Kills it, and waits until it has ended."""
+    """Kills the process, and waits until it has ended."""
     signal.pidfd_send_signal(self._ended, signal.SIGKILL)
     select.select([self._ended], [], [])
 
   def close(self) -> None:
-    """Kills it if it has not ended yet."""
+    """Kills the process if it has not ended yet; closes its output."""
     if self._ended < 0:
       return
     if not self.has_ended:
@@ -77,13 +77,13 @@ class Forked:
 
 @contextlib.contextmanager
 def running(function: str, *args: typing.Any) -> Iterator[Forked]:
-  """A process that calls a function, once it has printed 'ready'.
+  """Starts a process, and yields it when it has printed 'ready'.
 
-  It is killed in the end, if not before.
+  The process is killed when the block ends.
 
   Args:
-    function: as 'package.module:name'.
-    *args: of the function, as JSON has them.
+    function: function that the process calls, as 'package.module:name'.
+    *args: arguments of the function, as JSON values.
   """
   with Forked(function, *args) as process:
     assert process.stdout.readline() == "ready\n"
@@ -92,7 +92,7 @@ def running(function: str, *args: typing.Any) -> Iterator[Forked]:
 
 @functools.cache
 def _start_forker() -> tuple[socket.socket, subprocess.Popen]:
-  """Starts the process from which all are forked; returns its connection."""
+  """Starts the process that forks all others; returns a connection to it."""
   here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
   with there:
     process = subprocess.Popen(
@@ -106,7 +106,7 @@ def _start_forker() -> tuple[socket.socket, subprocess.Popen]:
 
 
 def _serve(requests: socket.socket) -> None:
-  """Forks a process for each request, until the tests have ended."""
+  """Forks a process per request, until the tests have ended."""
   from slipway.launch.processes import lean_tensorflow
 
   lean_tensorflow.import_tensorflow()
@@ -118,7 +118,8 @@ def _serve(requests: socket.socket) -> None:
     pid = os.fork()
     if pid == 0:
       _run(request, *descriptors)
-    # Also valid if it has ended: nobody waits for it, so its id is kept.
+    # Also valid if the process has ended: no process waits for it, so the
+    # kernel keeps its id.
     ended = os.pidfd_open(pid)
     socket.send_fds(requests, [str(pid).encode()], [ended])
     for descriptor in (ended, *descriptors):
@@ -126,7 +127,7 @@ def _serve(requests: socket.socket) -> None:
 
 
 def _run(request: bytes, output: int) -> typing.NoReturn:
-  """Calls the function of a request, and ends this process."""
+  """Calls the function that a request names, and ends this process."""
   try:
     os.dup2(output, 1)
     name, args = json.loads(request)

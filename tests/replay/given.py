@@ -1,4 +1,4 @@
-"""Tables of simple items, for tests."""
+"""Specs of tables with simple items, for tests."""
 
 import typing
 
@@ -6,7 +6,7 @@ from slipway.replay.tables import table_spec
 
 
 class RecordSchema(typing.NamedTuple):
-  """Items that are records of so many bytes."""
+  """Schema of items that are records of a given number of bytes."""
 
   item_shape: tuple[int, ...]
   transitions_per_item: int = 1
@@ -19,12 +19,12 @@ class RecordSchema(typing.NamedTuple):
 def make_table_spec(
   schema: typing.Any = 8, prioritized: bool = True, **fields: typing.Any
 ) -> table_spec.TableSpec:
-  """A table spec, by default of records of 8 bytes with priorities.
+  """Makes a table spec; by default a prioritized table of 8-byte records.
 
   Args:
-    schema: of an item, or its bytes.
+    schema: schema of an item, or the number of bytes of an item.
     prioritized: whether items are sampled by priority.
-    **fields: of the spec that differ from these.
+    **fields: fields of the spec that replace the defaults below.
   """
   if isinstance(schema, int):
     schema = RecordSchema((schema,))

@@ -15,11 +15,11 @@ from slipway.replay.variables import shared_variables, variables
 from tests.replay.transport import peers, runs
 
 _DEADLINE_S = 60
-_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
+_wait_until = functools.partial(peers.wait_until, deadline_s=_DEADLINE_S)
 
 
-class _Home:
-  """The machine of the server."""
+class _ServerMachine:
+  """Machine that runs the server and its gateway."""
 
   def __init__(self, identity):
     self.gateway = gateway.Gateway("127.0.0.1", identity)
@@ -59,12 +59,12 @@ def _write(writer, value: int) -> None:
   assert writer.flush(_DEADLINE_S)
 
 
-def test_items_go_and_variables_come_also_when_the_server_moves(
+def test_items_and_variables_still_arrive_after_the_server_moves(
   identity, tmp_path
 ):
-  where: list[str | None] = [None]
+  server_address: list[str | None] = [None]
   worker_proxy = proxy.WorkerProxy(
-    lambda: where[0],
+    lambda: server_address[0],
     f"unix:{tmp_path}/relay",
     f"{tmp_path}/variables",
     f"{tmp_path}/control_block",
@@ -77,51 +77,55 @@ def test_items_go_and_variables_come_also_when_the_server_moves(
     routes.ProxyRoute(worker_proxy.address, handle), "t"
   )
   shared = shared_variables.SharedVariables(f"{tmp_path}/variables")
-  _until(lambda: worker_proxy.stats().waiting_since_s)
+  _wait_until(lambda: worker_proxy.stats().waiting_since_s)
   for version in (1, 2):
-    home = _Home(identity)
-    where[0] = home.address
-    # The gateway is there, and its server is not: nothing is begun or lost.
-    _until(lambda home=home: home.gateway.stats().connections_failed > 2)
+    machine = _ServerMachine(identity)
+    server_address[0] = machine.address
+    # The gateway is up, but its server is not: no stream opens.
+    _wait_until(
+      lambda machine=machine: machine.gateway.stats().connections_failed > 2
+    )
     assert not writer.wait(0.05)
     assert "the replay server, which its proxy cannot reach" in writer.waits_for
-    home.serve(first_version=version)
+    machine.serve(first_version=version)
     _write(writer, version)
-    snapshot = _until(shared.poll)
+    snapshot = _wait_until(shared.poll)
     assert snapshot.version == version
     np.testing.assert_array_equal(snapshot.variables["w"], np.full(3, version))
-    assert home.gateway.stats().connections_refused == 0
-    home.close()
-    del home
-    _until(lambda: worker_proxy.stats().waiting_since_s)
+    assert machine.gateway.stats().connections_refused == 0
+    machine.close()
+    del machine
+    _wait_until(lambda: worker_proxy.stats().waiting_since_s)
   assert (writer.confirmed, writer.lost) == (2, 0)
   worker_proxy.close()
 
 
-def test_a_proxy_without_a_certificate_is_a_stranger(tmp_path):
-  home = _Home(runs.identity(tmp_path))
-  home.serve(first_version=1)
-  strangers: dict[str, relay_tls.Tls] = {
-    "none": runs.nobody(),
+def test_a_proxy_without_a_certificate_is_rejected(tmp_path):
+  machine = _ServerMachine(runs.identity(tmp_path))
+  machine.serve(first_version=1)
+  contexts: dict[str, relay_tls.Tls] = {
+    "none": runs.anonymous_client_context(),
     "plain": relay_tls.INSECURE,
   }
-  for name, tls in strangers.items():
+  for name, tls in contexts.items():
     folder = tmp_path / name
     folder.mkdir()
     worker_proxy = proxy.WorkerProxy(
-      home.address,
+      machine.address,
       f"unix:{folder}/relay",
       f"{folder}/variables",
       f"{folder}/control_block",
       tls=tls,
     )
-    before = home.gateway.stats().connections_refused
+    before = machine.gateway.stats().connections_refused
     worker_proxy.start()
-    _until(lambda n=before: home.gateway.stats().connections_refused > n)
+    _wait_until(
+      lambda n=before: machine.gateway.stats().connections_refused > n
+    )
     assert (
       worker_proxy.stats().waiting_since_s or not worker_proxy.stats().version
     )
     assert worker_proxy.stats().relay.bytes_down == 0
     worker_proxy.close()
-  assert home.gateway.stats().bytes_up == 0
-  home.close()
+  assert machine.gateway.stats().bytes_up == 0
+  machine.close()

@@ -1,4 +1,4 @@
-"""Tests of the proxy from publisher to shared memory, and of restarts."""
+"""Tests of the proxy: versions, commands, item streams and restarts."""
 
 import functools
 import os
@@ -18,7 +18,7 @@ from slipway.replay.variables import shared_variables, variables
 from tests.replay.transport import peers
 
 _DEADLINE_S = 60
-_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
+_wait_until = functools.partial(peers.wait_until, deadline_s=_DEADLINE_S)
 
 
 def _serve(port: int, first_version: int):
@@ -46,18 +46,18 @@ def running(tmp_path):
   started.close()
 
 
-def test_versions_reach_shared_memory_also_from_a_restarted_server(running):
+def test_versions_reach_shared_memory_also_after_a_server_restart(running):
   port, worker_proxy, shared = running
-  _until(lambda: worker_proxy.stats().waiting_since_s)
+  _wait_until(lambda: worker_proxy.stats().waiting_since_s)
   assert shared.poll() is None
   server, publisher = _serve(port, first_version=1)
   for version in (1, 2):
     w = np.full((3, 4), version, np.float32)
     assert publisher.publish({"w": w}) == version
-    snapshot = _until(shared.poll)
+    snapshot = _wait_until(shared.poll)
     assert snapshot.version == version
     np.testing.assert_array_equal(snapshot.variables["w"], w)
-  _until(lambda: worker_proxy.stats().waiting_since_s is None)
+  _wait_until(lambda: worker_proxy.stats().waiting_since_s is None)
   assert worker_proxy.stats().version == 2
   assert worker_proxy.stats().versions_fetched == 2
   # Workers reach the same server through the relay.
@@ -69,12 +69,12 @@ def test_versions_reach_shared_memory_also_from_a_restarted_server(running):
   stopping_s = time.time()
   server.stop()
   del server
-  _until(lambda: worker_proxy.stats().waiting_since_s)
+  _wait_until(lambda: worker_proxy.stats().waiting_since_s)
   assert worker_proxy.stats().waiting_since_s >= stopping_s
-  assert shared.poll() is None  # Workers keep what they have.
+  assert shared.poll() is None  # Workers keep the last version.
   restarted, publisher = _serve(port, first_version=10)
   publisher.publish({"w": np.zeros(2)})
-  assert _until(shared.poll).version == 10
+  assert _wait_until(shared.poll).version == 10
   worker_proxy.check()
   publisher.close()
   restarted.stop()
@@ -84,11 +84,11 @@ def test_close_leaves_no_thread_and_no_file(running, tmp_path):
   port, worker_proxy, shared = running
   server, publisher = _serve(port, 1)
   publisher.publish({})
-  _until(shared.poll)
+  _wait_until(shared.poll)
   control_block.WorkerHandle(f"{tmp_path}/control_block", 0)
   assert worker_proxy.stats().workers
   worker_proxy.close()
-  # A node reports what its proxy did after it was closed.
+  # A node reports its proxy's stats after the proxy was closed.
   stats = worker_proxy.stats()
   assert (stats.version, stats.workers) == (1, {})
   names = {thread.name for thread in threading.enumerate()}
@@ -99,11 +99,13 @@ def test_close_leaves_no_thread_and_no_file(running, tmp_path):
   del server
 
 
-def test_an_error_of_the_thread_reaches_the_owner(tmp_path):
+def test_an_error_of_the_thread_is_raised_in_its_owner(tmp_path):
   server = reverb.Server([reverb.Table.queue("other", 1)])
   broken = make_proxy(f"localhost:{server.port}", tmp_path)
   broken.start()
-  _until(lambda: "variables-proxy" not in map(_name, threading.enumerate()))
+  _wait_until(
+    lambda: "variables-proxy" not in map(_name, threading.enumerate())
+  )
   with pytest.raises(RuntimeError, match="no 'variables'"):
     broken.check()
   with pytest.raises(RuntimeError, match="no 'variables'"):
@@ -116,14 +118,16 @@ def _write(writer, value: int) -> None:
   writer.write(np.full((1, 4), value, np.uint8), np.ones(1))
 
 
-def test_workers_are_told_counted_and_drained(running, tmp_path):
+def test_workers_receive_commands_and_are_counted_and_drained(
+  running, tmp_path
+):
   port, worker_proxy, _ = running
   server = _serve_table(port)
   handle = control_block.WorkerHandle(f"{tmp_path}/control_block", 5)
   assert worker_proxy.stats().workers == {5: relay_admission.ClientStats()}
   route = routes.ProxyRoute(worker_proxy.address, handle)
   writer = writer_lib.ItemWriter(route, "t")
-  _until(lambda: writer.wait(0.1))
+  _wait_until(lambda: writer.wait(0.1))
   for value in range(10):
     _write(writer, value)
   assert writer.flush(_DEADLINE_S)
@@ -136,15 +140,15 @@ def test_workers_are_told_counted_and_drained(running, tmp_path):
   worker_proxy.set_command(control_block.WorkerCommand.PAUSE, 30.0)
   assert handle.command == control_block.WorkerCommand.PAUSE
   assert handle.steps_per_s == 30.0
-  assert not worker_proxy.drain(timeout_s=0.1), "its stream is open"
+  assert not worker_proxy.drain(timeout_s=0.1), "the worker's stream is open"
   assert handle.command == control_block.WorkerCommand.DRAIN
 
-  def obey():
-    _until(lambda: handle.command == control_block.WorkerCommand.DRAIN)
+  def drain():
+    _wait_until(lambda: handle.command == control_block.WorkerCommand.DRAIN)
     _write(writer, 10)
     assert writer.close(_DEADLINE_S)
 
-  worker = threading.Thread(target=obey)
+  worker = threading.Thread(target=drain)
   worker.start()
   assert worker_proxy.drain(_DEADLINE_S)
   worker.join()
@@ -155,7 +159,7 @@ def test_workers_are_told_counted_and_drained(running, tmp_path):
   server.stop()
 
 
-def test_a_worker_says_what_it_waits_for(running, tmp_path):
+def test_a_writer_names_what_it_waits_for(running, tmp_path):
   _, worker_proxy, _ = running
   handle = control_block.WorkerHandle(f"{tmp_path}/control_block", 0)
   route = routes.ProxyRoute(worker_proxy.address, handle)
@@ -187,21 +191,21 @@ def test_workers_write_to_their_own_shards(tmp_path):
     control_block.WorkerHandle(f"{tmp_path}/control_block", i, i % 2)
     for i in range(2)
   ]
-  listens = ["relay", "relay-1"]
+  sockets = ["relay", "relay-1"]
   writers = [
     writer_lib.ItemWriter(
-      routes.ProxyRoute(f"unix:{tmp_path}/{where}", handle), "t"
+      routes.ProxyRoute(f"unix:{tmp_path}/{name}", handle), "t"
     )
-    for where, handle in zip(listens, handles, strict=True)
+    for name, handle in zip(sockets, handles, strict=True)
   ]
   server = _serve_table(ports[0])
-  _until(lambda: writers[0].wait(0.1))
-  assert not writers[1].wait(0.05), "its shard is not there"
+  _wait_until(lambda: writers[0].wait(0.1))
+  assert not writers[1].wait(0.05), "the server of its shard is down"
   assert writers[1].waits_for == (
     "the server of replay shard 1, which its proxy cannot reach"
   )
   other = _serve_table(ports[1])
-  _until(lambda: writers[1].wait(0.1))
+  _wait_until(lambda: writers[1].wait(0.1))
   for writer, count in zip(writers, (3, 5), strict=True):
     for value in range(count):
       _write(writer, value)
@@ -212,7 +216,7 @@ def test_workers_write_to_their_own_shards(tmp_path):
   ]
   assert held == [3, 5]
   stats = worker_proxy.stats()
-  # Both are of this process, whose streams are counted together.
+  # Both writers are in this process; streams are counted per process.
   assert stats.workers[0].streams == stats.relay.connections_open == 2
   assert stats.workers[0].bytes_up == stats.relay.bytes_up > 8
   for writer in writers:
@@ -226,6 +230,6 @@ def _name(thread: threading.Thread) -> str:
   return thread.name
 
 
-def test_a_period_of_zero_is_refused(tmp_path):
+def test_a_period_of_zero_is_rejected(tmp_path):
   with pytest.raises(ValueError, match="poll_period_s is 0"):
     make_proxy("h:1", tmp_path, 0)

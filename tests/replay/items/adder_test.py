@@ -1,4 +1,4 @@
-"""NStepAdder: tables of episode in, items out; and a slow reference."""
+"""Tests of NStepAdder: expected items per episode, and a slow reference."""
 
 import typing
 
@@ -9,7 +9,7 @@ from acme import specs
 from slipway.replay.items import adder as adder_lib
 from slipway.replay.items import priorities, transitions
 
-GAMMA = 0.5  # powers of it are exact
+GAMMA = 0.5  # its powers are exact in float32
 
 ACTIONS = {
   "discrete": specs.DiscreteArray(100),
@@ -23,7 +23,7 @@ class Episode(typing.NamedTuple):
 
 
 class Item(typing.NamedTuple):
-  """A transition by the numbers of its observations in the stream."""
+  """Transition; its observations are indices into the stream."""
 
   start: int
   end: int
@@ -32,7 +32,7 @@ class Item(typing.NamedTuple):
 
 
 class Stream(typing.NamedTuple):
-  """What one environment gives: step k acts on observation k."""
+  """Steps of one environment; the action of step k follows observation k."""
 
   reward: np.ndarray  # [L]
   terminated: np.ndarray  # [L]
@@ -53,7 +53,7 @@ def still(*rewards):
 
 
 def make_stream(episodes):
-  """An ended episode is followed by the step of its autoreset."""
+  """Returns the steps of episodes, with an autoreset after each ended one."""
   steps = []
   for rewards, end in episodes:
     for i, reward in enumerate(rewards):
@@ -86,7 +86,7 @@ def make_adder(schema, num_envs, n, gamma=GAMMA):
 
 
 def make_output(action, value, state):
-  """An actor's output, with float32 values [B] of the action and the state."""
+  """Returns an actor's output, with values [B] of the action and the state."""
   return adder_lib.ActorOutput(
     action,
     {
@@ -97,14 +97,14 @@ def make_output(action, value, state):
 
 
 def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
-  """Feeds all streams at once.
+  """Feeds all streams to one adder, and collects the items.
 
-  Checks what does not depend on the episodes: observations, actions, versions
-  and priorities belong to one another, and an item comes with its last
-  observation.
+  Checks the properties that do not depend on the episodes. An item's
+  observations, action, version and priority belong to the same transition. An
+  item is returned by the step whose action follows the item's last observation.
 
   Returns:
-    For each environment its items, in the order of their starts.
+    The items of each environment, in the order of their starts.
   """
   schema = make_schema(kind)
   adder = make_adder(schema, len(streams), n, gamma)
@@ -119,12 +119,12 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
   shape, dtype = ACTIONS[kind].shape, ACTIONS[kind].dtype
   actions = 100 * random.random((length, len(streams), *shape))
   actions = actions.astype(dtype)
-  # New variables come at any time, in the middle of episodes too.
+  # New versions arrive at any step, also within episodes.
   versions = 1 + np.cumsum(random.random(length) < 0.3)
   found = [[] for _ in streams]
 
   def observe(k):
-    """Observations [B, 2] that name themselves: environment and k."""
+    """Returns observations [B, 2] that hold the environment's index and k."""
     return np.stack(
       [np.arange(len(streams)), np.full(len(streams), k)], axis=1
     ).astype(np.float32)
@@ -158,7 +158,7 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
 
 
 def slow_reference(episodes, n, gamma, length):
-  """The items of one environment, episode by episode, sum by sum."""
+  """Returns the items of one environment, by a loop over episodes and sums."""
   items, start = [], 0
   for rewards, end in episodes:
     for t in range(len(rewards)):
@@ -175,7 +175,7 @@ def slow_reference(episodes, n, gamma, length):
   return [item for item in items if item.end < length]
 
 
-# name, n, episodes, items as (start, end, r_t, discount_t)
+# Test id, n, episodes, and expected items as (start, end, r_t, discount_t).
 CASES = [
     ("terminates", 1, [term(1, 2)], [(0, 1, 1, 0.5), (1, 2, 2, 0)]),
     ("truncates", 1, [trunc(1, 2)], [(0, 1, 1, 0.5), (1, 2, 2, 0.5)]),
@@ -196,8 +196,8 @@ CASES = [
     ("five", 5, [trunc(16, 16, 16, 16, 16, 16)],
      [(0, 5, 31, 2**-5), (1, 6, 31, 2**-5), (2, 6, 30, 2**-4),
       (3, 6, 28, 2**-3), (4, 6, 24, 2**-2), (5, 6, 16, 2**-1)]),
-    ("no item before n steps are followed", 3, [still(1, 2, 4)], []),
-    ("not over", 3, [still(1, 2, 4, 8)], [(0, 3, 3, 0.125)]),
+    ("no item before step n + 1", 3, [still(1, 2, 4)], []),
+    ("open", 3, [still(1, 2, 4, 8)], [(0, 3, 3, 0.125)]),
     ("nothing crosses the reset", 3, [term(1), trunc(2), still(4, 4, 4, 4)],
      [(0, 1, 1, 0), (2, 3, 2, 0.5), (4, 7, 7, 0.125)]),
     ("back to back", 1, [term(1), term(2), trunc(4)],
@@ -273,15 +273,15 @@ def test_observations_are_copied():
   np.testing.assert_array_equal(fields["o_t"], [[5, 5]])
 
 
-# n, episodes, the version of each step (autoresets included), those of the
-# items in the order of their starts
+# n, episodes, the version of each step (autoresets included), and the expected
+# versions of the items, in the order of their starts.
 VERSIONS = [
     (1, [still(1, 1, 1, 1)], [7, 7, 8, 8], [7, 7, 8]),
     (3, [still(1, 1, 1, 1, 1, 1)], [1, 1, 2, 2, 3, 9], [1, 1, 2]),
-    # The first of an episode never has the version of the reset before it.
+    # An episode's first item never has the version of the autoreset before it.
     (3, [term(1, 1), still(1, 1, 1, 1)], [1, 2, 3, 4, 5, 5, 5], [1, 2, 4]),
     (2, [trunc(1), term(1), still(1, 1, 1)], [1, 2, 3, 4, 5, 6, 7], [1, 3, 5]),
-    # Beyond 32 bits; and a resumed trainer may go on from a lower one.
+    # A version beyond 32 bits; a resumed trainer may continue from a lower one.
     (2, [still(1, 1, 1, 1)], [2**40 + 1, 5, 5, 5], [2**40 + 1, 5]),
 ]  # fmt: skip
 
@@ -341,7 +341,7 @@ def test_random_streams_equal_the_slow_reference(n, seed):
 
 
 def test_items_of_several_transitions_have_the_same_transitions():
-  """Also where the adder is saved in the middle, and goes on in another."""
+  """After 15 steps, another adder continues from the saved state."""
   streams = [make_stream([term(1, 2, 4), trunc(8, 16)] * 6) for _ in range(3)]
   each, found = 4, {1: [], 4: []}
   for size in found:

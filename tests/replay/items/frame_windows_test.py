@@ -1,6 +1,6 @@
-"""Windows of stacked frames: each frame once, and every observation comes back.
+"""Tests of frame windows: observations are rebuilt from frames stored once.
 
-The truth is the sequence adder that stores whole observations.
+The reference is a sequence adder that stores whole observations.
 """
 
 import ml_collections
@@ -15,7 +15,7 @@ from slipway.replay.items import frame_windows, sequences
 from slipway.replay.tables import dataset
 
 STACK, STEPS = 3, 4
-SHAPE = (5, 3)  # of a frame
+SHAPE = (5, 3)  # shape of a frame
 
 
 def make_spec(shape=(STACK, *SHAPE), dtype=np.uint8):
@@ -39,7 +39,7 @@ def make_adder(spec, envs, steps, period, stacked_frames, priority=None):
 
 
 def play(resets, pad, seed=0):
-  """Stacks random frames naively, with resets bool [B, time]."""
+  """Stacks random frames by a plain loop, with resets bool [B, time]."""
   random = np.random.default_rng(seed)
   envs, length = resets.shape
   frames = random.integers(0, 256, (envs, length, *SHAPE), np.uint8)
@@ -58,7 +58,7 @@ def play(resets, pad, seed=0):
 
 
 def feed(adder, observations, resets):
-  """Returns the items of each step; nothing acts on the last observation."""
+  """Returns the items of each step; no action follows the last observation."""
   random = np.random.default_rng(1)
   envs, found = len(resets), []
   for t in range(len(observations) - 1):
@@ -95,7 +95,11 @@ def make_batch(schema, items):
 
 
 def check_equal(spec, observations, resets, steps, period, priority=None):
-  """Compares all batches with those of whole observations."""
+  """Compares all batches with batches of whole observations.
+
+  Returns:
+    The number of windows.
+  """
   envs, stack = len(resets), spec.observations.shape[0]
   whole, whole_adder = make_adder(spec, envs, steps, period, 0, priority)
   schema, adder = make_adder(spec, envs, steps, period, stack, priority)
@@ -122,20 +126,22 @@ def some_priority(inputs):
 @pytest.mark.parametrize(
   ("period", "priority"), [(STEPS, None), (2, some_priority)]
 )
-def test_observations_come_back_whatever_the_resets(pad, period, priority):
-  """One environment for each set of resets of two windows, and before them."""
+def test_observations_are_rebuilt_for_all_patterns_of_resets(
+  pad, period, priority
+):
+  """Covers all reset patterns of two windows, one pattern per environment."""
   length = 2 * STEPS + 1 + (priority is not None)
-  sets = np.arange(2**length)[:, None] >> np.arange(length) & 1
-  resets = sets.astype(bool)
+  patterns = np.arange(2**length)[:, None] >> np.arange(length) & 1
+  resets = patterns.astype(bool)
   observations = play(resets, pad)
   windows = check_equal(
     make_spec(), observations, resets, STEPS, period, priority
   )
-  assert windows == len(sets) * (2 if priority is None else 3)
+  assert windows == len(patterns) * (2 if priority is None else 3)
 
 
-def test_a_padded_frame_comes_back():
-  """A frame's 15 bytes are padded to 16; these need no padding."""
+def test_frames_without_padding_are_rebuilt():
+  """Frames of 8 bytes need no padding; `SHAPE`'s 15 bytes are padded to 16."""
   spec = make_spec((2, 4, 2))
   random = np.random.default_rng(0)
   frames = random.integers(0, 256, (10, 2, 4, 2), np.uint8)
@@ -144,7 +150,7 @@ def test_a_padded_frame_comes_back():
   assert check_equal(spec, observations, resets, 4, 4) == 4
 
 
-def test_stacks_of_atari_come_back():
+def test_stacks_of_atari_are_rebuilt():
   config = ml_collections.ConfigDict({"name": "ALE/Pong-v5", "time_limit": 7})
   config.kwargs = ml_collections.ConfigDict({"noop_max": 3})
   environment = factory.make(config, num_envs=3, seed=0)
@@ -161,8 +167,9 @@ def test_stacks_of_atari_come_back():
   assert check_equal(spec, observations, resets, 16, 16) == 12
 
 
-# STACK 3, STEPS 4: frames 0 and 1 are the older ones of the first observation,
-# 2 to 6 the newest of each observation, and 7 is black.
+# With STACK 3 and STEPS 4, frames 0 and 1 are the older frames of the first
+# observation. Frames 2 to 6 are the newest frames of the observations; frame 7
+# is black.
 @pytest.mark.parametrize(
   ("resets", "pad", "numbers"),
   [
@@ -223,7 +230,7 @@ def no_stack(observations, resets):
 
 
 @pytest.mark.parametrize("change", [unknown_stack, no_stack])
-def test_observations_that_are_no_stacks_are_reported(change):
+def test_observations_that_are_no_stacks_are_rejected(change):
   resets = np.zeros((2, STEPS + 1), bool)
   observations = play(resets, "black")
   change(observations, resets)
@@ -235,6 +242,6 @@ def test_observations_that_are_no_stacks_are_reported(change):
 @pytest.mark.parametrize(
   ("shape", "dtype"), [((4, 5), np.uint8), ((3, 5), np.float32), ((3,), "u1")]
 )
-def test_a_spec_without_such_stacks_is_reported(shape, dtype):
+def test_a_spec_without_such_stacks_is_rejected(shape, dtype):
   with pytest.raises(ValueError, match=r"adder\.stacked_frames=3 takes uint8"):
     make_adder(make_spec(shape, dtype), 2, STEPS, STEPS, 3)

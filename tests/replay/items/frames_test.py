@@ -1,4 +1,4 @@
-"""Frames stored once: what comes back equals naive stacks, frame by frame."""
+"""Tests of frames stored once: rebuilt stacks equal naively built ones."""
 
 import typing
 
@@ -18,12 +18,12 @@ from slipway.replay.tables import dataset, tables, trajectory_manager
 from slipway.replay.transport import routes
 from tests.replay import given
 
-SHAPE = (5, 3)  # of a frame
+SHAPE = (5, 3)  # shape of a frame
 GAMMA = 0.9
 
 
 class Step(typing.NamedTuple):
-  """One step of B environments, as the adder is given it."""
+  """Step of B environments, as passed to the adder."""
 
   observation: np.ndarray
   action: np.ndarray
@@ -43,9 +43,9 @@ def make_spec(stack=4, dtype=np.uint8, shape=SHAPE):
 
 
 def play(num_envs, stack, steps, seed=0, pad="zeros"):
-  """Episodes of random frames and lengths, stacked naively."""
+  """Yields steps of random episodes, with frames stacked by a plain loop."""
   random = np.random.default_rng(seed)
-  seen = [[] for _ in range(num_envs)]  # frames of the running episode
+  seen = [[] for _ in range(num_envs)]  # frames of the current episode
   over, opening = np.zeros((2, num_envs), bool)
   for t in range(steps):
     observation = np.zeros((num_envs, stack, *SHAPE), np.uint8)
@@ -71,7 +71,7 @@ def play(num_envs, stack, steps, seed=0, pad="zeros"):
 
 
 def play_atari(steps):
-  """Pong of 15 steps an episode, by random actions."""
+  """Yields steps of Pong with random actions and 15 steps per episode."""
   config = ml_collections.ConfigDict()
   config.name = "ALE/Pong-v5"
   config.time_limit = 15
@@ -80,7 +80,7 @@ def play_atari(steps):
   random, before = np.random.default_rng(0), environment.reset()
   for t in range(steps):
     step = environment.step(random.integers(6, size=3, dtype=np.int32))
-    # The adder is told actions that name the step.
+    # The adder receives actions that identify the step and the environment.
     yield Step(
       before.observation, t * 3 + np.arange(3, dtype=np.int32), *step[1:5]
     )
@@ -90,12 +90,13 @@ def play_atari(steps):
 
 def add(adder, step):
   output = adder_lib.ActorOutput(step.action, {})
-  # n-step transitions end in the observation that is acted on next.
+  # An n-step transition ends in the observation of a later call, so the next
+  # observation of this call is not used.
   return adder.add(step[0], output, *step[2:], step[0], version=1)
 
 
 def expect(steps, n):
-  """Transitions by their first action: naive, from whole observations."""
+  """Returns the expected transitions from whole observations, by action."""
   found = {}
   for env in range(len(steps[0].action)):
     for t, step in enumerate(steps):
@@ -106,7 +107,7 @@ def expect(steps, n):
         over = bool(after.terminated[env] | after.truncated[env])
         k += 1
       if k < n and (not over or not k):
-        continue  # an autoreset, or still open
+        continue  # autoreset, or unfinished transition
       discount = 0.0 if steps[t + k - 1].terminated[env] else GAMMA**k
       found[int(step.action[env])] = (
         step.observation[env],
@@ -118,7 +119,7 @@ def expect(steps, n):
 
 
 def check_equal(batch, expected):
-  """Returns the first actions of the batch."""
+  """Compares a batch with transitions; returns the batch's first actions."""
   data = batch.data
   actions = data.a_tm1.numpy().tolist()
   o_tm1, r_t, discount_t, o_t = (
@@ -132,9 +133,9 @@ def check_equal(batch, expected):
   return actions
 
 
-def make_batch(schema, parts):
-  """Returns the batch of all items, uint8 [M, item bytes] a part."""
-  data = np.concatenate(parts).reshape(-1, *schema.item_shape)
+def make_batch(schema, arrays):
+  """Returns a batch of all items; each array is uint8 [M, item bytes]."""
+  data = np.concatenate(arrays).reshape(-1, *schema.item_shape)
   count = len(data)
   return dataset.make_batch(
     schema,
@@ -149,13 +150,13 @@ def check_adder(spec, steps, n):
   stack = spec.observations.shape[0]
   schema = transitions.TransitionSchema(spec, n, stack)
   adder = adder_lib.NStepAdder(schema, len(steps[0].action), n, GAMMA)
-  expected, parts = expect(steps, n), []
+  expected, arrays = expect(steps, n), []
   for step in steps:
     items = add(adder, step)
     if items is not None:
       assert (np.diff(items.frames.ids, axis=1) != 0).all()
-      parts.append(items.data())
-  found = check_equal(make_batch(schema, parts), expected)
+      arrays.append(items.data())
+  found = check_equal(make_batch(schema, arrays), expected)
   assert sorted(found) == sorted(expected)
   return found
 
@@ -176,7 +177,7 @@ def test_stacks_of_atari_are_rebuilt_exactly(n):
 
 
 class Path:
-  """From adder to batches, through a real server."""
+  """Path of transitions from an adder through a real server to batches."""
 
   def __init__(self, n, num_envs):
     self.schema = transitions.TransitionSchema(make_spec(), n, 4)
@@ -218,7 +219,7 @@ class Path:
       found.update(check_equal(batch, expected))
       if len(found) >= until:
         return found
-    raise AssertionError(f"{len(found)} of {until} items were ever sampled")
+    raise AssertionError(f"only {len(found)} of {until} items were sampled")
 
 
 @pytest.fixture
@@ -230,7 +231,7 @@ def path(request):
 
 
 @pytest.mark.parametrize("path", [(1, 2), (3, 4)], indirect=True, ids=str)
-def test_stacks_survive_the_way_through_a_server(path):
+def test_stacks_are_rebuilt_after_a_path_through_a_server(path):
   n, num_envs = path.adder._n, len(path.adder._ended)
   steps = list(play(num_envs, 4, 120))
   path.write(steps)
@@ -242,7 +243,7 @@ def test_stacks_survive_the_way_through_a_server(path):
 
 @pytest.mark.parametrize("path", [(3, 4)], indirect=True, ids=str)
 def test_a_new_stream_gets_the_frames_that_it_lacks(path):
-  """Transitions that were open when a server went are whole at the next."""
+  """Transitions that were open when a server closed are whole in the next."""
   steps = list(play(4, 4, 200))
   path.write(steps[:100])
   path.manager.close()
@@ -257,8 +258,7 @@ def test_a_new_stream_gets_the_frames_that_it_lacks(path):
   size = path.manager.status(tables.TRANSITIONS).size
   expected = expect(steps, 3)
   found = path.sampled(expected, size)
-  # Of the first steps after the restart there are transitions that began
-  # before it.
+  # Some transitions began before the restart and ended after it.
   assert any(action < 110 * 4 for action in found)
 
 
@@ -276,37 +276,38 @@ def test_each_frame_is_sent_once():
   assert path.writer.close(timeout_s=20)
   path.manager.close()
   ends = sum(int((step.terminated | step.truncated).sum()) for step in steps)
-  # An episode opens with 4 frames, 3 of them older than its first transition's
-  # newest; until its third step no transition has ended, so that those frames
-  # come without one. The last frame comes with each of its 3 transitions.
+  # An episode starts with 4 frames. 3 of them are older than the newest frame
+  # of its first transition. No transition has ended before the third step, so
+  # these frames are sent without one. The last frame is sent with each of the
+  # 3 transitions that end in it.
   assert len(sent) <= len(expect(steps, 3)) + (ends + 4) * (4 + 2)
   assert len(sent) >= len(expect(steps, 3)) + ends
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_state_goes_on_with_equal_items(kept):
+@pytest.mark.parametrize("continues", [True, False])
+def test_a_restored_adder_returns_equal_items(continues):
   schema = transitions.TransitionSchema(make_spec(), 3, 4)
   adder = adder_lib.NStepAdder(schema, 2, 3, GAMMA)
   steps = list(play(2, 4, 80))
   for step in steps[:40]:
     add(adder, step)
   state = adder.get_state()
-  if kept:  # what goes on does not change what was taken
+  if continues:  # further steps of the adder must not change the state
     for step in steps[40:60]:
       add(adder, step)
   other = adder_lib.NStepAdder(schema, 2, 3, GAMMA)
   other.set_state(state)
   expected = expect(steps, 3)
-  parts = []
+  arrays = []
   for step in steps[40:]:
     items = add(other, step)
     if items is not None:
-      parts.append(items.data())
-  found = check_equal(make_batch(schema, parts), expected)
-  assert min(found) < 80 <= max(found), "open ones and new ones"
+      arrays.append(items.data())
+  found = check_equal(make_batch(schema, arrays), expected)
+  assert min(found) < 80 <= max(found), "open and new transitions"
 
 
-def test_an_observation_that_is_no_stack_is_refused():
+def test_an_observation_that_is_no_stack_is_rejected():
   ring = frames_lib.FrameRing(2, (4, *SHAPE), steps=3)
   random, no = np.random.default_rng(0), np.zeros(2, bool)
   shape = (2, 4, *SHAPE)
@@ -315,7 +316,7 @@ def test_an_observation_that_is_no_stack_is_refused():
     ring.add(random.integers(0, 256, shape, np.uint8), no)
 
 
-def test_frames_and_several_transitions_an_item_are_refused():
+def test_frames_with_several_transitions_per_item_are_rejected():
   with pytest.raises(ValueError, match="transitions_per_item=2 needs whole"):
     transitions.TransitionSchema(make_spec(), 1, 4, transitions_per_item=2)
 
@@ -327,8 +328,8 @@ def test_frames_and_several_transitions_an_item_are_refused():
     (4, make_spec(4, np.float32)),
     (5, make_spec(5, shape=())),
   ],
-  ids=["another number", "not bytes", "no frames"],
+  ids=["other stack size", "not uint8", "no frame axes"],
 )
-def test_a_layout_of_other_observations_is_refused(stacked, spec):
+def test_a_schema_of_other_observations_is_rejected(stacked, spec):
   with pytest.raises(ValueError, match=f"stacked_frames={stacked} takes uint8"):
     transitions.TransitionSchema(spec, 1, stacked)

@@ -1,4 +1,4 @@
-"""Grouping: no transition is lost, doubled or torn from its priority."""
+"""Tests of Grouping: each transition is kept once, with its priority."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from slipway.replay.items import grouping, priorities
 
 
 def batches(counts):
-  """Rows that name themselves, with priorities that name them too."""
+  """Yields records that hold their own number, which is also their priority."""
   start = 0
   for count in counts:
     numbers = np.arange(start, start + count)
@@ -22,7 +22,7 @@ def numbers_of(records):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 8, 50])
 @pytest.mark.parametrize("seed", range(3))
-def test_all_come_in_order_with_their_mean_priority(size, seed):
+def test_records_keep_their_order_and_items_get_mean_priorities(size, seed):
   counts = np.random.default_rng(seed).integers(0, 20, 40)
   groups, found = grouping.Grouping(size, record_bytes=2), []
   for records, priority in batches(counts):
@@ -36,12 +36,12 @@ def test_all_come_in_order_with_their_mean_priority(size, seed):
   assert sum(counts) - size < len(found) <= sum(counts)
 
 
-def test_what_waits_goes_on_elsewhere():
+def test_another_grouping_continues_from_a_state():
   first, second, third = batches([5, 4, 7])
   groups = grouping.Grouping(8, record_bytes=2)
   assert groups.add(*first) is None
   state = groups.get_state()
-  assert groups.add(*second) is not None, "changes nothing that was taken"
+  assert groups.add(*second) is not None, "does not change the saved state"
   other = grouping.Grouping(8, record_bytes=2)
   other.set_state(state)
   full = other.add(*third)

@@ -1,4 +1,4 @@
-"""Packing: round trips through NumPy and through the dataset's TensorFlow."""
+"""Tests of Packing: round trips in NumPy and in the dataset's TensorFlow."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ SHAPES = ((), (3,), (4, 84, 84))
 
 
 def random_batch(fields, size, seed=0):
-  """Arbitrary bytes, so that every value of a dtype may come."""
+  """Returns random fields; integers are from the whole range of their dtype."""
   random = np.random.default_rng(seed)
   batch = {}
   for name, (dtype, shape) in fields.items():
@@ -68,14 +68,14 @@ def test_round_trip_of_all_fields_at_once(size):
   assert_equal(packing.unpack(records), batch)
 
 
-def test_tensorflow_takes_out_what_numpy_packed():
+def test_tensorflow_unpacks_records_that_numpy_packed():
   packing = packing_lib.Packing(all_fields())
   batch = random_batch(packing.fields, 3)
   fields = dataset._unpack_records(packing, tf.constant(packing.pack(batch)))
   assert_equal({name: x.numpy() for name, x in fields.items()}, batch)
 
 
-def test_row_has_no_padding():
+def test_a_record_has_no_padding():
   packing = packing_lib.Packing(
     {
       "a": (np.dtype(np.uint8), (3,)),
@@ -110,7 +110,7 @@ def test_packing_converts_to_the_dtype_of_the_field():
 
 
 @pytest.mark.parametrize("dtype", ["O", "U3", "M8[s]", "c8"])
-def test_dtype_without_plain_bytes_is_refused(dtype):
+def test_dtype_without_plain_bytes_is_rejected(dtype):
   with pytest.raises(ValueError, match=r"field 'bad' has dtype .*numbers only"):
     packing_lib.Packing({"bad": (np.dtype(dtype), ())})
 
@@ -126,7 +126,7 @@ def test_missing_field_is_an_error():
     packing.pack({"a": np.zeros(2, np.int32)})
 
 
-def test_transition_layout_follows_the_spec():
+def test_transition_schema_follows_the_spec():
   spec = specs.EnvironmentSpec(
     observations=specs.BoundedArray((4, 84, 84), np.uint8, 0, 255),
     actions=specs.BoundedArray((2,), np.float32, -1, 1),

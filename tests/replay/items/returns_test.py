@@ -1,4 +1,4 @@
-"""Running returns: in each step of an item, from its own episode."""
+"""Tests of running returns: each step has the return of its own episode."""
 
 import numpy as np
 import pytest
@@ -7,20 +7,21 @@ from acme import specs
 from slipway.replay.items import adder as adder_lib
 from slipway.replay.items import returns, sequences, transitions
 
-GAMMA = 0.5  # powers of it are exact
+GAMMA = 0.5  # its powers are exact in float32
 SPEC = specs.EnvironmentSpec(
   observations=specs.Array((), np.float32),
   actions=specs.DiscreteArray(2),
   rewards=specs.Array((), np.float32),
   discounts=specs.BoundedArray((), np.float32, 0, 1),
 )
-# Two environments; None is an autoreset, after the end of an episode.
+# Rewards and running returns of two environments. None is an autoreset, which
+# follows the end of an episode.
 REWARDS = [[1, 2, 4, None, 8, 16], [1, None, 2, 2, 2, None]]
 RETURNS = [[1, 2.5, 5.25, None, 8, 20], [1, None, 2, 3, 3.5, None]]
 
 
 def steps():
-  """Yields (rewards, terminated, first) of each step, [B] each."""
+  """Yields (rewards, terminated, first) per step, each of shape [B]."""
   columns = list(zip(*REWARDS, strict=True))
   for now, after in zip(columns, [*columns[1:], (1, 1)], strict=True):
     first = np.array([x is None for x in now])
@@ -29,7 +30,13 @@ def steps():
 
 
 def feed(adder, restore=None):
-  """Yields the items of each step; `restore` replaces the adder each time."""
+  """Yields the items of each step.
+
+  Args:
+    adder: adder of the first step.
+    restore: returns a new adder, which replaces the last one after each step,
+      with its state. None: all steps use the same adder.
+  """
   no, output = np.zeros(2, bool), adder_lib.ActorOutput(np.zeros(2), {})
   for t, (rewards, terminated, first) in enumerate(steps()):
     now, after = np.full(2, t, np.float32), np.full(2, t + 1, np.float32)
@@ -66,23 +73,23 @@ def test_a_transition_has_the_return_after_its_first_step(n, restored):
 
 
 @pytest.mark.parametrize("restored", [False, True])
-def test_a_sequence_has_those_of_all_steps(restored):
+def test_a_sequence_has_the_returns_of_all_steps(restored):
   extras = {returns.FIELD: (np.dtype(np.float32), ())}
   schema = sequences.SequenceSchema(SPEC, 3, extras)
 
   def make():
     return sequences.SequenceAdder(schema, 2, 3, GAMMA)
 
-  rows = np.concatenate(
+  records = np.concatenate(
     [items.records for items in feed(make(), make if restored else None)]
   )
-  found = schema.record.unpack(rows)[returns.FIELD]
-  expected = np.array([[x or 0 for x in row] for row in RETURNS])
+  found = schema.record.unpack(records)[returns.FIELD]
+  expected = np.array([[x or 0 for x in values] for values in RETURNS])
   np.testing.assert_array_equal(
     found, expected.reshape(2, 2, 3).swapaxes(0, 1).reshape(4, 3)
   )
 
 
 def test_without_the_field_nothing_is_stored():
-  row = transitions.TransitionSchema(SPEC, 1).record
-  assert returns.FIELD not in row.fields
+  record = transitions.TransitionSchema(SPEC, 1).record
+  assert returns.FIELD not in record.fields

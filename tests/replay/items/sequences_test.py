@@ -1,4 +1,4 @@
-"""The sequence adder against a record of what each environment went through."""
+"""Tests of the sequence adder against a log of all environment steps."""
 
 import numpy as np
 import pytest
@@ -38,7 +38,7 @@ def make_adder(steps, period, envs, priority=zero, spec=SPEC):
 
 
 def play(envs, steps, seed=0, spec=SPEC):
-  """A record of random episodes, as `VectorEnvironment` would give them."""
+  """Yields the steps of random episodes, in the form of `VectorEnvironment`."""
   random = np.random.default_rng(seed)
   first, ended = np.ones(envs, bool), np.zeros(envs, bool)
   reward = np.zeros(envs, np.float32)
@@ -76,15 +76,15 @@ def play(envs, steps, seed=0, spec=SPEC):
     )
 
 
-def feed(adder, record):
-  """The items of each step."""
-  for *step, about in record:
-    yield adder.add(*step, version=about["version"])
+def feed(adder, log):
+  """Yields the items of each step."""
+  for *step, info in log:
+    yield adder.add(*step, version=info["version"])
 
 
-def expect_window(record, start, steps, env):
-  """The fields of the window of one environment, from the record."""
-  window = record[start : start + steps]
+def expect_window(log, start, steps, env):
+  """Returns the expected fields of one environment's window, from the log."""
+  window = log[start : start + steps]
   observations = [step[0][env] for step in window]
   first = [step[7]["first"][env] for step in window]
   return {
@@ -96,7 +96,7 @@ def expect_window(record, start, steps, env):
     "first": [*first, window[-1][5][env]],
     "reward_before": window[0][7]["reward_before"][env],
     "action_before": (
-      record[start - 1][1].action[env]
+      log[start - 1][1].action[env]
       if start
       else np.zeros_like(window[0][1].action[env])
     ),
@@ -113,14 +113,14 @@ def expect_window(record, start, steps, env):
 )
 @pytest.mark.parametrize("spec", [SPEC, FLOAT_ACTIONS], ids=["int", "float"])
 @pytest.mark.parametrize("priority", [zero, None], ids=["priority", "none"])
-def test_windows_are_what_happened(steps, period, spec, priority):
-  """Without a priority, they come with the step that completes them."""
+def test_windows_equal_the_logged_steps(steps, period, spec, priority):
+  """Without a priority, a window is returned by the step that completes it."""
   envs, length = 3, 40
-  record = list(play(envs, length, spec=spec))
+  log = list(play(envs, length, spec=spec))
   schema, adder = make_adder(steps, period, envs, priority, spec)
-  delay = 0 if priority is None else 1  # steps
+  delay = 0 if priority is None else 1  # in steps
   starts = []
-  for t, items in enumerate(feed(adder, record), start=1):
+  for t, items in enumerate(feed(adder, log), start=1):
     start = t - steps - delay
     if start < 0 or start % period:
       assert items is None
@@ -131,14 +131,14 @@ def test_windows_are_what_happened(steps, period, spec, priority):
     )
     records = schema.record.unpack(items.records)
     for env in range(envs):
-      expected = expect_window(record, start, steps, env)
+      expected = expect_window(log, start, steps, env)
       assert set(expected) == set(records)
       for name, value in expected.items():
         np.testing.assert_array_equal(records[name][env], value, err_msg=name)
   assert len(starts) == (length - steps - delay) // period + 1
 
 
-def test_rollouts_come_at_their_last_step_and_share_an_observation():
+def test_rollouts_are_returned_at_their_last_step_and_share_an_observation():
   schema, adder = make_adder(8, 8, 3, None)
   found = list(feed(adder, play(3, 20)))
   assert [t for t, x in enumerate(found, start=1) if x is not None] == [8, 16]
@@ -152,9 +152,9 @@ def test_rollouts_come_at_their_last_step_and_share_an_observation():
 
 def test_batches_have_the_extras_by_name():
   envs, steps = 3, 4
-  record = list(play(envs, steps, spec=FLOAT_ACTIONS))
+  log = list(play(envs, steps, spec=FLOAT_ACTIONS))
   schema, adder = make_adder(steps, steps, envs, None, FLOAT_ACTIONS)
-  *_, items = feed(adder, record)
+  *_, items = feed(adder, log)
   batch = dataset.make_batch(
     schema,
     np.arange(envs, dtype=np.uint64),
@@ -164,7 +164,7 @@ def test_batches_have_the_extras_by_name():
   )
   assert set(batch.data.extras) == {"log_probability", "state"}
   for env in range(envs):
-    expected = expect_window(record, 0, steps, env)
+    expected = expect_window(log, 0, steps, env)
     np.testing.assert_array_equal(batch.versions[env], expected.pop("version"))
     found = {**batch.data._asdict(), **batch.data.extras}
     for name, value in expected.items():
@@ -178,13 +178,13 @@ def test_each_window_has_a_priority():
     seen.append(inputs)
     return np.arange(3, dtype=np.float32)
 
-  record = list(play(3, 12))
+  log = list(play(3, 12))
   _, adder = make_adder(4, 4, 3, priority)
-  items = [found for found in feed(adder, record) if found is not None]
+  items = [found for found in feed(adder, log) if found is not None]
   assert len(items) == len(seen) == 2
   for number, (found, inputs) in enumerate(zip(items, seen, strict=True)):
     np.testing.assert_array_equal(found.priorities, [0, 1, 2])
-    window = record[4 * number : 4 * number + 5]
+    window = log[4 * number : 4 * number + 5]
     np.testing.assert_array_equal(
       inputs.value_of_state,
       np.stack([step[1].extras[VALUES[1]] for step in window], 1),
@@ -197,7 +197,7 @@ def test_each_window_has_a_priority():
 
 
 @pytest.mark.parametrize("priority", [np.nan, -1.0])
-def test_a_priority_that_no_table_can_hold_is_refused(priority):
+def test_a_priority_that_no_table_can_hold_is_rejected(priority):
   _, adder = make_adder(2, 1, 3, lambda _: np.full(3, priority, np.float32))
   with pytest.raises(ValueError, match="must be finite"):
     list(feed(adder, play(3, 5)))
@@ -206,16 +206,16 @@ def test_a_priority_that_no_table_can_hold_is_refused(priority):
 @pytest.mark.parametrize("at", [1, 3, 7, 11])
 @pytest.mark.parametrize("priority", [zero, None], ids=["priority", "none"])
 def test_another_adder_continues_equally(at, priority):
-  record = list(play(3, 25))
+  log = list(play(3, 25))
   _, whole = make_adder(4, 3, 3, priority)
-  expected = list(feed(whole, record))[at:]
+  expected = list(feed(whole, log))[at:]
   _, one = make_adder(4, 3, 3, priority)
-  list(feed(one, record[:at]))
+  list(feed(one, log[:at]))
   state = one.get_state()
-  list(feed(one, record[at:]))  # leaves the state alone
+  list(feed(one, log[at:]))  # must not change the state
   _, other = make_adder(4, 3, 3, priority)
   other.set_state(state)
-  for items, wanted in zip(feed(other, record[at:]), expected, strict=True):
+  for items, wanted in zip(feed(other, log[at:]), expected, strict=True):
     assert (items is None) == (wanted is None)
     if wanted is not None:
       np.testing.assert_array_equal(items.records, wanted.records)

@@ -1,4 +1,4 @@
-"""ItemWriter, against a real server: what it sends, and when it waits."""
+"""Tests of ItemWriter with a real server: sent items, and waits."""
 
 import numpy as np
 import portpicker
@@ -19,7 +19,7 @@ def records(start, count):
 
 
 def serve(port=None, **replay):
-  # Batches of 1, so that the limiter leaves little room.
+  # With batches of 1, the limiter blocks after few items.
   fields = {"capacity": 1_000, "min_size": 1, "batch_size": 1, **replay}
   spec = given.make_table_spec(prioritized=False, **fields)
   return trajectory_manager.TrajectoryManager(
@@ -29,7 +29,7 @@ def serve(port=None, **replay):
 
 
 def make_writer(manager, **kwargs):
-  """A writer with an open stream."""
+  """Returns a writer with an open stream."""
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(manager.address), tables.TRANSITIONS, **kwargs
   )
@@ -38,7 +38,7 @@ def make_writer(manager, **kwargs):
 
 
 def sample(manager, count):
-  """Draws `count` items, no more."""
+  """Samples exactly `count` items."""
   client = reverb.Client(manager.address)
   return list(client.sample(tables.TRANSITIONS, count, emit_timesteps=False))
 
@@ -56,7 +56,7 @@ def unlimited():
 
 @pytest.fixture
 def limited():
-  """Three inserts ahead of the samples, the table takes no more."""
+  """Table that blocks inserts when they are three ahead of the samples."""
   manager = serve(samples_per_insert=1.0, tolerance=1e-6)
   yield manager
   manager.close()
@@ -79,7 +79,7 @@ def test_written_items_arrive_with_their_priorities(unlimited):
 def test_close_sends_what_is_queued(unlimited):
   before = status(unlimited).inserted
   writer = make_writer(unlimited)
-  for i in range(5):  # too few for `wait` to flush
+  for i in range(5):  # too few items for `wait` to flush
     writer.write(records(i, 1), np.full(1, 0.25))
     assert writer.wait(timeout_s=20)
   assert writer.close(timeout_s=20)
@@ -95,7 +95,7 @@ def test_nothing_to_write(unlimited):
   assert writer.written == 0
 
 
-def test_rows_and_priorities_must_match(unlimited):
+def test_records_and_priorities_must_match(unlimited):
   writer = make_writer(unlimited)
   with pytest.raises(ValueError, match="2 records came with 3 priorities"):
     writer.write(records(0, 2), np.ones(3))
@@ -103,7 +103,7 @@ def test_rows_and_priorities_must_match(unlimited):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -1.0])
-def test_bad_priority_is_refused_before_the_table_sees_it(unlimited, bad):
+def test_bad_priority_is_rejected_before_it_is_sent(unlimited, bad):
   before = status(unlimited).inserted
   writer = make_writer(unlimited)
   with pytest.raises(ValueError, match=r"priorities\[1\]=.* finite"):
@@ -114,12 +114,12 @@ def test_bad_priority_is_refused_before_the_table_sees_it(unlimited, bad):
   assert status(unlimited).inserted == before + 2
 
 
-def test_limiter_holds_the_writer_until_items_are_sampled(limited):
+def test_limiter_blocks_the_writer_until_items_are_sampled(limited):
   writer = make_writer(limited)
   count = writer_lib.MAX_IN_FLIGHT
   writer.write(records(0, count), np.ones(count))
   assert not writer.wait(timeout_s=0.3)
-  assert not writer.wait(timeout_s=0.1), "it is still held"
+  assert not writer.wait(timeout_s=0.1), "the writer still waits"
   assert status(limited).inserted == 3
   sample(limited, count // 2)
   assert writer.wait(timeout_s=20)
@@ -130,10 +130,10 @@ def test_limiter_holds_the_writer_until_items_are_sampled(limited):
   assert status(limited).sampled == count
 
 
-def test_the_items_on_their_way_can_be_bounded(limited):
+def test_the_unconfirmed_items_can_be_limited(limited):
   writer = make_writer(limited, unconfirmed=1)
   writer.write(records(0, 5), np.ones(5))
-  assert not writer.wait(timeout_s=0.3), "two are on their way"
+  assert not writer.wait(timeout_s=0.3), "unconfirmed items remain"
   sample(limited, 1)
   assert writer.wait(timeout_s=20)
   writer.write(records(5, 1), np.ones(1))
@@ -142,7 +142,7 @@ def test_the_items_on_their_way_can_be_bounded(limited):
   assert writer.close(timeout_s=20)
 
 
-def test_close_gives_up_on_a_table_that_holds_it(limited):
+def test_close_gives_up_on_a_table_that_blocks_it(limited):
   writer = make_writer(limited)
   writer.write(records(0, 30), np.ones(30))
   assert not writer.close(timeout_s=0.3)
@@ -175,22 +175,22 @@ def test_a_restarted_server_gets_a_fresh_stream():
   assert writer.close(timeout_s=20)
   assert (writer.written, writer.confirmed, writer.lost) == (55, 35, 20)
   assert writer.streams == 2
-  # None of the lost ones came by itself.
+  # No lost item was sent again.
   assert status(successor).inserted == 5
   successor.close()
 
 
-def test_what_a_close_leaves_behind_is_counted(limited):
+def test_items_that_close_discards_are_counted(limited):
   writer = make_writer(limited)
   inserted = status(limited).inserted
   writer.write(records(0, 30), np.ones(30))
   assert not writer.close(timeout_s=0.3)
-  took = status(limited).inserted - inserted
-  assert (writer.confirmed, writer.discarded) == (took, 30 - took)
-  assert writer.lost == 0  # nothing has failed
+  arrived = status(limited).inserted - inserted
+  assert (writer.confirmed, writer.discarded) == (arrived, 30 - arrived)
+  assert writer.lost == 0  # no stream has broken
 
 
-def test_a_table_that_is_not_there_is_no_fault_to_wait_out(unlimited):
+def test_a_missing_table_is_an_error(unlimited):
   route = routes.DirectRoute(unlimited.address)
   writer = writer_lib.ItemWriter(route, "none")
   assert writer.wait(timeout_s=20)
@@ -200,6 +200,6 @@ def test_a_table_that_is_not_there_is_no_fault_to_wait_out(unlimited):
       assert writer.wait(timeout_s=20)
 
 
-def test_an_address_that_cannot_be_one_is_refused():
+def test_an_invalid_address_is_rejected():
   with pytest.raises(ValueError, match="address is 'nowhere'"):
     routes.DirectRoute("nowhere")

@@ -1,4 +1,4 @@
-"""The dataset, from a real server: whole transitions, and an end if starved."""
+"""Tests of the dataset with a real server: batches, and end if starved."""
 
 import functools
 
@@ -26,7 +26,7 @@ BATCH = 8
 
 
 def make_items(count, start=0):
-  """Transitions that are known by their reward."""
+  """Returns transitions whose rewards are the numbers from `start`."""
   random = np.random.default_rng(start)
   return {
     "o_tm1": random.integers(0, 256, (count, 2, 5), np.uint8),
@@ -119,7 +119,7 @@ def test_types_are_known_before_the_first_batch(filled):
   )
 
 
-def test_dataset_ends_below_the_minimum_and_goes_on_above_it():
+def test_dataset_ends_below_the_minimum_and_continues_above_it():
   manager = serve(make_spec())
   dataset = make_dataset(manager)
   write(manager, make_items(BATCH - 1))
@@ -131,8 +131,8 @@ def test_dataset_ends_below_the_minimum_and_goes_on_above_it():
   manager.close()
 
 
-def test_dataset_ends_where_the_limiter_starves_it_and_goes_on():
-  # It may be 4 samples ahead, and each insert allows 4 more.
+def test_dataset_ends_where_the_limiter_starves_it_and_continues():
+  # The samples may be 4 ahead, and each insert allows 4 more.
   manager = serve(make_spec(samples_per_insert=4.0, tolerance=1e-6))
   dataset = make_dataset(manager)
   write(manager, make_items(BATCH))
@@ -144,7 +144,7 @@ def test_dataset_ends_where_the_limiter_starves_it_and_goes_on():
       batches += 1
   sampled = manager.status(tables.TRANSITIONS).sampled
   assert batches * BATCH <= sampled
-  # Samples that did not fill a batch are lost.
+  # The dataset drops samples that do not fill a batch.
   assert sampled < (batches + 1) * BATCH
   write(manager, make_items(4, start=BATCH))
   iter(dataset).get_next()
@@ -184,6 +184,6 @@ def test_items_of_several_transitions_become_batches_of_transitions():
   manager.close()
 
 
-def test_nothing_is_tuned(filled):
-  """A tuning thread could hold up the end of a starved iterator."""
+def test_autotuning_is_disabled(filled):
+  """A tuning thread of TensorFlow could delay the end of a starved iterator."""
   assert make_dataset(filled).options().autotune.enabled is False

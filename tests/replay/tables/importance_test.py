@@ -1,4 +1,4 @@
-"""Importance weights: Schaul et al. 2016, section 3.4, in NumPy."""
+"""Tests of importance weights against Schaul et al. 2016, section 3.4."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def by_hand(probabilities, table_size, beta):
 
 @pytest.mark.parametrize("beta", [0.0, 0.4, 0.7, 1.0])
 @pytest.mark.parametrize("seed", range(5))
-def test_against_numpy(beta, seed):
+def test_weights_equal_numpys(beta, seed):
   random = np.random.default_rng(seed)
   probabilities = random.dirichlet(np.ones(1_000) * 0.5)[:64] + 1e-9
   table_size = random.integers(500, 1_000_000, 64)
@@ -33,8 +33,9 @@ def test_against_numpy(beta, seed):
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
-def test_over_shards_as_over_all_items(beta):
-  # As one table of all items has it, where each shard is drawn equally often.
+def test_weights_over_shards_equal_those_over_all_items(beta):
+  # The weights equal those of one table of all items, in which each shard is
+  # sampled equally often.
   random = np.random.default_rng(0)
   sizes = (700, 20, 300)
   total, largest = sum(sizes), max(sizes)
@@ -48,7 +49,7 @@ def test_over_shards_as_over_all_items(beta):
       tf.constant(size / largest, tf.float32),
     )
     of_all = (total * own / len(sizes)) ** -beta
-    # Each batch has its own maximum, here that of its whole shard.
+    # A batch's weights are divided by their maximum, here that of the shard.
     maximum = np.max((size * own) ** -beta)
     ratios.append(weights.numpy() * maximum / of_all)
   ratios = np.concatenate(ratios)
@@ -72,7 +73,7 @@ def test_beta_1_is_in_inverse_proportion():
   np.testing.assert_allclose(weights, [1, 0.5, 0.25], rtol=1e-6)
 
 
-def test_weights_stay_finite_where_nothing_is_known():
+def test_weights_are_finite_for_probability_0_and_table_size_0():
   weights = importance.importance_weights(
     tf.constant([0.0, 0.5], tf.float64), tf.constant([0, 4]), tf.constant(1.0)
   )
@@ -86,10 +87,10 @@ def test_priorities_are_absolute_errors_and_never_zero():
     np.testing.assert_allclose(found, [2 + 1e-6, 1e-6, 3 + 1e-6], rtol=1e-6)
 
 
-# td_errors, learned, eta, priorities; by hand.
+# td_errors, learned, eta, and priorities computed by hand.
 WINDOWS = [
-  ([[0, 0, 0]], [[1, 1, 1]], 0.9, [0.0]),  # no error at all
-  ([[0, 0, 0]], [[0, 0, 0]], 0.9, [0.0]),  # nothing learned
+  ([[0, 0, 0]], [[1, 1, 1]], 0.9, [0.0]),  # all errors are 0
+  ([[0, 0, 0]], [[0, 0, 0]], 0.9, [0.0]),  # no step is learned from
   ([[-3, 0, 1], [0, 5, 0]], [[1, 1, 1], [0, 1, 0]], 0.75, [31 / 12, 5.0]),
   ([[-3, 0, 1]], [[1, 0, 1]], 0.0, [2.0]),
   ([[-3, 0, 1]], [[1, 0, 1]], 1.0, [3.0]),
@@ -98,7 +99,7 @@ WINDOWS = [
 
 @pytest.mark.parametrize(("td_errors", "learned", "eta", "expected"), WINDOWS)
 def test_priorities_of_sequences(td_errors, learned, eta, expected):
-  """Workers and learners have the same numbers, all above 0."""
+  """Priorities in NumPy (workers) equal those in TensorFlow (learners)."""
   arrays = np.float32(td_errors), np.float32(learned)
   found = priorities.from_sequences(*arrays, eta)
   tensors = priorities.from_sequences(*map(tf.constant, arrays), eta)
@@ -109,7 +110,7 @@ def test_priorities_of_sequences(td_errors, learned, eta, expected):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, -0.5])
-def test_priority_that_stops_a_table_is_refused(bad):
+def test_priority_that_stops_a_table_is_rejected(bad):
   with pytest.raises(ValueError, match=r"priorities\[1\]=\S+ must be finite"):
     priorities.check(np.array([1.0, bad, bad]))
   priorities.check(np.array([0.0, 1e-9, 1e9]))

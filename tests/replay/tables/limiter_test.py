@@ -1,4 +1,4 @@
-"""Limiter: its bounds and decisions are those of Reverb's table."""
+"""Tests of Limiter: its bounds and decisions equal those of Reverb's table."""
 
 import sys
 
@@ -9,7 +9,7 @@ import reverb
 from slipway.replay.tables import limiter, tables
 from tests.replay import given
 
-# min_size, samples_per_insert, tolerance
+# Limiter settings: min_size, samples_per_insert, tolerance.
 REPLAYS = [
   (1_000, 8.0, 0.5),
   (3, 8.0, 0.1),
@@ -31,7 +31,7 @@ def make_spec(min_size, ratio, tolerance, batch_size=2):
 
 
 def make_queue(capacity, limiter=None):
-  """The spec of a queue, and its table."""
+  """Returns the spec of a queue, and its table."""
   spec = given.make_table_spec(
     4, prioritized=False, capacity=capacity, is_queue=True
   )
@@ -39,12 +39,13 @@ def make_queue(capacity, limiter=None):
 
 
 def check_allowed(table, allowed):
-  """Reverb lets so many items be sampled at once, and not one more."""
+  """Checks that Reverb allows exactly this many samples at once."""
   assert allowed == 0 or table.can_sample(min(allowed, 10**9))
   assert allowed == sys.maxsize or not table.can_sample(allowed + 1)
 
 
-def as_reverb_has_it(table):
+def read_limiter(table):
+  """Returns the limiter settings of a Reverb table."""
   info = table.info.rate_limiter_info
   return limiter.Limiter(
     info.samples_per_insert,
@@ -55,21 +56,24 @@ def as_reverb_has_it(table):
 
 
 @pytest.mark.parametrize("replay", REPLAYS)
-def test_reverb_has_the_same_numbers(replay):
+def test_reverb_has_the_same_settings(replay):
   spec = make_spec(*replay)
-  assert as_reverb_has_it(tables.make_table(spec)) == spec.limiter
+  assert read_limiter(tables.make_table(spec)) == spec.limiter
 
 
 @pytest.mark.parametrize("capacity", [1, 64])
-def test_reverbs_queue_has_the_same_numbers(capacity):
+def test_reverbs_queue_has_the_same_settings(capacity):
   spec, table = make_queue(capacity)
   own = reverb.Table.queue("queue", capacity)
-  assert as_reverb_has_it(table) == as_reverb_has_it(own) == spec.limiter
+  assert read_limiter(table) == read_limiter(own) == spec.limiter
   assert spec.limiter.bounded
 
 
 def check_against_reverb(table, counts, is_queue=False):
-  """Random inserts and samples, none of which would block."""
+  """Compares decisions in a random order of inserts and samples.
+
+  An insert or a sample that would block is skipped.
+  """
   server = reverb.Server([table])
   client = reverb.Client(f"localhost:{server.port}")
   random = np.random.default_rng(3)
@@ -107,14 +111,14 @@ def test_reverb_blocks_the_same_side_of_a_queue(capacity):
   check_against_reverb(table, spec.limiter, is_queue=True)
 
 
-def test_a_queue_of_rounds_only_blocks_samples():
+def test_a_queue_in_sync_mode_blocks_samples_only():
   spec, _ = make_queue(1)
   _, table = make_queue(1, spec.round_limiter)
   assert not spec.round_limiter.bounded
   check_against_reverb(table, spec.round_limiter, is_queue=True)
 
 
-# min_size, samples_per_insert, tolerance, batch_size
+# Limiter settings: min_size, samples_per_insert, tolerance, batch_size.
 SMALL = [
   (1, 8.0, 0.5, 64),
   (1, 1.0, 1e-6, 1),
@@ -134,8 +138,8 @@ def random_config(random) -> tuple[int, float, float, int]:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_whole_batch_is_reached_by_inserting_alone(seed):
-  """Wherever inserts and samples have come to, in parts of batches too."""
+def test_inserts_alone_allow_a_whole_batch(seed):
+  """Inserts alone allow a whole batch, after any numbers of samples."""
   random = np.random.default_rng(seed)
   min_size, ratio, tolerance, batch_size = (
     SMALL[seed] if seed < len(SMALL) else random_config(random)
@@ -159,7 +163,7 @@ def test_a_whole_batch_is_reached_by_inserting_alone(seed):
     allowed = counts.samples_allowed(inserted, inserted, sampled)
     check_allowed(table, allowed)
     assert allowed >= batch_size
-    # The trainer stops at any number, once all that it may.
+    # The trainer takes any number of the allowed samples, sometimes all.
     taken = int(random.integers(1, allowed)) if allowed > 1 else 1
     taken = allowed if random.random() < 0.3 else taken
     sampled += len(list(client.sample(tables.TRANSITIONS, taken)))
@@ -170,7 +174,8 @@ def test_a_whole_batch_is_reached_by_inserting_alone(seed):
   assert sampled >= 5
 
 
-# limiter, (size, inserted, sampled), inserts missing, samples missing
+# Limiters, and cases: limiter, (size, inserted, sampled), inserts missing,
+# samples missing.
 EIGHT = limiter.Limiter(8.0, 1_000, 4_000.0, 12_000.0)
 QUARTER = limiter.Limiter(0.25, 4, -1.0, 3.0)
 FREE = limiter.Limiter.from_min_size(5)
@@ -186,7 +191,7 @@ MISSING = [
   (EIGHT, (1_500, 1_500, 8), 0, 0),
   (EIGHT, (1_500, 1_500, 7_999), 0, 0),
   (EIGHT, (1_500, 1_500, 8_000), 1, 0),
-  # The oldest are gone: it is the size that counts towards the minimum.
+  # The oldest items are evicted: the minimum refers to the size.
   (EIGHT, (900, 90_000, 700_000), 100, 0),
   (QUARTER, (4, 4, 2), 4, 0),
   (QUARTER, (12, 12, 0), 0, 1),
@@ -201,13 +206,13 @@ MISSING = [
   (QUEUE, (0, 10, 10), 1, 0),
 ]
 
-# limiter, (size, inserted, sampled), samples allowed
+# Limiter, (size, inserted, sampled), samples allowed.
 ALLOWED = [
   (EIGHT, (999, 999, 0), 0),
   (EIGHT, (1_000, 1_000, 0), 4_000),
   (EIGHT, (1_500, 1_500, 7_999), 1),
   (EIGHT, (1_500, 1_500, 8_000), 0),
-  (EIGHT, (1_000, 90_000, 720_000), 0),  # a restored table may be behind
+  (EIGHT, (1_000, 90_000, 720_000), 0),  # a restored table may exceed the bound
   (QUARTER, (4, 4, 2), 0),
   (QUARTER, (7, 7, 2), 0),
   (QUARTER, (8, 8, 2), 1),
@@ -220,12 +225,12 @@ ALLOWED = [
 
 
 @pytest.mark.parametrize(("counts", "now", "allowed"), ALLOWED)
-def test_how_many_are_allowed(counts, now, allowed):
+def test_samples_allowed(counts, now, allowed):
   assert counts.samples_allowed(*now) == allowed
 
 
-# samples_per_insert, min_diff, inserted, sampled, samples allowed, and what the
-# subtraction of the two doubles says.
+# samples_per_insert, min_diff, inserted, sampled, samples allowed, and the
+# result of a plain subtraction of doubles.
 ROUNDED = [
   (0.1, -1.9, 1, 1, 1, 0),
   (0.7, 2.3, 19, 2, 8, 9),
@@ -233,7 +238,7 @@ ROUNDED = [
 
 
 @pytest.mark.parametrize("case", ROUNDED)
-def test_it_rounds_as_reverb_does(case):
+def test_rounding_equals_reverbs(case):
   ratio, min_diff, inserted, sampled, allowed, rounded = case
   assert int(inserted * ratio - sampled - min_diff) == rounded
   counts = limiter.Limiter(ratio, 1, min_diff, 99.0)
@@ -255,7 +260,7 @@ def test_it_rounds_as_reverb_does(case):
 
 
 @pytest.mark.parametrize(("counts", "now", "inserts", "samples"), MISSING)
-def test_how_many_are_missing(counts, now, inserts, samples):
+def test_inserts_and_samples_missing(counts, now, inserts, samples):
   assert counts.inserts_missing(*now) == inserts
   assert counts.samples_missing(*now) == samples
   assert counts.bounded == (counts not in (FREE, FREE_QUARTER))

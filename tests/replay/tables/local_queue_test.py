@@ -1,4 +1,4 @@
-"""LocalQueue: each item once, in order; the interface of LocalTable."""
+"""Tests of LocalQueue: each item once, in order; LocalTable's interface."""
 
 import numpy as np
 import pytest
@@ -13,14 +13,14 @@ TABLES = {
 }
 
 
-def make_rows(start, count):
-  """Rows that hold their own key, in 8 bytes."""
+def make_records(start, count):
+  """Returns records of 8 bytes that hold their own key."""
   keys = np.arange(start, start + count, dtype=np.uint64)
   return keys.view(np.uint8).reshape(count, 8)
 
 
 def insert(table, count):
-  table.insert(make_rows(table.inserted, count), np.ones(count))
+  table.insert(make_records(table.inserted, count), np.ones(count))
 
 
 @pytest.mark.parametrize("kind", TABLES)
@@ -69,7 +69,7 @@ def test_items_come_once_and_in_order():
   assert queue.size == 0
 
 
-def test_a_batch_that_is_not_whole_is_an_error_and_takes_nothing():
+def test_an_incomplete_batch_is_an_error_and_removes_no_item():
   queue = local_queue.LocalQueue(8)
   insert(queue, 3)
   with pytest.raises(ValueError, match="batch_size=4 is more than the 3"):
@@ -78,7 +78,7 @@ def test_a_batch_that_is_not_whole_is_an_error_and_takes_nothing():
 
 
 def test_items_are_copied():
-  queue, records = local_queue.LocalQueue(8), make_rows(0, 4)
+  queue, records = local_queue.LocalQueue(8), make_records(0, 4)
   queue.insert(records, np.ones(4))
   records[:] = 0
   assert queue.sample(4)[3].view(np.uint64)[:, 0].tolist() == [0, 1, 2, 3]

@@ -1,4 +1,4 @@
-"""LocalTable: frequencies, eviction, updates; equal runs; Reverb's meaning."""
+"""Tests of LocalTable: frequencies, updates, seeds, and Reverb's semantics."""
 
 import numpy as np
 import portpicker
@@ -13,8 +13,8 @@ EXPONENT = 0.5
 SAMPLES = 20_000
 
 
-def make_rows(start, count):
-  """Rows that hold their own key, in 8 bytes."""
+def make_records(start, count):
+  """Returns records of 8 bytes that hold their own key."""
   keys = np.arange(start, start + count, dtype=np.uint64)
   return keys.view(np.uint8).reshape(count, 8)
 
@@ -29,7 +29,7 @@ def expected_frequencies(priorities, exponent):
 
 
 def assert_frequencies(counts, expected):
-  """Counts lie within five standard deviations of a binomial."""
+  """Checks that counts are within five standard deviations of a binomial."""
   total = counts.sum()
   sigma = np.sqrt(expected * (1 - expected) * total)
   np.testing.assert_array_less(
@@ -38,9 +38,9 @@ def assert_frequencies(counts, expected):
 
 
 @pytest.mark.parametrize("exponent", [0.0, 0.5, 1.0, 2.0])
-def test_items_are_drawn_in_proportion(exponent):
+def test_items_are_sampled_in_proportion(exponent):
   table = make_table(8, exponent)
-  table.insert(make_rows(0, 5), PRIORITIES)
+  table.insert(make_records(0, 5), PRIORITIES)
   table.check_valid()
   keys, probabilities, table_size, records = table.sample(SAMPLES)
   assert (keys.dtype, probabilities.dtype) == (np.uint64, np.float64)
@@ -56,7 +56,7 @@ def test_items_are_drawn_in_proportion(exponent):
 )
 def test_uniform_without_exponent_or_without_weights(exponent, priorities):
   table = make_table(7, exponent)
-  table.insert(make_rows(0, 5), priorities)
+  table.insert(make_records(0, 5), priorities)
   table.check_valid()
   keys, probabilities, _, _ = table.sample(SAMPLES)
   np.testing.assert_array_equal(probabilities, np.full(SAMPLES, 0.2))
@@ -71,7 +71,7 @@ def test_oldest_is_evicted(capacity, exponent):
   for _ in range(50):
     count = int(random.integers(0, 12))
     priorities = random.random(count) + 0.1
-    table.insert(make_rows(table.inserted, count), priorities)
+    table.insert(make_records(table.inserted, count), priorities)
     table.check_valid()
     if not table.inserted:
       continue
@@ -87,7 +87,7 @@ def test_oldest_is_evicted(capacity, exponent):
 
 def test_updates_take_effect_and_evicted_keys_are_left_out():
   table = make_table(4, 1.0)
-  table.insert(make_rows(0, 6), np.ones(6))  # keys 2 to 5 are held
+  table.insert(make_records(0, 6), np.ones(6))  # keys 2 to 5 are held
   keys = np.array([0, 1, 2, 5, 5, 6, 2**40], np.uint64)
   table.update_priorities(keys, np.array([50.0, 60, 3, 7, 0, 90, 80]))
   table.check_valid()
@@ -104,7 +104,7 @@ def test_random_operations_against_a_dictionary():
     count = int(random.integers(1, 9))
     priorities = random.exponential(size=count) * 10.0 ** random.integers(-6, 6)
     held |= dict(enumerate(priorities, table.inserted))
-    table.insert(make_rows(table.inserted, count), priorities)
+    table.insert(make_records(table.inserted, count), priorities)
     held = dict(list(held.items())[-37:])
     keys, probabilities, _, _ = table.sample(16)
     total = sum(p**0.7 for p in held.values())
@@ -116,58 +116,59 @@ def test_random_operations_against_a_dictionary():
     table.check_valid()
 
 
-def test_item_without_weight_is_never_drawn():
+def test_item_without_weight_is_never_sampled():
   table = make_table(1_000, 1.0)
   priorities = np.random.default_rng(0).random(1_000) * 1e-3
   priorities[::3] = 0.0
   priorities[-1] = 0.0
-  priorities[1] = 1e9  # what is left of it by rounding exceeds all others
-  table.insert(make_rows(0, 1_000), priorities)
+  priorities[1] = 1e9  # its rounding error exceeds all other priorities
+  table.insert(make_records(0, 1_000), priorities)
   keys, probabilities, _, _ = table.sample(100_000)
   assert (priorities[keys.astype(int)] > 0).all()
   assert (probabilities > 0).all()
-  # Rounding may give a draw the whole sum, or a little more further down.
+  # By rounding, the random sum of a sample may equal the sum of all weights, or
+  # exceed that of a subtree.
   total = table._sums[1]
   ends = np.array([0.0, np.nextafter(total, 0), total, total * (1 + 1e-12)])
   assert (priorities[table._find_slots(ends)] > 0).all()
 
 
 @pytest.mark.parametrize("exponent", [None, 0.6])
-def test_equal_seeds_draw_equally(exponent):
+def test_equal_seeds_give_equal_samples(exponent):
   def run(seed):
-    table, drawn = make_table(50, exponent, seed), []
+    table, sampled = make_table(50, exponent, seed), []
     for i in range(20):
-      table.insert(make_rows(table.inserted, 8), np.arange(8.0) + i)
+      table.insert(make_records(table.inserted, 8), np.arange(8.0) + i)
       keys = table.sample(32)[0]
       table.update_priorities(keys, (keys % 7).astype(np.float32))
-      drawn.append(keys)
-    return np.concatenate(drawn)
+      sampled.append(keys)
+    return np.concatenate(sampled)
 
   np.testing.assert_array_equal(run(3), run(3))
   assert (run(3) != run(4)).any()
 
 
 def fill(table, random, calls):
-  """Inserts, draws and updates; returns what was drawn."""
-  drawn = []
+  """Inserts, samples and updates items; returns the samples."""
+  samples = []
   for _ in range(calls):
     count = int(random.integers(1, 9))
     priorities = random.exponential(size=count)
-    table.insert(make_rows(table.inserted, count), priorities)
-    drawn.append(table.sample(16))
-    table.update_priorities(drawn[-1][0], random.exponential(size=16))
-  return drawn
+    table.insert(make_records(table.inserted, count), priorities)
+    samples.append(table.sample(16))
+    table.update_priorities(samples[-1][0], random.exponential(size=16))
+  return samples
 
 
-def assert_equal_draws(drawn, others):
-  for draw, other in zip(drawn, others, strict=True):
-    for part, other_part in zip(draw, other, strict=True):
-      np.testing.assert_array_equal(part, other_part)
+def assert_equal_samples(samples, others):
+  for sample, other in zip(samples, others, strict=True):
+    for array, other_array in zip(sample, other, strict=True):
+      np.testing.assert_array_equal(array, other_array)
 
 
 @pytest.mark.parametrize("exponent", [None, 0.0, 0.6])
-@pytest.mark.parametrize("calls", [0, 3, 100])  # empty, half full, evicting
-def test_a_loaded_table_goes_on_equally(tmp_path, exponent, calls):
+@pytest.mark.parametrize("calls", [0, 3, 100])  # empty, partly full, evicting
+def test_a_loaded_table_continues_equally(tmp_path, exponent, calls):
   table = make_table(100, exponent, seed=7)
   fill(table, np.random.default_rng(0), calls)
   table.save(tmp_path)
@@ -176,11 +177,11 @@ def test_a_loaded_table_goes_on_equally(tmp_path, exponent, calls):
   loaded.check_valid()
   np.testing.assert_array_equal(loaded._sums, table._sums)
   expected = fill(table, np.random.default_rng(1), 60)
-  assert_equal_draws(fill(loaded, np.random.default_rng(1), 60), expected)
+  assert_equal_samples(fill(loaded, np.random.default_rng(1), 60), expected)
   assert (loaded.inserted, loaded.sampled) == (table.inserted, table.sampled)
 
 
-def test_a_table_that_goes_on_does_not_change_what_was_saved(tmp_path):
+def test_a_table_that_continues_does_not_change_its_saved_state(tmp_path):
   table = make_table(10)
   fill(table, np.random.default_rng(0), 9)
   table.save(tmp_path)
@@ -188,7 +189,7 @@ def test_a_table_that_goes_on_does_not_change_what_was_saved(tmp_path):
   first.load(tmp_path)
   expected = fill(first, np.random.default_rng(1), 20)
   second.load(tmp_path)
-  assert_equal_draws(fill(second, np.random.default_rng(1), 20), expected)
+  assert_equal_samples(fill(second, np.random.default_rng(1), 20), expected)
 
 
 @pytest.mark.parametrize("capacity", [37, 41, 64, 500])
@@ -211,7 +212,7 @@ def test_another_capacity_holds_the_same_items(tmp_path, capacity, calls):
   assert len(found) > 0.8 * table.size
   for key in found.keys() & expected.keys():
     assert found[key] == pytest.approx(expected[key], rel=1e-12)
-  # Slots that are filled next are those of the new capacity.
+  # The next inserts fill the slots of the new capacity.
   fill(loaded, np.random.default_rng(1), 200)
   loaded.check_valid()
   assert loaded.size == capacity
@@ -219,7 +220,7 @@ def test_another_capacity_holds_the_same_items(tmp_path, capacity, calls):
 
 
 @pytest.mark.parametrize(
-  ("capacity", "record_bytes", "exponent", "complaint"),
+  ("capacity", "record_bytes", "exponent", "message"),
   [
     (4, 8, EXPONENT, "5 items of 8 bytes, but the config's table takes 4 of 8"),
     (5, 9, EXPONENT, "5 items of 8 bytes, but the config's table takes 5 of 9"),
@@ -227,16 +228,16 @@ def test_another_capacity_holds_the_same_items(tmp_path, capacity, calls):
     (5, 8, 0.6, "priority_exponent=0.5"),
   ],
 )
-def test_a_table_that_does_not_fit_is_refused(
-  tmp_path, capacity, record_bytes, exponent, complaint
+def test_a_table_that_does_not_fit_is_rejected(
+  tmp_path, capacity, record_bytes, exponent, message
 ):
   table = make_table()
-  table.insert(make_rows(0, 5), PRIORITIES)
+  table.insert(make_records(0, 5), PRIORITIES)
   table.save(tmp_path)
   other = local_table.LocalTable(capacity, record_bytes, exponent, 0)
   with pytest.raises(ValueError, match="resume with") as error:
     other.load(tmp_path)
-  assert complaint in str(error.value) and "\n" not in str(error.value)
+  assert message in str(error.value) and "\n" not in str(error.value)
   assert other.size == 0
 
 
@@ -245,8 +246,8 @@ def test_empty_table_and_bad_priorities_are_errors():
   with pytest.raises(ValueError, match="table is empty"):
     table.sample(1)
   with pytest.raises(ValueError, match=r"priorities\[0\]=nan"):
-    table.insert(make_rows(0, 1), np.array([np.nan]))
-  table.insert(make_rows(0, 1), np.ones(1))
+    table.insert(make_records(0, 1), np.array([np.nan]))
+  table.insert(make_records(0, 1), np.ones(1))
   with pytest.raises(ValueError, match=r"priorities\[0\]=-1"):
     table.update_priorities(np.array([0], np.uint64), np.array([-1.0]))
   assert table.inserted == 1
@@ -274,8 +275,8 @@ def test_agrees_with_reverb(exponent):
   )
   address = f"localhost:{server.port}"
   table = make_table(5, exponent)
-  # Two more than fit: both have to evict the first two.
-  records, priorities = make_rows(0, 7), np.array([5, 6, *PRIORITIES])
+  # 7 items in a capacity of 5: both tables have to evict the first two.
+  records, priorities = make_records(0, 7), np.array([5, 6, *PRIORITIES])
   table.insert(records, priorities)
   with reverb.Client(address).trajectory_writer(1) as writer:
     for record, priority in zip(records, priorities, strict=True):
@@ -285,14 +286,14 @@ def test_agrees_with_reverb(exponent):
     address, "t", tf.uint8, tf.TensorShape([8]), 200
   )
   batch = next(iter(items.batch(SAMPLES)))
-  drawn = batch.data.numpy().view(np.uint64)[:, 0].astype(int)
+  sampled = batch.data.numpy().view(np.uint64)[:, 0].astype(int)
   keys, probabilities, table_size, _ = table.sample(SAMPLES)
   assert set(batch.info.table_size.numpy()) == {table_size}
   known = dict(zip(keys.tolist(), probabilities.tolist(), strict=True))
   np.testing.assert_allclose(
-    batch.info.probability, [known[key] for key in drawn]
+    batch.info.probability, [known[key] for key in sampled]
   )
   expected = np.array([known.get(key, 0.0) for key in range(7)])
   assert_frequencies(np.bincount(keys.astype(int), minlength=7), expected)
-  assert_frequencies(np.bincount(drawn, minlength=7), expected)
+  assert_frequencies(np.bincount(sampled, minlength=7), expected)
   server.stop()

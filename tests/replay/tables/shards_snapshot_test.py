@@ -1,4 +1,4 @@
-"""Snapshots of several servers, one of which is gone."""
+"""Tests of snapshots of several servers, one of which is down."""
 
 import shutil
 
@@ -17,7 +17,7 @@ PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
 
 
 class Server:
-  """One of them."""
+  """Replay server of one shard, with the folder that it saves to."""
 
   def __init__(self, folder, shard, restored_from=None):
     spec = given.make_table_spec(
@@ -43,11 +43,11 @@ class Server:
 
   def held(self):
     client = reverb.Client(self.manager.address)
-    drawn = client.sample(tables.TRANSITIONS, 200, emit_timesteps=False)
-    records = np.stack([np.asarray(item.data[0]) for item in drawn])
+    samples = client.sample(tables.TRANSITIONS, 200, emit_timesteps=False)
+    records = np.stack([np.asarray(item.data[0]) for item in samples])
     return set(PACKING.unpack(records)["x"].tolist())
 
-  def part(self, snapshot):
+  def make_folder(self, snapshot):
     return shards_snapshot.ShardFolder(
       self.manager.address,
       self.saving_dir,
@@ -66,40 +66,42 @@ def servers(tmp_path):
 
 def save(servers, snapshot, last=None):
   snapshot.mkdir()
-  parts = [server.part(snapshot) for server in servers]
+  folders = [server.make_folder(snapshot) for server in servers]
   paths = last and [last / "replay" / str(server.shard) for server in servers]
-  saver = shards_snapshot.ShardsSaver(parts, lambda: paths)
+  saver = shards_snapshot.ShardsSaver(folders, lambda: paths)
   while not saver.wait_copied(timeout_s=0.1):
     pass
   saver.finish()
-  return [part.path for part in parts]
+  return [folder.path for folder in folders]
 
 
-def test_each_has_its_part(servers, tmp_path):
+def test_each_shard_is_saved_to_its_own_folder(servers, tmp_path):
   for server, values in zip(servers, ([1, 2, 3], [4, 5]), strict=True):
     server.write(values)
   saved = save(servers, tmp_path / "first")
   for shard, values in enumerate(({1, 2, 3}, {4, 5})):
-    again = Server(tmp_path, shard + 2, saved[shard])
-    assert again.held() == values
-    again.manager.close()
+    restored = Server(tmp_path, shard + 2, saved[shard])
+    assert restored.held() == values
+    restored.manager.close()
 
 
-def test_one_that_is_gone_has_what_it_had(servers, tmp_path):
+def test_a_shard_that_is_down_has_the_items_of_the_last_snapshot(
+  servers, tmp_path
+):
   for server in servers:
     server.write([server.shard])
   save(servers, tmp_path / "first")
   servers[0].write([10])
   servers[1].up = False
   saved = save(servers, tmp_path / "second", last=tmp_path / "first")
-  shutil.rmtree(tmp_path / "first")  # as the oldest snapshot goes
+  shutil.rmtree(tmp_path / "first")  # as the oldest snapshot is deleted
   for shard, values in enumerate(({0, 10}, {1})):
-    again = Server(tmp_path, shard + 2, saved[shard])
-    assert again.held() == values
-    again.manager.close()
+    restored = Server(tmp_path, shard + 2, saved[shard])
+    assert restored.held() == values
+    restored.manager.close()
 
 
-def test_one_that_was_never_there_is_missing(servers, tmp_path, caplog):
+def test_a_shard_that_was_never_saved_is_missing(servers, tmp_path, caplog):
   servers[0].write([1])
   servers[1].up = False
   first, second = save(servers, tmp_path / "first")
@@ -110,27 +112,29 @@ def test_one_that_was_never_there_is_missing(servers, tmp_path, caplog):
   )
 
 
-def test_one_that_dies_meanwhile(servers, tmp_path):
+def test_a_shard_that_fails_during_a_save_has_the_items_of_the_last_snapshot(
+  servers, tmp_path
+):
   for server in servers:
     server.write([server.shard])
   save(servers, tmp_path / "first")
   (tmp_path / "second").mkdir()
-  # Its server is gone, though nobody has noticed.
+  # The server is down, but `is_up` returns True twice before it notices.
   servers[1].manager.close()
   ups = iter([True, True])
-  dies = (
+  failing = (
     servers[1]
-    .part(tmp_path / "second")
+    .make_folder(tmp_path / "second")
     ._replace(is_up=lambda: next(ups, False))
   )
   saver = shards_snapshot.ShardsSaver(
-    [servers[0].part(tmp_path / "second"), dies],
+    [servers[0].make_folder(tmp_path / "second"), failing],
     lambda: [tmp_path / "first" / "replay" / str(shard) for shard in range(2)],
   )
   saver.finish()
   for shard in range(2):
-    again = Server(
+    restored = Server(
       tmp_path, shard + 2, tmp_path / "second" / "replay" / str(shard)
     )
-    assert again.held() == {shard}
-    again.manager.close()
+    assert restored.held() == {shard}
+    restored.manager.close()

@@ -1,4 +1,4 @@
-"""Table snapshots: what survives, what a config changes, what is refused."""
+"""Tests of table snapshots: kept state, changed settings, and errors."""
 
 import threading
 
@@ -15,7 +15,7 @@ from slipway.replay.variables import variables
 from tests.replay import given
 
 PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
-ASKED = {
+FIELDS = {
   "capacity": 50,
   "min_size": 20,
   "samples_per_insert": 4.0,
@@ -28,11 +28,11 @@ def serve(
   restored=False,
   others=(),
   packing=PACKING,
-  in_rounds=False,
+  is_sync=False,
   **fields,
 ):
-  spec = given.make_table_spec(packing.record_bytes, **{**ASKED, **fields})
-  limiter = spec.round_limiter if in_rounds else spec.limiter
+  spec = given.make_table_spec(packing.record_bytes, **{**FIELDS, **fields})
+  limiter = spec.round_limiter if is_sync else spec.limiter
   return trajectory_manager.TrajectoryManager(
     [tables.make_table(spec, limiter), *others],
     portpicker.pick_unused_port(),
@@ -57,7 +57,7 @@ def write(manager, count):
   assert writer.close(timeout_s=20)
 
 
-def draw(manager, count):
+def sample(manager, count):
   client = reverb.Client(manager.address)
   return list(client.sample(tables.TRANSITIONS, count, emit_timesteps=False))
 
@@ -67,23 +67,23 @@ def info(manager):
 
 
 def priorities(manager, count):
-  return {item.info.key: item.info.priority for item in draw(manager, count)}
+  return {item.info.key: item.info.priority for item in sample(manager, count)}
 
 
 @pytest.fixture
 def saved(tmp_path):
-  """A folder with 20 items, 30 times sampled, one of them all but always."""
+  """Snapshot of 20 items and 30 samples; one item has nearly all the weight."""
   manager = serve(tmp_path)
   write(manager, 20)
-  drawn = draw(manager, 30)
+  samples = sample(manager, 30)
   client = reverb.Client(manager.address)
-  client.mutate_priorities(tables.TRANSITIONS, {drawn[0].info.key: 1e12})
+  client.mutate_priorities(tables.TRANSITIONS, {samples[0].info.key: 1e12})
   start_saver(manager, tmp_path / "saved").finish()
   manager.close()
   return tmp_path / "saved"
 
 
-def test_counts_and_settings_are_equal_where_the_config_is(tmp_path, saved):
+def test_counts_and_settings_are_equal_with_an_equal_config(tmp_path, saved):
   manager = serve(tmp_path, restored=True)
   found = info(manager)
   limiter = found.rate_limiter_info
@@ -92,12 +92,12 @@ def test_counts_and_settings_are_equal_where_the_config_is(tmp_path, saved):
   assert limiter.sample_stats.completed == 30
   assert limiter.samples_per_insert == 4.0
   assert limiter.min_size_to_sample == 20
-  # The others' weights are 75 together, beside 16 million.
+  # The weights of the other items add up to 75, that of this one is 16 million.
   assert 1e12 in priorities(manager, 10).values()
   manager.close()
 
 
-def test_order_survives(tmp_path, saved):
+def test_order_is_kept(tmp_path, saved):
   manager = serve(
     tmp_path,
     restored=True,
@@ -105,12 +105,12 @@ def test_order_survives(tmp_path, saved):
     samples_per_insert=0.0,
     priority_exponent=0.0,
   )
-  write(manager, 15)  # evicts the oldest 15
+  write(manager, 15)  # evicts the 15 oldest items
   seen = {
     int(PACKING.unpack(np.array(item.data))["x"][0])
-    for item in draw(manager, 4_000)  # each comes 200 times on average
+    for item in sample(manager, 4_000)  # 200 samples per item on average
   }
-  assert seen == set(range(20))  # 0 to 14 anew, and the last 5 as they were
+  assert seen == set(range(20))  # 0 to 14 are new, 15 to 19 restored
   manager.close()
 
 
@@ -125,8 +125,8 @@ def test_the_config_is_applied(tmp_path, saved):
   manager.close()
 
 
-# Samples a sample-to-insert limiter owes: 20 inserts earn 20 * ratio, and the
-# difference to what was drawn must stay within the limiter's bounds.
+# 20 inserts grant 20 * ratio samples. The difference from the number of samples
+# must be within the limiter's bounds.
 @pytest.mark.parametrize("ratio", [0.25, 1.0, 4.0, 64.0, 0.0])
 def test_another_ratio_leaves_nothing_to_catch_up(tmp_path, saved, ratio):
   manager = serve(tmp_path, restored=True, samples_per_insert=ratio)
@@ -137,12 +137,13 @@ def test_another_ratio_leaves_nothing_to_catch_up(tmp_path, saved, ratio):
   )
   assert inserted == 20
   assert limiter.min_diff <= difference <= limiter.max_diff
-  write(manager, 2)  # neither side is held back for long
-  assert len(draw(manager, 1)) == 1
+  write(manager, 2)  # neither side blocks for long
+  assert len(sample(manager, 1)) == 1
   manager.close()
 
 
-# ratio, minimum size, samples after a resume, of 20 inserts and 30 samples
+# Ratio, minimum size, and number of samples after a resume in mode 'sync'. The
+# snapshot has 20 inserts and 30 samples.
 ROUNDS = [
   (4.0, 20, 30),
   (4.0, 10, 40),
@@ -154,13 +155,13 @@ ROUNDS = [
 
 
 @pytest.mark.parametrize(("ratio", "min_size", "sampled"), ROUNDS)
-def test_another_ratio_grants_rounds_nothing_to_catch_up(
+def test_another_ratio_leaves_nothing_to_catch_up_in_sync_mode(
   tmp_path, saved, ratio, min_size, sampled
 ):
   manager = serve(
     tmp_path,
     restored=True,
-    in_rounds=True,
+    is_sync=True,
     samples_per_insert=ratio,
     min_size=min_size,
   )
@@ -172,11 +173,11 @@ QUEUE = {"is_queue": True, "priority_exponent": None}
 
 
 @pytest.mark.parametrize("capacity", [50, 12, 5])
-def test_a_queue_keeps_what_waits_in_it(tmp_path, capacity):
-  """Also with a capacity that it exceeds: only inserts wait then."""
+def test_a_queue_keeps_its_items(tmp_path, capacity):
+  """If the items exceed the new capacity, only inserts block."""
   manager = serve(tmp_path, **QUEUE)
   write(manager, 20)
-  assert len(draw(manager, 8)) == 8
+  assert len(sample(manager, 8)) == 8
   start_saver(manager, tmp_path / "saved").finish()
   manager.close()
   manager = serve(tmp_path, restored=True, **QUEUE, capacity=capacity)
@@ -185,16 +186,16 @@ def test_a_queue_keeps_what_waits_in_it(tmp_path, capacity):
   assert manager.status(tables.TRANSITIONS)[:3] == (12, 20, 8)
   values = [
     int(PACKING.unpack(np.array(item.data))["x"][0])
-    for item in draw(manager, 12)
+    for item in sample(manager, 12)
   ]
   assert values == list(range(8, 20))
   assert manager.status(tables.TRANSITIONS).size == 0
   write(manager, 5)
-  assert len(draw(manager, 5)) == 5
+  assert len(sample(manager, 5)) == 5
   manager.close()
 
 
-def test_fewer_places_than_items_are_refused(tmp_path, saved):
+def test_a_capacity_below_the_size_is_rejected(tmp_path, saved):
   with pytest.raises(ValueError) as error:
     serve(tmp_path, restored=True, capacity=19, min_size=10)
   message = str(error.value)
@@ -202,21 +203,21 @@ def test_fewer_places_than_items_are_refused(tmp_path, saved):
   assert "\n" not in message
 
 
-def test_another_layout_is_refused(tmp_path, saved):
+def test_another_schema_is_rejected(tmp_path, saved):
   wider = packing_lib.Packing({"x": (np.dtype(np.int64), (2,))})
   with pytest.raises(ValueError, match="another schema") as error:
     serve(tmp_path, restored=True, packing=wider)
   assert "\n" not in str(error.value)
 
 
-def test_other_tables_are_refused(tmp_path, saved):
+def test_other_tables_are_rejected(tmp_path, saved):
   with pytest.raises(ValueError, match="has the tables") as error:
     serve(tmp_path, restored=True, others=[variables.make_table()])
   assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize("name", ["tables", "items", "chunks"])
-def test_a_damaged_file_is_refused(tmp_path, saved, name):
+def test_a_damaged_file_is_rejected(tmp_path, saved, name):
   path = saved / f"{name}.tfrecord"
   content = bytearray(path.read_bytes())
   content[len(content) // 2] ^= 0xFF
@@ -225,7 +226,7 @@ def test_a_damaged_file_is_refused(tmp_path, saved, name):
     serve(tmp_path, restored=True)
 
 
-def test_what_comes_after_the_copy_is_not_saved(tmp_path):
+def test_inserts_after_the_copy_are_not_saved(tmp_path):
   manager = serve(tmp_path, samples_per_insert=0.0, capacity=60_000)
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(manager.address), tables.TRANSITIONS
@@ -261,7 +262,7 @@ def test_what_comes_after_the_copy_is_not_saved(tmp_path):
   manager.close()
 
 
-def test_a_failed_saving_is_told_to_its_owner(tmp_path):
+def test_an_error_while_saving_is_raised_in_its_owner(tmp_path):
   manager = serve(tmp_path)
   write(manager, 5)
   saver = start_saver(
@@ -275,7 +276,7 @@ def test_a_failed_saving_is_told_to_its_owner(tmp_path):
   manager.close()
 
 
-def test_files_that_are_no_checkpoint_are_refused(tmp_path):
+def test_files_that_are_no_checkpoint_are_rejected(tmp_path):
   (tmp_path / "saved").mkdir()
   with pytest.raises(ValueError, match="not a checkpoint of tables"):
     table_snapshot.copy_with_settings(

@@ -1,4 +1,4 @@
-"""TableSpec: a config's sizes, which are in transitions, in items."""
+"""Tests of TableSpec: sizes in transitions are converted to items."""
 
 import ml_collections
 import pytest
@@ -32,14 +32,14 @@ def make_spec(config, each=1):
   return table_spec.TableSpec.from_replay_config(config, schema, each)
 
 
-# transitions per item, shards, and of each shard: capacity, minimum and batch
-# size, in items
+# Transitions per item, shards, and the sizes of each shard in items: capacity,
+# minimum size and batch size.
 SIZES = [
   (1, 1, (1_000, 100, 64)),
   (8, 1, (125, 13, 8)),
   (64, 1, (15, 2, 1)),
   (1, 4, (250, 25, 64)),
-  (1, 3, (334, 34, 64)),  # together as many at least
+  (1, 3, (334, 34, 64)),  # rounded up: the sum is at least the config's size
   (8, 2, (63, 7, 8)),
 ]
 
@@ -52,7 +52,7 @@ def test_sizes_are_in_items_of_a_shard(each, shards, expected):
   assert spec.schema.transitions_per_item == each
 
 
-def test_a_window_of_several_steps_is_sampled_by_itself():
+def test_a_sequence_is_one_item_of_a_batch():
   spec = table_spec.TableSpec.from_replay_config(
     make_config(batch_size=16), given.RecordSchema((8,)), steps_per_item=40
   )
@@ -60,9 +60,9 @@ def test_a_window_of_several_steps_is_sampled_by_itself():
   assert spec.steps_per_item == 40
 
 
-def test_the_limiter_is_one_shards():
+def test_the_limiter_is_that_of_one_shard():
   spec = make_spec(make_config(shards=4))
-  # 25 items: 200 samples, of which half may be missing or too many.
+  # 25 items grant 200 samples, from which the samples may differ by half.
   assert spec.limiter == (8.0, 25, 100.0, 300.0)
   assert spec.round_limiter == limiter.Limiter.from_min_size(25, 8.0)
 
@@ -98,9 +98,9 @@ def make_queue(max_age, mode="async"):
   )
 
 
-def test_a_queue_holds_what_may_wait():
-  # Of the 4 versions, one is the trainer's batch, and one the 16 rollouts of
-  # each server that are in progress.
+def test_a_queue_holds_the_batches_that_max_age_leaves():
+  # Of the 4 batches that `max_age` allows, the trainer has one. The 16
+  # unfinished rollouts per server are another. The queue holds the other two.
   spec = make_queue(4)
   assert (spec.capacity, spec.batch_size, spec.shards) == (32, 16, 2)
   assert spec.is_queue and not spec.prioritized

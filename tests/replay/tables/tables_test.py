@@ -1,4 +1,4 @@
-"""Tables and priorities in a real server: what is sampled how often."""
+"""Tests of tables and priorities in a real server, by sample frequencies."""
 
 import time
 
@@ -31,7 +31,7 @@ def make_spec(**fields):
     **{
       "capacity": 5,
       "min_size": 5,
-      "samples_per_insert": 0.0,  # no limit
+      "samples_per_insert": 0.0,  # no limit on samples
       "priority_exponent": EXPONENT,
       **fields,
     },
@@ -45,7 +45,7 @@ def serve(spec):
 
 
 def write(address, start, priorities):
-  """Items that hold start, start + 1, ..."""
+  """Writes items that hold start, start + 1, ..."""
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(address), tables.TRANSITIONS
   )
@@ -55,18 +55,18 @@ def write(address, start, priorities):
   assert writer.close(timeout_s=20)
 
 
-def draw(address, count):
-  """Infos and values of `count` samples, drawn from now on."""
+def sample(address, count):
+  """Returns the infos and values of `count` new samples."""
   items = reverb.TrajectoryDataset(
       address, tables.TRANSITIONS, tf.uint8,
       tf.TensorShape([PACKING.record_bytes]), 200,
   )  # fmt: skip
-  sample = next(iter(items.batch(count)))
-  return sample.info, PACKING.unpack(sample.data.numpy())["x"]
+  batch = next(iter(items.batch(count)))
+  return batch.info, PACKING.unpack(batch.data.numpy())["x"]
 
 
 def assert_frequencies(values, expected):
-  """Counts lie within five standard deviations of a binomial."""
+  """Checks that counts are within five standard deviations of a binomial."""
   counts = np.bincount(values, minlength=len(expected))
   total = counts.sum()
   sigma = np.sqrt(expected * (1 - expected) * total)
@@ -88,18 +88,18 @@ def prioritized():
   manager.close()
 
 
-def test_prioritized_table_draws_in_proportion(prioritized):
-  info, values = draw(prioritized.address, SAMPLES)
+def test_prioritized_table_samples_in_proportion(prioritized):
+  info, values = sample(prioritized.address, SAMPLES)
   expected = in_proportion(PRIORITIES)
   np.testing.assert_allclose(info.probability, expected[values])
   np.testing.assert_array_equal(info.table_size, np.full(SAMPLES, 5))
   assert_frequencies(values, expected)
 
 
-def test_uniform_table_draws_equally():
+def test_uniform_table_samples_equally():
   manager = serve(make_spec(priority_exponent=None))
   write(manager.address, 0, PRIORITIES)
-  info, values = draw(manager.address, SAMPLES)
+  info, values = sample(manager.address, SAMPLES)
   np.testing.assert_allclose(info.probability, np.full(SAMPLES, 0.2))
   assert_frequencies(values, np.full(5, 0.2))
   manager.close()
@@ -118,29 +118,29 @@ def pusher(prioritized):
 
 
 def test_pushed_priorities_take_effect(prioritized, pusher):
-  info, values = draw(prioritized.address, 1_000)
+  info, values = sample(prioritized.address, 1_000)
   _, index = np.unique(values, return_index=True)
-  keys = info.key.numpy()[index]  # of items 0 to 4
-  evicted = 12345  # as if it were
-  # Of equal keys the last counts.
+  keys = info.key.numpy()[index]  # keys of items 0 to 4
+  evicted = 12345  # unknown key, like that of an evicted item
+  # If a key occurs twice, its last priority counts.
   pushed = np.array([keys[0], keys[4], evicted, keys[4]], np.uint64)
   pusher.push(pushed, np.float32([8.0, 100.0, 7.0, 0.25]))
   expected = in_proportion([8, 1, 2, 4, 0.25])
 
   def arrived():
-    info, values = draw(prioritized.address, 100)
+    info, values = sample(prioritized.address, 100)
     return np.allclose(info.probability, expected[values])
 
   end_s = time.monotonic() + 20
   while not arrived():
     assert time.monotonic() < end_s
-  info, values = draw(prioritized.address, SAMPLES)
+  info, values = sample(prioritized.address, SAMPLES)
   np.testing.assert_allclose(info.probability, expected[values])
   assert_frequencies(values, expected)
   reverb.Client(prioritized.address).mutate_priorities(
     tables.TRANSITIONS, dict(zip(keys.tolist(), PRIORITIES, strict=True))
   )
-  info, values = draw(prioritized.address, 1_000)
+  info, values = sample(prioritized.address, 1_000)
   np.testing.assert_allclose(
     info.probability, in_proportion(PRIORITIES)[values]
   )
@@ -150,11 +150,11 @@ def test_pushed_priorities_take_effect(prioritized, pusher):
 def test_a_pushed_priority_that_no_table_can_hold_is_rejected(
   prioritized, pusher, bad
 ):
-  info, _ = draw(prioritized.address, 100)
-  for _ in range(5):  # the pusher's thread is still there
+  info, _ = sample(prioritized.address, 100)
+  for _ in range(5):  # the pusher's thread is still running
     with pytest.raises(ValueError, match=r"priorities\[0\]=.* finite"):
       pusher.push(info.key.numpy()[:1], np.float32([bad]))
-  info, values = draw(prioritized.address, 100)
+  info, values = sample(prioritized.address, 100)
   np.testing.assert_allclose(
     info.probability, in_proportion(PRIORITIES)[values]
   )
@@ -163,7 +163,7 @@ def test_a_pushed_priority_that_no_table_can_hold_is_rejected(
 def test_oldest_is_evicted_first():
   manager = serve(make_spec(priority_exponent=None))
   write(manager.address, 0, np.ones(7))
-  _, values = draw(manager.address, 1_000)
+  _, values = sample(manager.address, 1_000)
   assert set(values.tolist()) == {2, 3, 4, 5, 6}
   manager.close()
 
@@ -186,7 +186,7 @@ def test_settings_follow_the_spec():
   assert limiter.max_diff == pytest.approx(800 + 400)
 
 
-def test_rounds_have_the_limiter_that_is_given():
+def test_a_table_can_have_the_limiter_of_sync_mode():
   spec = make_spec(capacity=1_000, min_size=100, samples_per_insert=8.0)
   limiter = tables.make_table(spec, spec.round_limiter).info.rate_limiter_info
   assert limiter.min_size_to_sample == 100
@@ -202,7 +202,7 @@ def test_without_ratio_only_the_minimum_limits():
 @pytest.mark.parametrize("ratio", [0.01, 0.5, 1.0, 8.0, 100.0])
 @pytest.mark.parametrize("tolerance", [1e-6, 0.5, 10.0])
 @pytest.mark.parametrize("min_size", [1, 1_000])
-def test_no_valid_config_is_refused_by_reverb(ratio, tolerance, min_size):
+def test_no_valid_config_is_rejected_by_reverb(ratio, tolerance, min_size):
   spec = make_spec(
     samples_per_insert=ratio,
     tolerance=tolerance,
@@ -210,19 +210,19 @@ def test_no_valid_config_is_refused_by_reverb(ratio, tolerance, min_size):
     capacity=1_000,
   )
   limiter = tables.make_table(spec).info.rate_limiter_info
-  # An insert and a sample always fit between the two ends.
+  # The bounds always leave room for an insert and a sample.
   assert limiter.max_diff - limiter.min_diff >= 2 * max(1.0, ratio)
 
 
-def test_a_damaged_item_keeps_its_priority(prioritized, pusher):
-  info, values = draw(prioritized.address, 1_000)
+def test_invalid_priorities_of_known_keys_are_skipped(prioritized, pusher):
+  info, values = sample(prioritized.address, 1_000)
   _, index = np.unique(values, return_index=True)
   keys = info.key.numpy()[index]
   pusher.push(keys[:3], np.float32([np.nan, 5.0, -1.0]))
   expected = in_proportion([PRIORITIES[0], 5.0, *PRIORITIES[2:]])
   end_s = time.monotonic() + 20
   while time.monotonic() < end_s:
-    info, values = draw(prioritized.address, 100)
+    info, values = sample(prioritized.address, 100)
     if np.allclose(info.probability, expected[values]):
       break
   np.testing.assert_allclose(info.probability, expected[values])

@@ -1,4 +1,4 @@
-"""TrajectoryManager: ports, counts, checkpoints."""
+"""Tests of TrajectoryManager: its port, counts and checkpoints."""
 
 import socket
 
@@ -35,7 +35,7 @@ def serve(port=None, folder=None, restore_from=None):
 
 
 def save(manager, folder, name):
-  """Saves what a manager with `folder`/replay holds in `folder`/`name`."""
+  """Saves the tables of a manager with `folder`/replay to `folder`/`name`."""
   saving_dir = folder / "replay"
   table_snapshot.TableSaver(manager.address, saving_dir, folder / name).finish()
 
@@ -50,8 +50,8 @@ def write(manager, priorities):
   assert writer.close(timeout_s=20)
 
 
-def held(manager):
-  """Value, priority and probability of each item, by its key."""
+def read_items(manager):
+  """Returns value, priority and probability of each item, by its key."""
   client, found = reverb.Client(manager.address), {}
   for item in client.sample(tables.TRANSITIONS, 500, emit_timesteps=False):
     (value,) = PACKING.unpack(np.array(item.data))["x"]
@@ -76,16 +76,16 @@ def test_port_in_use_is_one_line(manager):
   assert "\n" not in message
 
 
-def test_strangers_are_kept_out(manager):
-  heard = set()
+def test_the_server_listens_on_loopback_only(manager):
+  devices = set()
   for connection in loopback._sockets_at(
     int(manager.address.rpartition(":")[2])
   ):
     with connection:
       if connection.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         option = (socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
-        heard.add(connection.getsockopt(*option))
-  assert heard == {b"lo\0"}
+        devices.add(connection.getsockopt(*option))
+  assert devices == {b"lo\0"}
 
 
 def test_port_is_free_after_close():
@@ -105,7 +105,7 @@ def test_status_counts(manager):
   client = reverb.Client(manager.address)
   assert len(list(client.sample(tables.TRANSITIONS, num_samples=12))) == 12
   status = manager.status(tables.TRANSITIONS)
-  # 4 inserts since the table had its minimum of 2.
+  # The ratio is 12 samples per 4 inserts after the minimum of 2.
   assert status == table_status.TableStatus(6, 6, 12, 3.0)
   write(manager, np.ones(60))
   status = manager.status(tables.TRANSITIONS)
@@ -117,31 +117,31 @@ def test_unknown_table(manager):
     manager.status("nothing")
 
 
-def test_items_keys_and_priorities_outlive_the_server(tmp_path):
-  first = serve(folder=tmp_path / "replay")  # made where it is missing
+def test_items_keys_and_priorities_survive_a_restart(tmp_path):
+  first = serve(folder=tmp_path / "replay")  # a missing folder is created
   write(first, PRIORITIES)
-  before = held(first)
+  before = read_items(first)
   assert len(before) == 5
   save(first, tmp_path, "saved")
   first.close()
 
   second = serve(folder=tmp_path / "other", restore_from=tmp_path / "saved")
   assert second.address != first.address
-  assert held(second) == before
+  assert read_items(second) == before
   assert second.status(tables.TRANSITIONS).size == 5
   write(second, PRIORITIES)
   assert second.status(tables.TRANSITIONS).size == 10
   second.close()
 
 
-def test_each_saving_stays_where_it_was_asked_for(tmp_path):
+def test_each_snapshot_stays_in_its_own_folder(tmp_path):
   first = serve(folder=tmp_path / "replay")
   for size in (5, 10):
     write(first, PRIORITIES)
     save(first, tmp_path, f"saved-{size}")
-  write(first, PRIORITIES)  # and is lost
+  write(first, PRIORITIES)  # not saved
   first.close()
-  # The folder of the server itself holds nothing that could come back.
+  # A server restores nothing from its own `saving_dir`.
   empty = serve(folder=tmp_path / "replay")
   assert empty.status(tables.TRANSITIONS).size == 0
   empty.close()
@@ -155,7 +155,7 @@ def test_each_saving_stays_where_it_was_asked_for(tmp_path):
   assert left == ["saved-10", "saved-5"]
 
 
-def test_what_is_restored_may_not_lie_in_the_emptied_folder(tmp_path):
+def test_a_snapshot_inside_the_emptied_folder_is_rejected(tmp_path):
   saved = tmp_path / "replay" / "saved"
   saved.mkdir(parents=True)
   for folder in (None, tmp_path / "replay", saved):

@@ -1,4 +1,4 @@
-"""Board, between real processes and within one."""
+"""Tests of the control block, between processes and within one."""
 
 import multiprocessing
 import os
@@ -17,8 +17,8 @@ def path(tmp_path):
   return f"{tmp_path}/control_block"
 
 
-def _sit(path: str, index: int | None, sitting, starts) -> None:
-  """Takes a handle until killed."""
+def _hold_handle(path: str, index: int | None, is_held, starts) -> None:
+  """Holds a handle until the process is killed."""
   handle = (
     control_block.ProxyHandle(path)
     if index is None
@@ -26,38 +26,38 @@ def _sit(path: str, index: int | None, sitting, starts) -> None:
   )
   if isinstance(handle, control_block.ProxyHandle):
     starts.put(handle.restarts)
-  sitting.set()
+  is_held.set()
   while True:
-    sitting.wait()
+    is_held.wait()
 
 
-class Sitter:
-  """A process at the control block."""
+class HandleProcess:
+  """Process that holds a handle of the control block until it is killed."""
 
   def __init__(self, path: str, index: int | None):
-    sitting, self.starts = _CONTEXT.Event(), _CONTEXT.Queue()
+    is_held, self.starts = _CONTEXT.Event(), _CONTEXT.Queue()
     self.process = _CONTEXT.Process(
-      target=_sit, args=(path, index, sitting, self.starts), daemon=True
+      target=_hold_handle, args=(path, index, is_held, self.starts), daemon=True
     )
     self.process.start()
-    assert sitting.wait(60)
+    assert is_held.wait(60)
 
   def kill(self) -> None:
     self.process.kill()
     self.process.join()
 
 
-def test_who_is_killed_is_seen_to_be_gone(path):
+def test_killed_processes_are_detected(path):
   worker = control_block.WorkerHandle(path, 1)
   assert not worker.proxy_is_alive
-  sitter = Sitter(path, None)
+  proxy_process = HandleProcess(path, None)
   assert worker.proxy_is_alive
-  sitter.kill()
+  proxy_process.kill()
   assert not worker.proxy_is_alive
   proxy = control_block.ProxyHandle(path)
   assert proxy.restarts == 1
   assert worker.proxy_is_alive
-  other = Sitter(path, 7)
+  other = HandleProcess(path, 7)
   assert proxy.workers() == {1: os.getpid(), 7: other.process.pid}
   other.kill()
   assert proxy.workers() == {1: os.getpid()}
@@ -65,7 +65,7 @@ def test_who_is_killed_is_seen_to_be_gone(path):
   assert proxy.workers() == {}
 
 
-def test_orders_reach_all_workers_and_outlive_the_proxy(path):
+def test_commands_reach_all_workers_and_remain_after_the_proxy(path):
   workers = [control_block.WorkerHandle(path, index) for index in (0, 3)]
   assert [w.command for w in workers] == [control_block.WorkerCommand.RUN] * 2
   assert [w.steps_per_s for w in workers] == [0.0] * 2
@@ -76,35 +76,36 @@ def test_orders_reach_all_workers_and_outlive_the_proxy(path):
   proxy.close()
   proxy = control_block.ProxyHandle(path)
   assert workers[0].command == control_block.WorkerCommand.PAUSE
-  # The share grows when a worker has gone and the proxy says it again.
+  # If a worker has closed, the next command gives the others a larger share.
   workers[1].close()
   proxy.set_command(control_block.WorkerCommand.DRAIN, 100.0)
   assert workers[0].steps_per_s == 100.0
   assert workers[0].command == control_block.WorkerCommand.DRAIN
   proxy.close()
-  # An order to end was for those who were there then.
+  # A new proxy resets the command to exit, which was for the earlier workers.
   control_block.ProxyHandle(path)
   assert workers[0].command == control_block.WorkerCommand.RUN
 
 
-def test_a_process_with_a_broken_stream_is_let_in_when_it_knows(path):
+def test_a_process_is_admitted_when_it_has_acknowledged_a_broken_stream(path):
   proxy = control_block.ProxyHandle(path)
   worker = control_block.WorkerHandle(path, 0)
-  other = Sitter(path, 1)
+  other = HandleProcess(path, 1)
   here, there = os.getpid(), other.process.pid
   assert proxy.admit(here) and proxy.admit(there)
   proxy.mark_broken(here)
   assert worker.stream_is_broken
   assert not proxy.admit(here)
   assert proxy.admit(there)
-  proxy.mark_broken(here)  # The next one, before the first was noticed.
+  # A second stream breaks before the worker has noticed the first.
+  proxy.mark_broken(here)
   worker.acknowledge_broken_stream()
   assert not worker.stream_is_broken
   assert proxy.admit(here)
   other.kill()
 
 
-def test_each_worker_of_a_process_has_to_know(path):
+def test_each_worker_of_a_process_has_to_acknowledge(path):
   proxy = control_block.ProxyHandle(path)
   first, second = (
     control_block.WorkerHandle(path, 0),
@@ -117,9 +118,9 @@ def test_each_worker_of_a_process_has_to_know(path):
   assert proxy.admit(os.getpid())
 
 
-# Takes one slot after the other, at each line of stdin. A process that executes
-# a program keeps its pid and loses its locks, as if it had been killed and a
-# later process had got its pid.
+# Takes one slot after the other, at each line of stdin. A process that calls
+# exec keeps its pid and loses its locks. So it looks like a killed process
+# whose pid was given to a later one.
 _SUCCESSIVE_WORKERS = """
 import os, sys
 from slipway.replay.transport import control_block
@@ -132,7 +133,7 @@ if later:
 """
 
 
-def test_a_dead_workers_slot_keeps_no_later_process_out(path):
+def test_a_dead_workers_slot_does_not_exclude_a_later_process(path):
   proxy = control_block.ProxyHandle(path)
   with subprocess.Popen(
     [sys.executable, "-c", _SUCCESSIVE_WORKERS, path, "7", "3"],
@@ -154,23 +155,23 @@ def test_a_dead_workers_slot_keeps_no_later_process_out(path):
     assert not proxy.admit(worker.pid)
 
 
-def test_a_new_proxy_has_broken_the_streams_of_the_old(path):
+def test_a_new_proxy_marks_existing_streams_as_broken(path):
   worker = control_block.WorkerHandle(path, 0)
   assert not worker.stream_is_broken
   proxy = control_block.ProxyHandle(path)
   assert worker.stream_is_broken
-  # A worker that comes later never had a stream.
+  # A worker that starts later has had no stream.
   late = control_block.WorkerHandle(path, 1)
   assert not late.stream_is_broken
   worker.acknowledge_broken_stream()
   assert proxy.admit(os.getpid())
 
 
-def test_strangers_are_let_in(path):
+def test_processes_without_a_slot_are_admitted(path):
   proxy = control_block.ProxyHandle(path)
-  proxy.mark_broken(4_000_000)  # no worker's
+  proxy.mark_broken(4_000_000)  # pid of no worker
   assert proxy.admit(4_000_000)
-  proxy.mark_broken(0)  # whoever comes by TCP
+  proxy.mark_broken(0)  # clients by TCP
   assert proxy.admit(0)
 
 
@@ -186,10 +187,10 @@ def test_whether_the_server_is_reachable(path):
   admission.on_reachable(True)
   proxy.close()
   control_block.ProxyHandle(path)
-  assert not worker.server_is_reachable  # It does not know yet.
+  assert not worker.server_is_reachable  # not probed yet
 
 
-def test_each_shard_has_a_word_of_its_own(path):
+def test_each_shard_has_its_own_field(path):
   shards = range(control_block.MAX_SHARDS)
   proxy = control_block.ProxyHandle(path)
   workers = [
@@ -209,14 +210,14 @@ def test_each_shard_has_a_word_of_its_own(path):
     assert not worker.stream_is_broken
 
 
-def test_a_place_is_taken_once(path):
+def test_a_slot_is_held_once(path):
   control_block.ProxyHandle(path)
   with pytest.raises(ValueError, match=f"'{path}' is in use by another proxy"):
     control_block.ProxyHandle(path)
   worker = control_block.WorkerHandle(path, 5)
   with pytest.raises(ValueError, match="in use by another worker 5"):
     control_block.WorkerHandle(path, 5)
-  assert not worker.stream_is_broken, "a refused one changes nothing"
+  assert not worker.stream_is_broken, "a rejected worker changes nothing"
   worker.close()
   control_block.WorkerHandle(path, 5)
 
@@ -229,7 +230,7 @@ def test_a_worker_index_without_a_slot_is_rejected(path, index):
     control_block.WorkerHandle(path, index)
 
 
-def test_what_is_no_board_is_left_alone(tmp_path):
+def test_a_file_of_another_kind_is_not_changed(tmp_path):
   path = tmp_path / "control_block"
   path.write_bytes(b"something")
   with pytest.raises(ValueError, match="that this release did not write"):
@@ -239,7 +240,7 @@ def test_what_is_no_board_is_left_alone(tmp_path):
     control_block.ProxyHandle(f"{tmp_path}/none/control_block")
 
 
-def test_an_external_process_has_a_slot_of_its_own(path):
+def test_an_external_process_has_its_own_slot(path):
   proxy = control_block.ProxyHandle(path)
   worker = control_block.WorkerHandle(path, 0)
   index = control_block.MAX_WORKERS
@@ -249,7 +250,7 @@ def test_an_external_process_has_a_slot_of_its_own(path):
   assert sorted(proxy.workers()) == [0, index]
   proxy.set_command(control_block.WorkerCommand.RUN, 100.0)
   assert (worker.steps_per_s, external.steps_per_s) == (50.0, 50.0)
-  # A slot that is released does not keep its process from being admitted.
+  # A process is admitted although its released slot has not acknowledged.
   external.close()
   proxy.mark_broken(os.getpid())
   worker.acknowledge_broken_stream()

@@ -13,12 +13,12 @@ from slipway.replay.transport import certificates, gateway, relay_link
 from tests.replay.transport import peers, runs
 
 _DEADLINE_S = 60
-_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
+_wait_until = functools.partial(peers.wait_until, deadline_s=_DEADLINE_S)
 
 
 @contextlib.contextmanager
 def _pair(folder=None):
-  """Of the machine that offers, and of one that reaches."""
+  """Yields the gateways of a server's machine and of a client's machine."""
   identities = [None, None]
   if folder is not None:
     identities = [runs.identity(folder, name) for name in ("home", "away")]
@@ -40,11 +40,11 @@ def _serve() -> reverb.Server:
   return reverb.Server([reverb.Table.queue("items", 100, signature=signature)])
 
 
-def test_items_go_there_and_back(gateways, tmp_path):
-  home, away = gateways
+def test_items_pass_in_both_directions(gateways, tmp_path):
+  server_side, client_side = gateways
   server = _serve()
-  there = home.offer(f"localhost:{server.port}")
-  address = away.reach(f"{tmp_path}/r", lambda: there)
+  there = server_side.offer(f"localhost:{server.port}")
+  address = client_side.reach(f"{tmp_path}/r", lambda: there)
   assert address == f"unix:{tmp_path}/r"
   client = reverb.Client(address)
   records = np.random.default_rng(0).integers(0, 256, (60, 50_000), np.uint8)
@@ -76,56 +76,56 @@ def test_items_go_there_and_back(gateways, tmp_path):
     each.check()
 
 
-def test_what_is_offered_may_move(gateways, tmp_path):
-  home, away = gateways
-  where = None
-  address = away.reach(f"{tmp_path}/r", lambda: where)
+def test_the_server_may_move(gateways, tmp_path):
+  server_side, client_side = gateways
+  server_address = None
+  address = client_side.reach(f"{tmp_path}/r", lambda: server_address)
   for size in range(1, 3):
     server = _serve()
-    where = home.offer(f"localhost:{server.port}")
-    inside = server.localhost_client()
+    server_address = server_side.offer(f"localhost:{server.port}")
+    local_client = server.localhost_client()
     for _ in range(size):
-      inside.insert(np.zeros(1, np.uint8), {"items": 1.0})
-    _until(lambda n=size: _size(address) == n)
+      local_client.insert(np.zeros(1, np.uint8), {"items": 1.0})
+    _wait_until(lambda n=size: _size(address) == n)
     server.stop()
 
 
 def _size(address: str) -> int | None:
-  # A new client of a channel that has failed may have to wait for its turn.
+  # gRPC may delay the connection of a new client to an address that failed.
   with contextlib.suppress(RuntimeError, reverb.errors.ReverbError):
     return reverb.Client(address).server_info(1)["items"].current_size
   return None
 
 
-def test_strangers_are_summed_over_all_offers(tmp_path):
-  with _pair(tmp_path) as (home, _), peers.Upstream() as upstream:
+def test_rejected_clients_are_summed_over_all_offers(tmp_path):
+  with _pair(tmp_path) as (server_side, _), peers.Upstream() as upstream:
     for _ in range(2):
-      there = home.offer(f"localhost:{upstream.port}")
-      with peers.connect(there, _DEADLINE_S) as stranger:
-        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+      there = server_side.offer(f"localhost:{upstream.port}")
+      with peers.connect(there, _DEADLINE_S) as client:
+        client.sendall(b"GET / HTTP/1.1\r\n\r\n")
         with contextlib.suppress(ConnectionError):
-          while stranger.recv(100):
+          while client.recv(100):
             pass
-    _until(lambda: home.stats().connections_refused == 2)
-    assert home.stats().connections_total == 2
-    assert upstream.is_left_alone()
+    _wait_until(lambda: server_side.stats().connections_refused == 2)
+    assert server_side.stats().connections_total == 2
+    assert upstream.has_no_connection()
 
 
 def test_close_leaves_no_thread(gateways, tmp_path):
-  home, away = gateways
+  server_side, client_side = gateways
   before = set(threading.enumerate())
-  there = home.offer("localhost:1")
-  away.reach(f"{tmp_path}/r", lambda: there)
+  there = server_side.offer("localhost:1")
+  client_side.reach(f"{tmp_path}/r", lambda: there)
   assert set(threading.enumerate()) - before
-  home.close()
-  away.close()
+  server_side.close()
+  client_side.close()
   assert set(threading.enumerate()) == before
   assert not (tmp_path / "r").exists()
   with pytest.raises(ConnectionRefusedError):
     peers.connect(there)
 
 
-def test_an_error_of_one_thread_leaves_no_other_open(tmp_path):
+def test_after_an_error_of_one_thread_all_relays_are_closed(tmp_path):
   made = gateway.Gateway("127.0.0.1", None)
   there = made.offer("localhost:1")
 
@@ -144,6 +144,6 @@ def test_an_error_of_one_thread_leaves_no_other_open(tmp_path):
     peers.connect(there)
 
 
-def test_a_folder_without_an_identity_is_refused(tmp_path):
+def test_a_folder_without_an_identity_is_rejected(tmp_path):
   with pytest.raises(ValueError, match="cannot be read"):
     gateway.Gateway("127.0.0.1", certificates.Identity(tmp_path / "machine"))

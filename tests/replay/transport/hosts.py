@@ -1,4 +1,4 @@
-"""Hosts of a test: network namespaces, joined by a cable."""
+"""Two test hosts: network namespaces that a virtual cable connects."""
 
 import contextlib
 import subprocess
@@ -11,18 +11,18 @@ import pytest
 
 
 class Host(NamedTuple):
-  """A network namespace, with one address that the other knows."""
+  """Network namespace with one address, which the other host can reach."""
 
   namespace: str
   address: str
   mac: str
 
   def ip(self, *args: str) -> None:
-    """Sets up its network."""
+    """Runs a command of `ip` in the namespace."""
     _ip("-n", self.namespace, *args)
 
   def start(self, script: str, *args: object) -> subprocess.Popen:
-    """Runs Python code there, with pipes of lines."""
+    """Starts Python code in the namespace, with pipes for text lines."""
     return subprocess.Popen(
       ["ip", "netns", "exec", self.namespace, sys.executable, "-c", script]
       + [str(arg) for arg in args],
@@ -34,7 +34,7 @@ class Host(NamedTuple):
 
 @contextlib.contextmanager
 def pair() -> Iterator[tuple[Host, Host]]:
-  """Two hosts with a cable between them; skips where that is not allowed."""
+  """Yields two connected hosts; skips the test if namespaces are forbidden."""
   mark = uuid.uuid4().hex[:8]
   hosts = [
     Host(f"slipway{mark}{end}", f"10.99.0.{end}", f"02:00:00:00:00:0{end}")

@@ -1,4 +1,4 @@
-"""Tests of what a stranger on another host gets of a confined server."""
+"""Tests that a confined server rejects connections from another host."""
 
 import contextlib
 import socket
@@ -8,7 +8,9 @@ import pytest
 from slipway.replay.transport import loopback
 from tests.replay.transport import hosts
 
-# Serves; confines when it is told to, and is then asked by its own host.
+# Serves, and confines the port at the first line of stdin. At each later line,
+# connects to the server by the addresses in the line. Then prints the number of
+# established connections from the remote host.
 _SERVER = """
 import sys
 import reverb
@@ -22,7 +24,7 @@ print("confined", flush=True)
 for line in sys.stdin:
   with open("/proc/self/net/tcp6") as file:
     lines = [line.split() for line in file][1:]
-  # The state 01 is an established one; 0A630003 is written backwards.
+  # State 01 is ESTABLISHED. The bytes of 10.99.0.3 are in reverse order.
   remote = [x for x in lines if "0300630A:" in x[2] and x[3] == "01"]
   for host in line.split():
     client = reverb.Client(f"{host}:7000")
@@ -30,9 +32,10 @@ for line in sys.stdin:
   print(len(remote), flush=True)
 """
 
-# Connects, and goes half of the way with a second, made by hand under an
-# address of nobody, so that no kernel answers for it. Goes on when told to.
-_STRANGER = """
+# Connects, and starts the handshake of a second connection with hand-made
+# packets. Their source address belongs to no host, so no kernel replies to the
+# server. Completes the handshake at a line of stdin.
+_REMOTE_CLIENT = """
 import socket, struct, sys
 
 def checksum(data):
@@ -73,37 +76,41 @@ except ConnectionRefusedError:
 """
 
 
-def _tell(process, line: str) -> None:
+def _send_line(process, line: str) -> None:
   process.stdin.write(f"{line}\n")
   process.stdin.flush()
 
 
-def _hear(process) -> str:
+def _receive_line(process) -> str:
   return process.stdout.readline().strip()
 
 
-def test_strangers_are_refused_also_those_that_came_before():
-  with hosts.pair() as (home, away), contextlib.ExitStack() as stack:
-    # What goes to nobody's address gets to the stranger, whose kernel drops it.
-    where = ("10.99.0.3", "lladdr", away.mac, "dev", "eth0")
-    home.ip("neighbour", "add", *where)
-    server = stack.enter_context(home.start(_SERVER))
+def test_remote_clients_are_rejected_also_existing_ones():
+  with (
+    hosts.pair() as (server_host, remote_host),
+    contextlib.ExitStack() as stack,
+  ):
+    # Packets to the unused address reach the remote host, whose kernel drops
+    # them.
+    neighbour = ("10.99.0.3", "lladdr", remote_host.mac, "dev", "eth0")
+    server_host.ip("neighbour", "add", *neighbour)
+    server = stack.enter_context(server_host.start(_SERVER))
     stack.callback(server.kill)
-    assert _hear(server) == "serving"
-    stranger = stack.enter_context(away.start(_STRANGER))
-    stack.callback(stranger.kill)
-    assert _hear(stranger) == "connected"
-    _tell(server, "confine")
-    assert _hear(server) == "confined"
-    _tell(stranger, "go on")
-    assert _hear(stranger) == "cut"
-    assert _hear(stranger) == "refused"
-    # Its own host reaches it; no stranger is left.
-    _tell(server, "localhost 127.0.0.1 [::1]")
-    assert _hear(server) == "0"
+    assert _receive_line(server) == "serving"
+    remote_client = stack.enter_context(remote_host.start(_REMOTE_CLIENT))
+    stack.callback(remote_client.kill)
+    assert _receive_line(remote_client) == "connected"
+    _send_line(server, "confine")
+    assert _receive_line(server) == "confined"
+    _send_line(remote_client, "go on")
+    assert _receive_line(remote_client) == "cut"
+    assert _receive_line(remote_client) == "refused"
+    # The own host can connect; no remote connection is left.
+    _send_line(server, "localhost 127.0.0.1 [::1]")
+    assert _receive_line(server) == "0"
 
 
-def test_connections_of_the_own_host_stay():
+def test_connections_of_the_own_host_stay_open():
   with (
     socket.create_server(("::", 0), family=socket.AF_INET6) as server,
     socket.create_connection(("::1", server.getsockname()[1])) as client,
@@ -118,25 +125,27 @@ def test_connections_of_the_own_host_stay():
       server.accept()[0].close()
 
 
-def _refuse(listening):
+def _raise_permission_error(listening):
   raise PermissionError(1, "Operation not permitted")
 
 
-def test_one_of_two_ways_is_enough_and_none_is_said(monkeypatch):
-  # Whoever is not root has the device only on some kernels, and on older ones
-  # the filter.
+def test_one_of_two_mechanisms_suffices_and_none_is_an_error(monkeypatch):
+  # Without root, binding to the device works only on some kernels; older ones
+  # still have the filter.
   with socket.create_server(("", 0)) as server:
     port = server.getsockname()[1]
-    monkeypatch.setattr(loopback, "_attach_loopback_filter", _refuse)
+    monkeypatch.setattr(
+      loopback, "_attach_loopback_filter", _raise_permission_error
+    )
     loopback.confine(port)
     device = server.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
     assert device.rstrip(b"\0") == b"lo"
-    monkeypatch.setattr(loopback, "_bind_to_loopback", _refuse)
+    monkeypatch.setattr(loopback, "_bind_to_loopback", _raise_permission_error)
     with pytest.raises(OSError, match=f"port {port} can't be restricted"):
       loopback.confine(port)
 
 
-def test_a_server_that_accepts_nobody_is_named(monkeypatch):
+def test_a_server_that_accepts_no_connection_is_an_error(monkeypatch):
   monkeypatch.setattr(loopback, "_ACCEPT_TIMEOUT_S", 0.1)
   with (
     socket.create_server(("127.0.0.1", 0)) as server,
@@ -146,7 +155,7 @@ def test_a_server_that_accepts_nobody_is_named(monkeypatch):
     loopback.confine(server.getsockname()[1])
 
 
-def test_a_port_without_a_server_is_refused():
+def test_a_port_without_a_server_is_rejected():
   with socket.socket() as bound:
     bound.bind(("127.0.0.1", 0))
     port = bound.getsockname()[1]

@@ -1,4 +1,4 @@
-"""Peers of a relay that is tested: how they connect, and are waited for."""
+"""Clients, upstreams and admissions for tests of relays."""
 
 import contextlib
 import select
@@ -11,8 +11,12 @@ from slipway.replay.transport import relay, relay_link
 _DEADLINE_S = 30
 
 
-def until(condition, deadline_s):
-  """Waits for what other threads do, and returns it; fails at the deadline."""
+def wait_until(condition, deadline_s):
+  """Waits until a condition is true, and returns its value.
+
+  Raises:
+    AssertionError: the condition is still false after `deadline_s` seconds.
+  """
   end_s = time.monotonic() + deadline_s
   while not (value := condition()):
     assert time.monotonic() < end_s, "deadline"
@@ -21,8 +25,8 @@ def until(condition, deadline_s):
 
 
 @contextlib.contextmanager
-def relaying(listen, port, *args, **kwargs):
-  """A relay to a port of this machine, which runs until the block ends."""
+def run_relay(listen, port, *args, **kwargs):
+  """Runs a relay to a port of this machine until the block ends."""
   running = relay.Relay(listen, f"127.0.0.1:{port}", *args, **kwargs)
   running.start()
   try:
@@ -32,7 +36,7 @@ def relaying(listen, port, *args, **kwargs):
 
 
 def connect(address, timeout_s=None):
-  """A client of a relay, by its address."""
+  """Connects to the address of a relay, and returns the socket."""
   if address.startswith("unix:"):
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(address.removeprefix("unix:"))
@@ -44,23 +48,23 @@ def connect(address, timeout_s=None):
 
 
 def wait_for_end(connection):
-  """Waits until the other end has closed, without another byte."""
+  """Waits until the peer has closed; it must not send another byte."""
   with contextlib.suppress(ConnectionResetError):
     assert connection.recv(1) == b""
 
 
 class RecordingAdmission:
-  """Writes down what it is asked and told."""
+  """Admission that records its calls."""
 
   def __init__(self, admits=True):
     self.admits = admits
-    self.asked = []  # pids
-    self.broken = []  # pids, and whether the client had seen the end
+    self.admit_pids = []  # arguments of `admit`
+    self.broken = []  # pairs: pid, whether the client had seen the end
     self.reachable = []
     self.client = None
 
   def admit(self, pid):
-    self.asked.append(pid)
+    self.admit_pids.append(pid)
     return self.admits
 
   def on_broken(self, pid):
@@ -72,13 +76,13 @@ class RecordingAdmission:
 
 
 class Upstream:
-  """A listening socket whose connections the test ends as it likes."""
+  """Listening socket whose connections the test accepts and ends."""
 
   def __init__(self, port=0):
     self._listening = socket.create_server(("127.0.0.1", port))
     self._listening.settimeout(_DEADLINE_S)
     self.port = self._listening.getsockname()[1]
-    self.visits = 0  # Connections that said nothing, such as probes.
+    self.probes = 0  # number of connections that sent no data
 
   def __enter__(self):
     return self
@@ -87,33 +91,33 @@ class Upstream:
     self.close()
 
   def close(self):
-    """Listens no more."""
+    """Stops listening; accepted connections stay open."""
     self._listening.close()
 
   def accept(self):
-    """Waits for a client, and takes its preface."""
+    """Accepts a client that sends the preface; counts probes before it."""
     while True:
       connection, _ = self._listening.accept()
       connection.settimeout(_DEADLINE_S)
-      if got := take(connection, len(relay_link.PREFACE)):
+      if got := receive(connection, len(relay_link.PREFACE)):
         assert got == relay_link.PREFACE
         return connection
       connection.close()
-      self.visits += 1
+      self.probes += 1
 
-  def wait_for_visit(self):
-    """Waits for one that says nothing."""
+  def wait_for_probe(self):
+    """Waits for a connection that ends without sending data."""
     connection, _ = self._listening.accept()
     with connection:
       assert connection.recv(1) == b""
 
-  def is_left_alone(self, for_s=0.0):
-    """Whether nobody waits to be accepted, nor comes within seconds."""
+  def has_no_connection(self, for_s=0.0):
+    """Returns whether no connection waits to be accepted for some seconds."""
     return not select.select([self._listening], [], [], for_s)[0]
 
 
-def take(connection, size):
-  """The next bytes; fewer where the peer ends before."""
+def receive(connection, size):
+  """Returns the next bytes; fewer than `size` if the peer ends before."""
   with connection.makefile("rb", buffering=0) as stream:
     got = b""
     while len(got) < size and (data := stream.read(size - len(got))):
@@ -122,7 +126,7 @@ def take(connection, size):
 
 
 def reset(connection):
-  """Ends it as a process that was killed."""
+  """Closes a connection by a reset, like a killed process."""
   connection.setsockopt(
     socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
   )

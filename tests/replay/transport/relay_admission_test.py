@@ -1,4 +1,4 @@
-"""Tests of whom the relay serves, and of what it tells about the upstream."""
+"""Tests of admission: rejected clients, broken links, reachable upstreams."""
 
 import asyncio
 import contextlib
@@ -16,13 +16,13 @@ from slipway.replay.transport import relay, relay_link, relay_upstream
 from tests.replay.transport import peers
 
 _DEADLINE_S = 30
-_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
-_relay = peers.relaying
+_wait_until = functools.partial(peers.wait_until, deadline_s=_DEADLINE_S)
+_relay = peers.run_relay
 _wait_for_end = peers.wait_for_end
 _PREFACE = relay_link.PREFACE
-_Gate = peers.RecordingAdmission
+_Admission = peers.RecordingAdmission
 _Upstream = peers.Upstream
-_take = peers.take
+_receive = peers.receive
 _reset = peers.reset
 
 
@@ -48,9 +48,19 @@ def _pid(listen):
     _PREFACE[:-1] + b"\r",
     os.urandom(1_000) + b"\0",
   ],
-  ids=["nothing", "begun", "other", "old", "short", "last", "noise"],
+  ids=[
+    "nothing",
+    "first byte",
+    "other byte",
+    "http1",
+    "last byte missing",
+    "last byte wrong",
+    "noise",
+  ],
 )
-def test_what_is_no_http2_client_never_reaches_the_upstream(listen, sent):
+def test_clients_without_an_http2_preface_never_reach_the_upstream(
+  listen, sent
+):
   with (
     _Upstream() as upstream,
     _relay(listen, upstream.port, preface_timeout_s=0.1) as running,
@@ -59,39 +69,39 @@ def test_what_is_no_http2_client_never_reaches_the_upstream(listen, sent):
       with _connect(running.address) as client:
         with contextlib.suppress(ConnectionError, BrokenPipeError):
           client.sendall(sent)
-        with contextlib.suppress(OSError):  # It may be closed already.
+        with contextlib.suppress(OSError):  # the client may be closed already
           end(client)
         _wait_for_end(client)
-    _until(lambda: not running.stats().connections_open)
+    _wait_until(lambda: not running.stats().connections_open)
     assert running.stats().connections_refused == 2
     assert running.stats().connections_total == 2
     assert running.stats().bytes_buffered == 0
     running.check()
-    assert upstream.is_left_alone()
+    assert upstream.has_no_connection()
 
 
-def test_bytes_that_differ_are_not_waited_for(listen):
+def test_a_wrong_preface_is_rejected_at_its_first_wrong_byte(listen):
   with (
     _Upstream() as upstream,
     _relay(listen, upstream.port, preface_timeout_s=1e6) as running,
     _connect(running.address, _PREFACE[:7]) as client,
   ):
-    _until(lambda: running.stats().bytes_up == 7)
+    _wait_until(lambda: running.stats().bytes_up == 7)
     assert running.stats().bytes_buffered == 7
     client.sendall(b"?")
     _wait_for_end(client)
 
 
-def test_a_preface_may_come_in_pieces(listen):
+def test_a_preface_may_arrive_in_pieces(listen):
   with (
     _Upstream() as upstream,
     _relay(listen, upstream.port) as running,
     _connect(running.address) as client,
   ):
     for sent in range(len(_PREFACE)):
-      assert upstream.is_left_alone()
+      assert upstream.has_no_connection()
       client.sendall(_PREFACE[sent : sent + 1])
-      _until(lambda sent=sent: running.stats().bytes_up == sent + 1)
+      _wait_until(lambda sent=sent: running.stats().bytes_up == sent + 1)
     client.sendall(b"and what follows")
     client.shutdown(socket.SHUT_WR)
     with upstream.accept() as peer, peer.makefile("rb") as stream:
@@ -99,20 +109,20 @@ def test_a_preface_may_come_in_pieces(listen):
     assert running.stats().connections_refused == 0
 
 
-def test_the_gate_is_asked_by_process(listen):
-  admission = _Gate(admits=False)
+def test_clients_are_admitted_by_process(listen):
+  admission = _Admission(admits=False)
   with (
     _Upstream() as upstream,
     _relay(listen, upstream.port, admission) as running,
   ):
-    _until(lambda: admission.reachable)
+    _wait_until(lambda: admission.reachable)
     with contextlib.suppress(ConnectionError):
       _wait_for_end(_connect(running.address, _PREFACE))
-    _until(lambda: running.stats().connections_refused == 1)
+    _wait_until(lambda: running.stats().connections_refused == 1)
     assert running.stats().clients == {}
     admission.admits = True
     with _connect(running.address, _PREFACE), upstream.accept():
-      assert admission.asked == [_pid(listen)] * 2
+      assert admission.admit_pids == [_pid(listen)] * 2
       assert running.stats().clients[_pid(listen)].streams == 1
     assert running.stats().connections_refused == 1
 
@@ -122,8 +132,8 @@ def test_the_gate_is_asked_by_process(listen):
   [socket.socket.close, _reset, lambda peer: peer.shutdown(socket.SHUT_WR)],
   ids=["close", "reset", "shutdown"],
 )
-def test_a_broken_link_is_told_before_its_client_sees_it(listen, end):
-  admission = _Gate()
+def test_a_broken_link_is_reported_before_its_client_sees_it(listen, end):
+  admission = _Admission()
   with (
     _Upstream() as upstream,
     _relay(listen, upstream.port, admission) as running,
@@ -136,9 +146,9 @@ def test_a_broken_link_is_told_before_its_client_sees_it(listen, end):
     assert admission.broken == [(_pid(listen), False)]
     client.close()
     peer.close()
-    _until(lambda: not running.stats().connections_open)
+    _wait_until(lambda: not running.stats().connections_open)
     assert len(admission.broken) == 1
-  assert admission.reachable == [True]  # It still listens.
+  assert admission.reachable == [True]  # The upstream still listens.
 
 
 @pytest.mark.parametrize("upstream_ends", [socket.socket.close, _reset])
@@ -147,10 +157,10 @@ def test_a_broken_link_is_told_before_its_client_sees_it(listen, end):
   [socket.socket.close, _reset, lambda client: client.shutdown(1)],
   ids=["close", "reset", "shutdown"],
 )
-def test_a_client_that_goes_first_is_not_told(
+def test_a_client_that_ends_first_is_not_reported(
   listen, client_ends, upstream_ends
 ):
-  admission = _Gate()
+  admission = _Admission()
   with (
     _Upstream() as upstream,
     _relay(listen, upstream.port, admission) as running,
@@ -160,12 +170,12 @@ def test_a_client_that_goes_first_is_not_told(
     client_ends(client)
     _wait_for_end(peer)
     upstream_ends(peer)
-    _until(lambda: not running.stats().connections_open)
+    _wait_until(lambda: not running.stats().connections_open)
     assert admission.broken == []
 
 
-def test_a_client_whose_end_is_not_yet_read_is_not_told(listen):
-  admission = _Gate()
+def test_a_client_whose_end_is_not_yet_read_is_not_reported(listen):
+  admission = _Admission()
   with (
     _Upstream() as upstream,
     _relay(listen, upstream.port, admission) as running,
@@ -174,16 +184,16 @@ def test_a_client_whose_end_is_not_yet_read_is_not_told(listen):
   ):
     client.settimeout(0.3)
     with contextlib.suppress(TimeoutError):
-      while True:  # Until the relay reads no more.
+      while True:  # until the relay stops reading
         client.send(bytes(100_000))
-    # An orderly end by TCP would stay with the client, behind what is unread.
+    # An orderly end by TCP would wait at the client behind the unsent data.
     _reset(client)
     _reset(peer)
-    _until(lambda: not running.stats().connections_open)
+    _wait_until(lambda: not running.stats().connections_open)
     assert admission.broken == []
 
 
-def test_a_client_that_ended_and_then_went_is_let_go(listen):
+def test_the_link_of_a_client_that_ended_and_then_closed_is_closed(listen):
   with (
     _Upstream() as upstream,
     _relay(listen, upstream.port) as running,
@@ -192,29 +202,30 @@ def test_a_client_that_ended_and_then_went_is_let_go(listen):
     with upstream.accept() as peer:
       client.shutdown(socket.SHUT_WR)
       assert peer.recv(1) == b""
-      assert running.stats().connections_open == 1  # It may still be answered.
+      # The upstream may still reply.
+      assert running.stats().connections_open == 1
       if listen.startswith("unix:"):
         client.close()
       else:
-        # By TCP, a client that only closes looks like one that still reads,
-        # until it answers something by a reset.
+        # By TCP, a client that closes looks like one that has only ended its
+        # sending. It replies to the next data with a reset.
         peer.sendall(b"x")
         assert client.recv(1) == b"x"
         client.close()
         peer.sendall(b"x")
-      _until(lambda: not running.stats().connections_open)
+      _wait_until(lambda: not running.stats().connections_open)
 
 
-def test_neither_close_nor_an_upstream_that_never_was_is_a_break(listen):
-  admission = _Gate()
+def test_neither_close_nor_an_unreachable_upstream_breaks_a_link(listen):
+  admission = _Admission()
   port = portpicker.pick_unused_port()
   with _relay(listen, port, admission) as running:
     with _connect(running.address, _PREFACE) as client:
       _wait_for_end(client)
-    _until(lambda: running.stats().connections_failed == 1)
+    _wait_until(lambda: running.stats().connections_failed == 1)
     assert admission.reachable == [False]
     with _Upstream(port) as upstream:
-      _until(lambda: admission.reachable == [False, True])
+      _wait_until(lambda: admission.reachable == [False, True])
       with _connect(running.address, _PREFACE) as client, upstream.accept():
         running.close()
         _wait_for_end(client)
@@ -222,22 +233,24 @@ def test_neither_close_nor_an_upstream_that_never_was_is_a_break(listen):
   assert admission.reachable == [False, True]
 
 
-def test_the_upstream_is_probed_while_it_is_away_and_only_then(listen):
-  admission = _Gate()
+def test_the_upstream_is_probed_only_while_it_is_down(listen):
+  admission = _Admission()
   port = portpicker.pick_unused_port()
   with _relay(listen, port, admission) as running:
     for restart in range(3):
-      _until(
+      _wait_until(
         lambda n=restart: admission.reachable == [False, True] * n + [False]
       )
       with _Upstream(port) as upstream:
-        _until(lambda n=restart: admission.reachable[2 * n :] == [False, True])
+        _wait_until(
+          lambda n=restart: admission.reachable[2 * n :] == [False, True]
+        )
         with (
           _connect(running.address, _PREFACE) as client,
           upstream.accept() as peer,
         ):
-          assert upstream.visits == 1
-          assert upstream.is_left_alone(for_s=0.3)
+          assert upstream.probes == 1
+          assert upstream.has_no_connection(for_s=0.3)
           upstream.close()
           peer.close()
           _wait_for_end(client)
@@ -245,34 +258,38 @@ def test_the_upstream_is_probed_while_it_is_away_and_only_then(listen):
     running.check()
 
 
-@pytest.mark.parametrize("told", [False, True])
-def test_close_while_it_is_probed(listen, told):
+@pytest.mark.parametrize("reported", [False, True])
+def test_close_while_the_upstream_is_probed(listen, reported):
   with _Upstream() as upstream:
     for port in (portpicker.pick_unused_port(), upstream.port) * 50:
-      admission = _Gate()
+      admission = _Admission()
       with _relay(listen, port, admission):
-        _until(lambda admission=admission: admission.reachable or not told)
-      # The thread has ended: `close` raises if it does not.
+        _wait_until(
+          lambda admission=admission: admission.reachable or not reported
+        )
+      # `close` raises an error if the thread does not end.
       assert admission.broken == []
 
 
-def test_an_upstream_that_listens_a_little_longer_is_noticed(listen):
-  # A killed process may close its connections first.
-  admission = _Gate()
+def test_the_end_of_an_upstream_that_listens_a_little_longer_is_detected(
+  listen,
+):
+  # A killed process may close its connections before its listening socket.
+  admission = _Admission()
   with (
     _Upstream() as upstream,
     _relay(listen, upstream.port, admission) as running,
   ):
     with _connect(running.address, _PREFACE), upstream.accept() as peer:
       peer.close()
-      upstream.wait_for_visit()
+      upstream.wait_for_probe()
       upstream.close()
-      _until(lambda: admission.reachable == [True, False])
+      _wait_until(lambda: admission.reachable == [True, False])
     assert running.stats().connections_failed == 0
 
 
 def test_an_upstream_that_resets_at_once_does_no_harm(listen):
-  admission = _Gate()
+  admission = _Admission()
   listening = socket.create_server(("127.0.0.1", 0), backlog=100)
   port = listening.getsockname()[1]
 
@@ -288,9 +305,9 @@ def test_an_upstream_that_resets_at_once_does_no_harm(listen):
     for _ in range(clients):
       with _connect(running.address, _PREFACE) as client:
         _wait_for_end(client)
-    _until(lambda: not running.stats().connections_open)
+    _wait_until(lambda: not running.stats().connections_open)
     stats = running.stats()
-    # A reset that comes while it connects is one more way not to be reached.
+    # A reset during the connect counts as a failed connection.
     assert len(admission.broken) + stats.connections_failed == clients
     assert stats.connections_refused == 0
     listening.shutdown(socket.SHUT_RDWR)
@@ -305,11 +322,12 @@ def test_an_upstream_that_resets_at_once_does_no_harm(listen):
     running.check()
 
 
-def test_a_connection_to_itself_reaches_nobody(monkeypatch):
-  # The kernel may choose as its own the very port that nobody listens on.
+def test_a_connection_to_itself_is_no_upstream(monkeypatch):
+  # The kernel may choose, as source port, the same port on which no process
+  # listens.
   port = portpicker.pick_unused_port()
   address = ("127.0.0.1", port)
-  told = []
+  reported = []
 
   async def connect():
     loop = asyncio.get_running_loop()
@@ -318,13 +336,15 @@ def test_a_connection_to_itself_reaches_nobody(monkeypatch):
       "create_connection",
       functools.partial(loop.create_connection, local_addr=address),
     )
-    upstream = relay_upstream.Upstream(lambda: f"127.0.0.1:{port}", told.append)
+    upstream = relay_upstream.Upstream(
+      lambda: f"127.0.0.1:{port}", reported.append
+    )
     assert not await upstream.connect(asyncio.Protocol())
     await upstream.close()
 
   asyncio.run(connect())
-  assert told == [False]
-  socket.create_server(address).close()  # It holds the port no more.
+  assert reported == [False]
+  socket.create_server(address).close()  # The port is free again.
 
 
 _CLIENT = """
@@ -353,7 +373,7 @@ def test_bytes_are_counted_by_process(listen):
       arguments = [sys.executable, "-c", _CLIENT, kind, path, str(size)]
       processes.append(subprocess.Popen(arguments))
       peers.append(upstream.accept())
-      assert _take(peers[-1], size) == bytes(size)
+      assert _receive(peers[-1], size) == bytes(size)
     moved = [(len(_PREFACE) + size, 0) for size in sizes]
     if kind == "tcp":
       pids, moved = [0], [tuple(map(sum, zip(*moved, strict=True)))]
@@ -368,7 +388,7 @@ def test_bytes_are_counted_by_process(listen):
       peer.sendall(b"x")
       process.wait(_DEADLINE_S)
       peer.close()
-    _until(lambda: not running.stats().connections_open)
+    _wait_until(lambda: not running.stats().connections_open)
     stats = running.stats()
     assert stats.clients == {
       pid: (0, up, streams) for pid, (_, up, _) in expected.items()
@@ -378,28 +398,28 @@ def test_bytes_are_counted_by_process(listen):
 
 
 class _Failing:
-  """Fails in one of its methods."""
+  """Admission that raises an error in one of its methods."""
 
   def __init__(self, name):
     self._name = name
 
-  def _answer(self, name):
+  def _return_or_raise(self, name):
     if name == self._name:
       raise KeyError(f"no {name}")
     return True
 
   def admit(self, pid):
-    return self._answer("admit")
+    return self._return_or_raise("admit")
 
   def on_broken(self, pid):
-    self._answer("broke")
+    self._return_or_raise("broke")
 
   def on_reachable(self, reachable):
-    self._answer("upstream")
+    self._return_or_raise("upstream")
 
 
 @pytest.mark.parametrize("name", ["admit", "broke", "upstream"])
-def test_an_error_of_the_gate_reaches_the_owner(listen, name):
+def test_an_error_of_the_admission_is_raised_in_the_owner(listen, name):
   with _Upstream() as upstream:
     running = relay.Relay(listen, f"127.0.0.1:{upstream.port}", _Failing(name))
     running.start()
@@ -409,7 +429,7 @@ def test_an_error_of_the_gate_reaches_the_owner(listen, name):
       if name != "admit":
         upstream.accept().close()
       _wait_for_end(client)
-    _until(lambda: not running.stats().connections_open)
+    _wait_until(lambda: not running.stats().connections_open)
     with pytest.raises(RuntimeError, match=f"no {name}"):
       running.check()
     with pytest.raises(RuntimeError, match=f"no {name}"):

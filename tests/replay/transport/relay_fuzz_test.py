@@ -1,7 +1,7 @@
-"""Tests of the relay under garbage, and under a server that is killed.
+"""Tests of the relay with clients that send garbage, and with a killed server.
 
-The server has a process of its own, so that it can be killed, and so that what
-is counted in this one is the relay's.
+The server has its own process, so that it can be killed. Then the descriptors
+of the test's process are those of the relay and its clients.
 """
 
 import contextlib
@@ -24,16 +24,17 @@ from tests.replay import forked
 from tests.replay.transport import peers
 
 _DEADLINE_S = 60
-_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
-_relay = functools.partial(peers.relaying, preface_timeout_s=0.5)
+_wait_until = functools.partial(peers.wait_until, deadline_s=_DEADLINE_S)
+_relay = functools.partial(peers.run_relay, preface_timeout_s=0.5)
 _connect = functools.partial(peers.connect, timeout_s=_DEADLINE_S)
 _PREFACE = relay_link.PREFACE
-_ROW = 64  # bytes of an item, the first eight of which number it
+_RECORD_BYTES = 64  # bytes of an item; the first eight hold its number
 
-# Streams to a server until its connection ends; prints what the server wrote.
+# Sends frames to a server until the connection ends. Then prints the count that
+# the admission has written for this client.
 _CLIENT = """
 import select, socket, struct, sys
-address, words, index = sys.argv[1], sys.argv[2], int(sys.argv[3])
+address, counts, index = sys.argv[1], sys.argv[2], int(sys.argv[3])
 if address.startswith("unix:"):
   client = socket.socket(socket.AF_UNIX)
   client.connect(address[5:])
@@ -56,13 +57,13 @@ while True:
     client.sendall(window_update)
   except ConnectionError:
     break
-with open(words, "rb") as file:
+with open(counts, "rb") as file:
   print(file.read()[index], flush=True)
 """
 
 
 class _Server:
-  """A Reverb server in a process of its own, from construction to `kill`."""
+  """Reverb server in its own process, which a test can kill."""
 
   def __init__(self, port=0):
     self.process = forked.Forked(f"{__name__}:serve", port)
@@ -79,8 +80,8 @@ class _Server:
 
 
 def serve(port):
-  """Serves a queue of records; prints the port."""
-  record = tf.TensorSpec([_ROW], tf.uint8)
+  """Serves a queue of records, and prints its port."""
+  record = tf.TensorSpec([_RECORD_BYTES], tf.uint8)
   table = reverb.Table.queue("items", 1_000_000, signature=record)
   server = reverb.Server([table], port=port or None)
   print(server.port, flush=True)
@@ -94,7 +95,7 @@ def server():
 
 
 class _Writer:
-  """Numbers items and writes them in a thread, until it is told to end."""
+  """Writer of numbered items, in a thread that runs until `end`."""
 
   def __init__(self, address):
     self.written = 0
@@ -105,7 +106,7 @@ class _Writer:
     self._thread.start()
 
   def end(self):
-    """Waits until all is confirmed; returns how many there are."""
+    """Stops the writer; returns the number of items, all of them confirmed."""
     self._stop.set()
     self._thread.join(_DEADLINE_S)
     assert not self._thread.is_alive()
@@ -117,7 +118,7 @@ class _Writer:
     try:
       with self._client.trajectory_writer(num_keep_alive_refs=1) as writer:
         while not self._stop.is_set():
-          record = noise.integers(0, 256, (_ROW,), np.uint8)
+          record = noise.integers(0, 256, (_RECORD_BYTES,), np.uint8)
           record[:8] = np.frombuffer(struct.pack("<q", self.written), np.uint8)
           writer.append(record)
           writer.create_item("items", 1.0, writer.history[-1])
@@ -128,46 +129,52 @@ class _Writer:
       self._error = error
 
 
-def _frame(draw, kind, size, sent=None):
-  """An HTTP/2 frame that says it has `size` bytes, and has `sent`."""
-  stream = draw.choice([0, 1, 2, 3, draw.getrandbits(31)])
-  head = struct.pack(">I", size)[1:] + bytes([kind, draw.getrandbits(8)])
-  payload = draw.randbytes(size if sent is None else sent)
+def _frame(rng, kind, size, sent=None):
+  """Returns an HTTP/2 frame whose header declares `size` bytes.
+
+  The payload has `sent` bytes; None: `size` bytes.
+  """
+  stream = rng.choice([0, 1, 2, 3, rng.getrandbits(31)])
+  head = struct.pack(">I", size)[1:] + bytes([kind, rng.getrandbits(8)])
+  payload = rng.randbytes(size if sent is None else sent)
   return head + struct.pack(">I", stream) + payload
 
 
 _SETTINGS = bytes(3) + b"\4" + bytes(5)
 
 
-def _frames(draw):
+def _frames(rng):
   frames = [
-    _frame(draw, draw.randrange(12), draw.choice([0, 4, 8, draw.randrange(99)]))
-    for _ in range(draw.randrange(1, 20))
+    _frame(rng, rng.randrange(12), rng.choice([0, 4, 8, rng.randrange(99)]))
+    for _ in range(rng.randrange(1, 20))
   ]
-  # The last one promises more than comes.
-  size = draw.choice([20_000, 2**24 - 1, draw.randrange(100, 16_384)])
-  frames.append(_frame(draw, draw.randrange(12), size, draw.randrange(100)))
-  return _PREFACE + draw.choice([b"", _SETTINGS]) + b"".join(frames)
+  # The last frame declares more bytes than it has.
+  size = rng.choice([20_000, 2**24 - 1, rng.randrange(100, 16_384)])
+  frames.append(_frame(rng, rng.randrange(12), size, rng.randrange(100)))
+  return _PREFACE + rng.choice([b"", _SETTINGS]) + b"".join(frames)
 
 
-# What a client may say, by name; those that are no HTTP/2 come first.
+# Functions from a random generator to the bytes that a client sends, by name.
+# Those in `_NO_PREFACE` are not HTTP/2.
 _NO_PREFACE = {
-  "nothing": lambda draw: b"",
-  "half": lambda draw: _PREFACE[: draw.randrange(1, len(_PREFACE))],
-  "noise": lambda draw: b"\0" + draw.randbytes(draw.randrange(4_000)),
+  "nothing": lambda rng: b"",
+  "half": lambda rng: _PREFACE[: rng.randrange(1, len(_PREFACE))],
+  "noise": lambda rng: b"\0" + rng.randbytes(rng.randrange(4_000)),
 }
-_SAYINGS = {
+_PAYLOADS = {
   **_NO_PREFACE,
-  "no more": lambda draw: _PREFACE,
-  "noise after": lambda draw: _PREFACE + draw.randbytes(draw.randrange(9_999)),
+  "preface only": lambda rng: _PREFACE,
+  "preface and noise": lambda rng: (
+    _PREFACE + rng.randbytes(rng.randrange(9_999))
+  ),
   "frames": _frames,
-  # Each is answered.
-  "flood": lambda draw: _PREFACE + _SETTINGS * 30_000,
+  # The server replies to each frame.
+  "flood": lambda rng: _PREFACE + _SETTINGS * 30_000,
 }
 
 
 def _reset(connection):
-  # A unix socket has no reset, and is closed.
+  # Unix sockets have no reset; they are only closed.
   connection.setsockopt(
     socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
   )
@@ -179,7 +186,7 @@ def _half_close(connection):
     connection.shutdown(socket.SHUT_WR)
 
 
-# How a client goes on; those that stay never read.
+# How a client continues, by name; a client that stays never reads.
 _ENDINGS = {
   "close": socket.socket.close,
   "reset": _reset,
@@ -199,48 +206,51 @@ def _wait_for_end(connection):
 
 
 @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.chaos)])
-def test_garbage_disturbs_no_writer_and_leaves_nothing(server, listen, seed):
-  draw = random.Random(seed)
+def test_garbage_disturbs_no_writer_and_leaves_no_connection(
+  server, listen, seed
+):
+  rng = random.Random(seed)
   with (
     _relay(listen, server.port) as running,
     contextlib.ExitStack() as stack,
   ):
     writer = _Writer(running.address)
     stack.callback(writer.end)
-    _until(lambda: writer.written > 100)
+    _wait_until(lambda: writer.written > 100)
     before = running.stats(), _descriptors()
     stay, refused, count = [], 0, 400
     for _ in range(count):
-      saying = draw.choice(list(_SAYINGS))
-      # gRPC reads no more of a flood, and hears of no orderly end behind it.
-      orderly = [] if saying == "flood" else ["close"]
-      ending = draw.choice(["reset", "half close", "stay", *orderly])
+      payload = rng.choice(list(_PAYLOADS))
+      # gRPC stops reading a flood, so it would never read an orderly end.
+      orderly = [] if payload == "flood" else ["close"]
+      ending = rng.choice(["reset", "half close", "stay", *orderly])
       connection = stack.enter_context(_connect(running.address))
       with contextlib.suppress(ConnectionError):
-        connection.sendall(_SAYINGS[saying](draw))
+        connection.sendall(_PAYLOADS[payload](rng))
       _ENDINGS[ending](connection)
-      refused += saying in _NO_PREFACE
+      refused += payload in _NO_PREFACE
       if connection.fileno() >= 0:
-        stay.append((connection, saying))
+        stay.append((connection, payload))
       stats = running.stats()
       assert stats.bytes_buffered <= 1_000_000 * stats.connections_open
       running.check()
-    for connection, saying in stay:
-      if saying in _NO_PREFACE:
-        _wait_for_end(connection)  # The relay closes it, if the client stays.
+    for connection, payload in stay:
+      if payload in _NO_PREFACE:
+        _wait_for_end(connection)  # The relay closes the connection.
     for connection, _ in stay:
       _reset(connection)
     while_garbage = writer.written
     open_before = before[0].connections_open
-    _until(lambda: running.stats().connections_open == open_before)
-    # What an earlier test's gRPC still held may be gone, too.
-    _until(lambda: _descriptors() <= before[1])
-    _until(lambda: writer.written > while_garbage + 100)
+    _wait_until(lambda: running.stats().connections_open == open_before)
+    # gRPC may also have closed descriptors of an earlier test.
+    _wait_until(lambda: _descriptors() <= before[1])
+    _wait_until(lambda: writer.written > while_garbage + 100)
     written = writer.end()
     stats = running.stats()
     assert stats.connections_open == open_before
     assert stats.connections_total == before[0].connections_total + count
-    # A reset takes back what the relay has not read, also a preface.
+    # A reset discards unread data, maybe the preface, so the relay may count
+    # more rejected clients.
     assert refused <= stats.connections_refused < count
     assert stats.connections_failed == 0
     assert stats.bytes_buffered == 0
@@ -252,20 +262,20 @@ def test_garbage_disturbs_no_writer_and_leaves_nothing(server, listen, seed):
   numbers = [
     struct.unpack("<q", np.ravel(s.data[0])[:8].tobytes())[0] for s in samples
   ]
-  assert numbers == list(range(written))  # Each once, in order.
+  assert numbers == list(range(written))  # each once, in order
 
 
-class _Gate:
-  """Writes to a file, as memory that clients share, whose links broke."""
+class _FileAdmission:
+  """Admission that counts broken links in a file, one byte per process."""
 
   def __init__(self, path, processes):
     self._file = os.open(path, os.O_RDWR | os.O_CREAT)
     self._size = processes + 1
     os.pwrite(self._file, bytes(self._size), 0)
-    self.index_of = {}  # by pid; all others share the last
+    self.index_of = {}  # by pid; all other processes share the last byte
     self.reachable = []
 
-  def words(self):
+  def counts(self):
     return list(os.pread(self._file, self._size, 0))
 
   def close(self):
@@ -276,27 +286,27 @@ class _Gate:
 
   def on_broken(self, pid):
     index = self.index_of.get(pid, self._size - 1)
-    word = os.pread(self._file, 1, index)[0]
-    os.pwrite(self._file, bytes([word + 1]), index)
+    count = os.pread(self._file, 1, index)[0]
+    os.pwrite(self._file, bytes([count + 1]), index)
 
   def on_reachable(self, reachable):
     self.reachable.append(reachable)
 
 
-def _is_answered(client):
-  # Calls fail at once until gRPC tries to connect again.
+def _has_reply(client):
+  # Until gRPC tries to connect again, calls fail at once.
   with contextlib.suppress(RuntimeError):
     return "items" in client.server_info(_DEADLINE_S)
   return False
 
 
-def test_a_killed_server_is_told_to_each_client_before_it_sees_it(
+def test_a_killed_server_is_reported_before_each_client_sees_it(
   listen, tmp_path
 ):
-  path, count = tmp_path / "words", 8
+  path, count = tmp_path / "counts", 8
   with contextlib.ExitStack() as stack:
     server = stack.enter_context(_Server())
-    admission = _Gate(path, count)
+    admission = _FileAdmission(path, count)
     stack.callback(admission.close)
     running = stack.enter_context(_relay(listen, server.port, admission))
     client = reverb.Client(running.address)
@@ -325,17 +335,17 @@ def test_a_killed_server_is_told_to_each_client_before_it_sees_it(
 
     server.kill()
     seen = [int(process.stdout.readline()) for process in processes]
-    _until(lambda: admission.reachable == [True, False])
+    _wait_until(lambda: admission.reachable == [True, False])
     if by_process:
       assert seen == [1] * count
-      assert admission.words() == [1] * count + [links - count]
+      assert admission.counts() == [1] * count + [links - count]
     else:
-      assert all(word >= 1 for word in seen)
-      assert admission.words() == [0] * count + [links]
+      assert all(broken >= 1 for broken in seen)
+      assert admission.counts() == [0] * count + [links]
     restarted = stack.enter_context(_Server(server.port))
     assert restarted.port == server.port
-    _until(lambda: admission.reachable == [True, False, True])
-    _until(lambda: _is_answered(client))
-    # What could not connect meanwhile had no link to break.
-    assert sum(admission.words()) == links
+    _wait_until(lambda: admission.reachable == [True, False, True])
+    _wait_until(lambda: _has_reply(client))
+    # Connection attempts without a server add no broken link.
+    assert sum(admission.counts()) == links
     running.check()

@@ -20,15 +20,15 @@ import tensorflow as tf
 from slipway.replay.transport import relay, relay_link, relay_side
 from tests.replay.transport import peers
 
-_ROW = tf.TensorSpec([52], tf.uint8)
+_RECORD = tf.TensorSpec([52], tf.uint8)
 _DEADLINE_S = 30
-_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
+_wait_until = functools.partial(peers.wait_until, deadline_s=_DEADLINE_S)
 _connect = peers.connect
-_relay = peers.relaying
+_relay = peers.run_relay
 _wait_for_end = peers.wait_for_end
 
 
-def _server(max_size: int = 1_000, signature=_ROW) -> reverb.Server:
+def _server(max_size: int = 1_000, signature=_RECORD) -> reverb.Server:
   return reverb.Server(
     [
       reverb.Table(
@@ -47,7 +47,7 @@ def _server(max_size: int = 1_000, signature=_ROW) -> reverb.Server:
 
 
 def _stream(address: str) -> socket.socket:
-  """A client that has begun as HTTP/2 clients do."""
+  """Returns a client that has sent the HTTP/2 preface."""
   connection = _connect(address)
   connection.sendall(relay_link.PREFACE)
   connection.settimeout(_DEADLINE_S)
@@ -55,7 +55,7 @@ def _stream(address: str) -> socket.socket:
 
 
 def _unsent(running: relay.Relay) -> int:
-  """Bytes that the kernel holds for the upstream."""
+  """Returns the bytes in the kernel's send buffers towards the upstream."""
   return sum(
     int.from_bytes(
       fcntl.ioctl(
@@ -90,7 +90,7 @@ def test_reverbs_calls_pass(listen):
       "items", updates={sample.info.key: 1e9}, deletes=[]
     )
     again = client.sample("items", 20, emit_timesteps=False)
-    # The others weigh 99 of 1e9 together.
+    # The priorities of the other items add up to 99, that of this one is 1e9.
     assert {s.info.key for s in again} == {sample.info.key}
     stats = running.stats()
     assert stats.connections_open >= 1
@@ -118,8 +118,8 @@ def test_a_blocked_limiter_blocks_its_writer_and_loses_nothing(listen):
     thread = threading.Thread(target=write)
     thread.start()
     queue = server.localhost_client()
-    _until(lambda: queue.server_info(10)["queue"].current_size == 10)
-    # The flow stops where nothing moves between two looks at the counts.
+    _wait_until(lambda: queue.server_info(10)["queue"].current_size == 10)
+    # The flow has stopped if the counts are equal in ten consecutive checks.
     seen = []
 
     def stalled():
@@ -127,23 +127,27 @@ def test_a_blocked_limiter_blocks_its_writer_and_loses_nothing(listen):
       time.sleep(0.02)
       return len(seen) > 10 and len(set(seen[-10:])) == 1
 
-    _until(stalled)
+    _wait_until(stalled)
     assert len(written) < items
     assert running.stats().bytes_buffered <= 1_000_000
-    # Else the writer's stream would be cut by the kernel's user timeout.
-    _until(lambda: _unsent(running) == 0)
+    # With unsent bytes, the kernel's user timeout would close the stream.
+    _wait_until(lambda: _unsent(running) == 0)
     got = [
       np.ravel(sample.data[0])
       for sample in queue.sample("queue", items, emit_timesteps=False)
     ]
     thread.join(_DEADLINE_S)
     assert not thread.is_alive()
-  np.testing.assert_array_equal(got, noise)  # Each once, in order.
+  np.testing.assert_array_equal(got, noise)  # each once, in order
   assert queue.server_info(10)["queue"].current_size == 0
 
 
 def _echo_server(rest: bytes):
-  """Answers once its client has ended: with `rest` and the bytes it got."""
+  """Starts a server that sends `rest` and all received bytes after the end.
+
+  Returns:
+    The port of the server, which serves one client.
+  """
   listening = socket.create_server(("127.0.0.1", 0))
 
   def serve():
@@ -158,7 +162,7 @@ def _echo_server(rest: bytes):
   return listening.getsockname()[1]
 
 
-def test_a_client_that_ended_still_gets_its_answer(listen):
+def test_a_client_that_ended_still_gets_its_reply(listen):
   port = _echo_server(b"answer")
   data = os.urandom(3_000_000)
   with (
@@ -172,12 +176,12 @@ def test_a_client_that_ended_still_gets_its_answer(listen):
       got += chunk
     data = relay_link.PREFACE + data
     assert got == b"answer" + data
-    _until(lambda: running.stats().connections_open == 0)
+    _wait_until(lambda: running.stats().connections_open == 0)
     stats = running.stats()
     assert (stats.bytes_up, stats.bytes_down) == (len(data), len(data) + 6)
 
 
-def test_a_peer_that_does_not_read_bounds_the_relays_memory(listen):
+def test_the_memory_for_a_peer_that_does_not_read_is_limited(listen):
   with socket.create_server(("127.0.0.1", 0)) as upstream:
     port = upstream.getsockname()[1]
     with (
@@ -189,7 +193,7 @@ def test_a_peer_that_does_not_read_bounds_the_relays_memory(listen):
       with pytest.raises(TimeoutError):
         while sent < 100_000_000:
           sent += client.send(bytes(100_000))
-      # 512 KiB, and what one read brought on top.
+      # The limit is 512 KiB, which one read may exceed.
       assert 0 < running.stats().bytes_buffered <= 1_000_000
       peer, _ = upstream.accept()
       with peer:
@@ -200,8 +204,9 @@ def test_a_peer_that_does_not_read_bounds_the_relays_memory(listen):
         assert got == sent
 
 
-def test_a_peer_that_takes_nothing_for_long_is_given_up(monkeypatch):
-  # Whether it has vanished or does not read, the sender's kernel sees the same.
+def test_a_peer_that_reads_nothing_for_long_is_disconnected(monkeypatch):
+  # The sender's kernel cannot distinguish a vanished peer from one that does
+  # not read.
   monkeypatch.setattr(relay_side, "_USER_TIMEOUT_S", 1)
   with socket.create_server(("127.0.0.1", 0)) as upstream:
     port = upstream.getsockname()[1]
@@ -215,12 +220,12 @@ def test_a_peer_that_takes_nothing_for_long_is_given_up(monkeypatch):
     running.check()
 
 
-def test_without_an_upstream_clients_are_closed_until_it_is_there(listen):
+def test_clients_are_closed_while_the_upstream_is_down(listen):
   port = portpicker.pick_unused_port()
   with _relay(listen, port) as running:
     with _stream(running.address) as client:
       _wait_for_end(client)
-    _until(lambda: running.stats().connections_open == 0)
+    _wait_until(lambda: running.stats().connections_open == 0)
     assert running.stats().connections_failed == 1
     with (
       socket.create_server(("127.0.0.1", port)) as upstream,
@@ -236,7 +241,7 @@ def test_close_leaves_no_thread_no_socket_and_no_connection(listen):
   before = set(threading.enumerate())
   with _relay(listen, port) as running:
     client = _stream(running.address)
-    _until(lambda: running.stats().bytes_up == len(relay_link.PREFACE))
+    _wait_until(lambda: running.stats().bytes_up == len(relay_link.PREFACE))
     assert set(threading.enumerate()) - before
   assert not set(threading.enumerate()) - before
   with client:
@@ -244,7 +249,7 @@ def test_close_leaves_no_thread_no_socket_and_no_connection(listen):
   with pytest.raises((ConnectionRefusedError, FileNotFoundError)):
     _connect(running.address)
   assert not os.path.exists(listen.removeprefix("unix:"))
-  running.close()  # Once more is nothing.
+  running.close()  # A second call has no effect.
 
 
 def test_close_while_clients_connect(listen):
@@ -257,25 +262,25 @@ def test_close_while_clients_connect(listen):
       ):
         for _ in range(10):
           stack.enter_context(_stream(running.address))
-        running.close()  # Does not wait for what is under way.
+        running.close()  # does not wait for connections in progress
         assert running.stats().connections_open == 0
 
 
-def test_an_error_of_the_thread_reaches_the_owner(listen, monkeypatch):
+def test_an_error_of_the_thread_is_raised_in_the_owner(listen, monkeypatch):
   running = relay.Relay(listen, "127.0.0.1:1")
   running.start()
   running.check()
   monkeypatch.setattr(running._upstream, "connect", None)
   with _stream(running.address) as client:
     _wait_for_end(client)
-  _until(lambda: running.stats().connections_open == 0)
+  _wait_until(lambda: running.stats().connections_open == 0)
   with pytest.raises(RuntimeError, match=r"relay at .* failed"):
     running.close()
   with pytest.raises(RuntimeError, match=r"relay at .* failed"):
     running.check()
 
 
-def test_a_unix_socket_is_this_users_alone_and_replaced_if_stale(tmp_path):
+def test_a_unix_socket_is_private_to_this_user_and_replaced_if_stale(tmp_path):
   path = f"{tmp_path}/r"
   with socket.socket(socket.AF_UNIX) as left_behind:
     left_behind.bind(path)
@@ -287,7 +292,7 @@ def test_a_unix_socket_is_this_users_alone_and_replaced_if_stale(tmp_path):
     running.check()
 
 
-def test_what_is_no_socket_is_left_alone(tmp_path):
+def test_a_file_that_is_no_socket_is_not_changed(tmp_path):
   path = tmp_path / "r"
   path.write_text("mine")
   with pytest.raises(ValueError, match=r"listen is 'unix:.* in use"):
@@ -295,7 +300,7 @@ def test_what_is_no_socket_is_left_alone(tmp_path):
   assert path.read_text() == "mine"
 
 
-def test_a_port_in_use_is_named():
+def test_a_port_in_use_is_rejected():
   with socket.create_server(("127.0.0.1", 0)) as other:
     address = f"127.0.0.1:{other.getsockname()[1]}"
     with pytest.raises(ValueError, match=f"listen is '{address}'.*in use"):
@@ -313,12 +318,12 @@ def test_a_port_in_use_is_named():
     ("h:1", "unix:", "upstream is 'unix:'"),
   ],
 )
-def test_an_address_that_cannot_be_one_is_refused(listen, upstream, message):
+def test_an_invalid_address_is_rejected(listen, upstream, message):
   with pytest.raises(ValueError, match=message):
     relay.Relay(listen, upstream)
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])
-def test_a_timeout_that_cannot_be_one_is_refused(seconds):
+def test_an_invalid_timeout_is_rejected(seconds):
   with pytest.raises(ValueError, match=f"preface_timeout_s is {seconds}"):
     relay.Relay("h:1", "h:1", preface_timeout_s=seconds)

@@ -1,7 +1,7 @@
-"""Tests of two relays with TLS between them, and of strangers at the second.
+"""Tests of two relays with TLS between them, and of unauthenticated peers.
 
-Where a test says client, its bytes go client, near relay, TLS, far relay,
-upstream.
+The bytes of a test's client pass through the near relay, a TLS connection and
+the far relay to the upstream. Unauthenticated peers connect to the far relay.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from slipway.replay.transport import (
 from tests.replay.transport import peers, runs
 
 _DEADLINE_S = 30
-_until = functools.partial(peers.until, deadline_s=_DEADLINE_S)
+_wait_until = functools.partial(peers.wait_until, deadline_s=_DEADLINE_S)
 _PREFACE = relay_link.PREFACE
 
 
@@ -36,7 +36,7 @@ def machine(tmp_path) -> certificates.Identity:
 
 @pytest.fixture(params=["tls", "insecure"])
 def either(request, machine) -> certificates.Identity | None:
-  """None is any machine, as nothing is asked for."""
+  """Identity of a machine; None: plaintext, which needs no certificate."""
   return machine if request.param == "tls" else None
 
 
@@ -74,7 +74,7 @@ def _is_idle(*relays: relay.Relay) -> bool:
   return not any(each.stats().connections_open for each in relays)
 
 
-def test_bytes_pass_and_an_end_comes_after_the_rest(machine, listen):
+def test_bytes_pass_and_an_end_follows_the_last_byte(machine, listen):
   data = os.urandom(3_000_000)
   with (
     peers.Upstream() as upstream,
@@ -88,14 +88,14 @@ def test_bytes_pass_and_an_end_comes_after_the_rest(machine, listen):
         for sender, receiver in (ends, ends[::-1]):
           sending = threading.Thread(target=sender.sendall, args=(data,))
           sending.start()
-          assert peers.take(receiver, len(data)) == data
+          assert peers.receive(receiver, len(data)) == data
           sending.join()
         sender, receiver = ends if client_ends else ends[::-1]
         sender.sendall(data[:100_000])
         sender.shutdown(socket.SHUT_WR)
-        assert peers.take(receiver, len(data)) == data[:100_000]
-        peers.wait_for_end(sender)  # Both directions end at once.
-    _until(lambda: _is_idle(near, far))
+        assert peers.receive(receiver, len(data)) == data[:100_000]
+        peers.wait_for_end(sender)  # both directions end together
+    _wait_until(lambda: _is_idle(near, far))
     sums = (2 * (len(data) + len(_PREFACE)) + 100_000, 2 * len(data) + 100_000)
     for each in (near, far):
       stats = each.stats()
@@ -105,7 +105,7 @@ def test_bytes_pass_and_an_end_comes_after_the_rest(machine, listen):
 
 
 @pytest.mark.parametrize("sender_is_client", [True, False])
-def test_a_peer_that_does_not_read_stops_the_sender(
+def test_a_peer_that_does_not_read_blocks_the_sender(
   machine, listen, sender_is_client
 ):
   with (
@@ -126,7 +126,7 @@ def test_a_peer_that_does_not_read_stops_the_sender(
     sender.settimeout(_DEADLINE_S)
     sending = threading.Thread(target=sender.sendall, args=(b"end",))
     sending.start()
-    got = peers.take(receiver, sent + 3)
+    got = peers.receive(receiver, sent + 3)
     sending.join()
     assert (len(got), got[-3:]) == (sent + 3, b"end")
 
@@ -140,7 +140,9 @@ def test_a_peer_that_does_not_read_stops_the_sender(
   ],
   ids=["close", "reset", "shutdown"],
 )
-def test_a_broken_link_is_told_before_its_client_sees_it(machine, listen, end):
+def test_a_broken_link_is_reported_before_its_client_sees_it(
+  machine, listen, end
+):
   admission = peers.RecordingAdmission()
   with (
     peers.Upstream() as upstream,
@@ -153,12 +155,12 @@ def test_a_broken_link_is_told_before_its_client_sees_it(machine, listen, end):
     end(peer)
     peers.wait_for_end(client)
     assert [seen for _, seen in admission.broken] == [False]
-    _until(lambda: near.stats().connections_open == 0)
+    _wait_until(lambda: near.stats().connections_open == 0)
     assert len(admission.broken) == 1
     assert admission.reachable == [True]
 
 
-def test_a_far_relay_that_goes_breaks_its_links(either, listen):
+def test_a_far_relay_that_closes_breaks_its_links(either, listen):
   admission = peers.RecordingAdmission()
   with (
     peers.Upstream() as upstream,
@@ -171,11 +173,11 @@ def test_a_far_relay_that_goes_breaks_its_links(either, listen):
     far.close()
     peers.wait_for_end(client)
     assert [seen for _, seen in admission.broken] == [False]
-    _until(lambda: admission.reachable == [True, False])
+    _wait_until(lambda: admission.reachable == [True, False])
 
 
 @pytest.mark.parametrize("end", [socket.socket.close, peers.reset])
-def test_a_client_that_goes_first_is_not_told(either, listen, end):
+def test_a_client_that_ends_first_is_not_reported(either, listen, end):
   admission = peers.RecordingAdmission()
   with (
     peers.Upstream() as upstream,
@@ -186,43 +188,42 @@ def test_a_client_that_goes_first_is_not_told(either, listen, end):
     with upstream.accept() as peer:
       end(client)
       peers.wait_for_end(peer)
-    _until(lambda: _is_idle(near, far))
+    _wait_until(lambda: _is_idle(near, far))
     assert admission.broken == []
 
 
-def test_an_upstream_behind_a_live_relay_is_known_to_be_away(either, listen):
+def test_a_down_upstream_behind_a_live_relay_is_detected(either, listen):
   admission = peers.RecordingAdmission()
   port = portpicker.pick_unused_port()
   with (
     _far(either, port) as far,
     _near(either, listen, far, admission) as near,
   ):
-    _until(lambda: admission.reachable == [False])
+    _wait_until(lambda: admission.reachable == [False])
     with _client(near) as client:
       peers.wait_for_end(client)
     with peers.Upstream(port) as upstream:
-      _until(lambda: admission.reachable == [False, True])
+      _wait_until(lambda: admission.reachable == [False, True])
       with _client(near) as client, upstream.accept() as peer:
         upstream.close()
         peer.close()
         peers.wait_for_end(client)
-    _until(lambda: admission.reachable == [False, True, False])
-    assert (
-      len(admission.broken) == 1
-    )  # The link that there was, and no attempt.
-    # Those who looked for the upstream are no strangers.
+    _wait_until(lambda: admission.reachable == [False, True, False])
+    # Only the established link counts as broken, no failed attempt does.
+    assert len(admission.broken) == 1
+    # Probes of the upstream do not count as rejected peers.
     assert far.stats().connections_refused == 0
     assert far.stats().connections_failed > 0
 
 
 def test_an_upstream_may_move(either, listen):
-  where: list[str | None] = [None]
+  far_address: list[str | None] = [None]
   admission = peers.RecordingAdmission()
   with contextlib.ExitStack() as stack:
     near = stack.enter_context(
-      _near(either, listen, lambda: where[0], admission)
+      _near(either, listen, lambda: far_address[0], admission)
     )
-    _until(lambda: admission.reachable == [False])
+    _wait_until(lambda: admission.reachable == [False])
     with _client(near) as client:
       peers.wait_for_end(client)
     for moves in range(1, 3):
@@ -230,16 +231,17 @@ def test_an_upstream_may_move(either, listen):
         peers.Upstream() as upstream,
         _far(either, upstream.port) as far,
       ):
-        where[0] = far.address
-        _until(lambda n=moves: admission.reachable == [False, True] * n)
+        far_address[0] = far.address
+        _wait_until(lambda n=moves: admission.reachable == [False, True] * n)
         with _client(near) as client, upstream.accept():
           far.close()
           peers.wait_for_end(client)
-      _until(lambda n=moves: admission.reachable[2 * n :] == [False])
+      _wait_until(lambda n=moves: admission.reachable[2 * n :] == [False])
 
 
-def test_what_an_upstream_leaves_behind_is_given_up(either, listen):
-  # As a machine whose power is lost: it closes nothing, and is elsewhere now.
+def test_links_to_the_old_address_of_an_upstream_are_closed(either, listen):
+  # Like a machine that has lost power: its connections stay open, and the
+  # upstream is on another machine now.
   admission = peers.RecordingAdmission()
   with (
     peers.Upstream() as before,
@@ -247,12 +249,12 @@ def test_what_an_upstream_leaves_behind_is_given_up(either, listen):
     _far(either, before.port) as far_before,
     _far(either, after.port) as far_after,
   ):
-    where = [far_before.address]
-    with _near(either, listen, lambda: where[0], admission) as near:
-      _until(lambda: admission.reachable == [True])
+    far_address = [far_before.address]
+    with _near(either, listen, lambda: far_address[0], admission) as near:
+      _wait_until(lambda: admission.reachable == [True])
       with _client(near) as client, before.accept():
         assert admission.broken == []
-        where[0] = far_after.address
+        far_address[0] = far_after.address
         peers.wait_for_end(client)
       assert len(admission.broken) == 1
       with _client(near), after.accept():
@@ -276,60 +278,67 @@ def test_an_upstream_may_be_a_unix_socket(machine, tmp_path):
     assert client.recv(1) == b"x"
 
 
-# How a stranger begins; returns his socket, which he keeps.
+# The functions below return functions that connect an unauthenticated peer to
+# an address, and return its open socket.
 
 
-def _say(data: bytes):
-  def begin(address, folder):
+def _send(data: bytes):
+  def connect(address, folder):
     del folder
     connection = peers.connect(address, _DEADLINE_S)
     with contextlib.suppress(ConnectionError):
       connection.sendall(data)
     return connection
 
-  return begin
+  return connect
 
 
-def _shake(make_context):
-  def begin(address, folder):
+def _shake_hands(make_context):
+  def connect(address, folder):
     context = make_context(folder)
     connection = context.wrap_socket(
       peers.connect(address, _DEADLINE_S),
       server_hostname=relay_tls.NAME,
       do_handshake_on_connect=False,
     )
-    # By TLS 1.3 a client is done before it hears that it is refused.
+    # With TLS 1.3, the handshake of a client ends before the server rejects it.
     with contextlib.suppress(OSError):
       connection.do_handshake()
       connection.sendall(_PREFACE)
     return connection
 
-  return begin
+  return connect
 
 
-def _of_another_cluster(folder):
-  made = runs.authority("of another cluster").issue(folder, "machine")
+def _other_cluster_context(folder):
+  made = runs.certificate_authority("of another cluster").issue(
+    folder, "machine"
+  )
   other = made.client_context()
   other.check_hostname = False
-  other.verify_mode = runs.nobody().verify_mode
+  other.verify_mode = runs.anonymous_client_context().verify_mode
   return other
 
 
-def _of_old_tls(folder):
+def _old_tls_context(folder):
   del folder
-  context = runs.nobody()
+  context = runs.anonymous_client_context()
   context.maximum_version = context.maximum_version.TLSv1_2
   return context
 
 
-_STRANGERS = {
-  "silent": _say(b""),
-  "http2": _say(_PREFACE),
-  "noise": _say(bytes(range(256)) * 100),
-  "half a hello": _say(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"),
-  "no certificate": _shake(lambda folder: runs.nobody()),
-  "another cluster's": _shake(_of_another_cluster),
-  "old tls": _shake(_of_old_tls),
+_UNAUTHENTICATED = {
+  "silent": _send(b""),
+  "http2": _send(_PREFACE),
+  "noise": _send(bytes(range(256)) * 100),
+  "partial client hello": _send(
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+  ),
+  "no certificate": _shake_hands(
+    lambda folder: runs.anonymous_client_context()
+  ),
+  "other cluster": _shake_hands(_other_cluster_context),
+  "old tls": _shake_hands(_old_tls_context),
 }
 
 
@@ -341,8 +350,8 @@ def _wait_for_end(connection: socket.socket) -> bytes:
   return got
 
 
-@pytest.mark.parametrize("name", _STRANGERS)
-def test_a_stranger_gets_nothing_and_is_counted(
+@pytest.mark.parametrize("name", _UNAUTHENTICATED)
+def test_an_unauthenticated_peer_gets_no_data_and_is_counted(
   machine, tmp_path, name, caplog, capfd
 ):
   with (
@@ -350,30 +359,30 @@ def test_a_stranger_gets_nothing_and_is_counted(
     _far(machine, upstream.port, preface_timeout_s=0.3) as far,
   ):
     with peers.connect(far.address):
-      pass  # The loop has all of its files when it has served somebody.
-    _until(lambda: far.stats().connections_refused == 1)
+      pass  # the event loop opens its last descriptors for the first peer
+    _wait_until(lambda: far.stats().connections_refused == 1)
     before = len(os.listdir("/proc/self/fd"))
     for count in range(2, 5):
-      stranger = _STRANGERS[name](far.address, tmp_path / str(count))
+      peer_socket = _UNAUTHENTICATED[name](far.address, tmp_path / str(count))
       if count == 2:
-        got = _wait_for_end(stranger)
-        # An alert at most, of which a TLS client shows nothing.
+        got = _wait_for_end(peer_socket)
+        # At most a TLS alert, which a TLS client does not return as data.
         assert len(got) <= 7
       else:
-        (socket.socket.close if count == 3 else peers.reset)(stranger)
-      stranger.close()
-      _until(lambda n=count: far.stats().connections_refused == n)
+        (socket.socket.close if count == 3 else peers.reset)(peer_socket)
+      peer_socket.close()
+      _wait_until(lambda n=count: far.stats().connections_refused == n)
       stats = far.stats()
       assert (stats.connections_total, stats.connections_open) == (count, 0)
-    assert upstream.is_left_alone(for_s=0.05)
+    assert upstream.has_no_connection(for_s=0.05)
     assert (stats.bytes_up, stats.connections_failed) == (0, 0)
-    _until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+    _wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
     far.check()
   assert caplog.records == []
   assert capfd.readouterr() == ("", "")
 
 
-def test_many_silent_strangers_do_not_keep_a_machine_out(
+def test_many_silent_peers_do_not_exclude_a_machine(
   machine, listen, monkeypatch
 ):
   monkeypatch.setattr(relay_tls_listener, "_HANDSHAKE_LIMIT", 10)
@@ -385,17 +394,17 @@ def test_many_silent_strangers_do_not_keep_a_machine_out(
   ):
     for _ in range(30):
       stack.enter_context(peers.connect(far.address))
-    _until(lambda: far.stats().connections_refused == 20)
+    _wait_until(lambda: far.stats().connections_refused == 20)
     with _client(near), upstream.accept():
       assert far.stats().connections_refused == 21
       assert far.stats().connections_open == 10
     far.close()
-    # Whom the relay closes because it ends, it has not refused.
+    # Connections that `close` ends do not count as rejected.
     assert far.stats().connections_refused == 21
     assert far.stats().connections_open == 0
 
 
-def test_close_while_strangers_and_machines_come(either, listen):
+def test_close_while_peers_and_machines_connect(either, listen):
   with peers.Upstream() as upstream, contextlib.ExitStack() as stack:
     for _ in range(20):
       with (
@@ -410,26 +419,28 @@ def test_close_while_strangers_and_machines_come(either, listen):
         assert _is_idle(near, far)
 
 
-def test_without_certificates_garbage_is_passed_on_and_does_no_harm():
-  draw = random.Random(1)
+def test_without_certificates_garbage_is_forwarded_and_does_no_harm():
+  rng = random.Random(1)
   with (
     peers.Upstream() as upstream,
     _far(None, upstream.port) as far,
   ):
     for size in [0, 1, 100_000] * 20:
-      with peers.connect(far.address) as stranger:
+      with peers.connect(far.address) as peer_socket:
         with contextlib.suppress(ConnectionError):
-          stranger.sendall(draw.randbytes(size))
-        if draw.random() < 0.5:
-          stranger.shutdown(socket.SHUT_WR)
-    _until(lambda: far.stats().connections_total == 60)
+          peer_socket.sendall(rng.randbytes(size))
+        if rng.random() < 0.5:
+          peer_socket.shutdown(socket.SHUT_WR)
+    _wait_until(lambda: far.stats().connections_total == 60)
     upstream.close()
-    _until(lambda: _is_idle(far))
+    _wait_until(lambda: _is_idle(far))
     far.check()
 
 
-def test_garbage_disturbs_nobody_and_leaves_nothing(machine, listen, tmp_path):
-  draw = random.Random(1)
+def test_garbage_disturbs_no_client_and_leaves_no_connection(
+  machine, listen, tmp_path
+):
+  rng = random.Random(1)
   with (
     peers.Upstream() as upstream,
     _far(machine, upstream.port, preface_timeout_s=0.5) as far,
@@ -440,25 +451,25 @@ def test_garbage_disturbs_nobody_and_leaves_nothing(machine, listen, tmp_path):
   ):
     before, count = len(os.listdir("/proc/self/fd")), 300
     for index in range(count):
-      name = draw.choice([*_STRANGERS, "record"])
-      begin = _STRANGERS.get(name) or _say(
-        # A handshake record of TLS, with whatever in it.
-        b"\x16\x03\x01" + draw.randbytes(draw.randrange(2, 2_000))
+      name = rng.choice([*_UNAUTHENTICATED, "record"])
+      connect = _UNAUTHENTICATED.get(name) or _send(
+        # A TLS handshake record with random content.
+        b"\x16\x03\x01" + rng.randbytes(rng.randrange(2, 2_000))
       )
-      stranger = begin(far.address, tmp_path / str(index))
-      stack.callback(stranger.close)
-      draw.choice([socket.socket.close, peers.reset, lambda stays: None])(
-        stranger
+      peer_socket = connect(far.address, tmp_path / str(index))
+      stack.callback(peer_socket.close)
+      rng.choice([socket.socket.close, peers.reset, lambda stays: None])(
+        peer_socket
       )
       client.sendall(b"%d;" % index)
       peer.sendall(b"%d;" % index)
     expected = b"".join(b"%d;" % index for index in range(count))
-    assert peers.take(client, len(expected)) == expected
-    assert peers.take(peer, len(expected)) == expected
+    assert peers.receive(client, len(expected)) == expected
+    assert peers.receive(peer, len(expected)) == expected
     stack.close()
-    _until(lambda: far.stats().connections_refused == count)
+    _wait_until(lambda: far.stats().connections_refused == count)
     assert far.stats().connections_open == 1
-    assert upstream.is_left_alone()
-    _until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+    assert upstream.has_no_connection()
+    _wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
     far.check()
     near.check()

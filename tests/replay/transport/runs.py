@@ -1,4 +1,4 @@
-"""Machines of a cluster, and strangers, for tests of what lies between them."""
+"""TLS identities of a cluster's machines, and a client without one."""
 
 import functools
 import pathlib
@@ -7,23 +7,23 @@ import ssl
 from slipway.replay.transport import certificates
 
 
-@functools.cache  # Deriving it is slow on purpose.
-def authority(
+@functools.cache  # The key derivation is slow on purpose.
+def certificate_authority(
   secret: str = "of the cluster",
 ) -> certificates.CertificateAuthority:
-  """The authority of the machines that know a secret."""
+  """Returns the certificate authority of machines that know a secret."""
   return certificates.CertificateAuthority.from_secret(secret)
 
 
 def identity(
   folder: pathlib.Path, name: str = "machine"
 ) -> certificates.Identity:
-  """A machine's, issued by the authority of the cluster."""
-  return authority().issue(folder / name, name)
+  """Issues the identity of a machine of the cluster."""
+  return certificate_authority().issue(folder / name, name)
 
 
-def nobody() -> ssl.SSLContext:
-  """A client that trusts everybody, and has no certificate."""
+def anonymous_client_context() -> ssl.SSLContext:
+  """Returns a client context without certificate, which trusts all servers."""
   context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
   context.check_hostname = False
   context.verify_mode = ssl.CERT_NONE

@@ -1,4 +1,4 @@
-"""Socket passing: a server reached by connections that its process passes."""
+"""Tests of connections that the process of a server passes to clients."""
 
 import numpy as np
 import portpicker
@@ -24,17 +24,17 @@ def make_manager(path):
   )
 
 
-def test_a_relay_reaches_a_server_that_is_started_again(path, tmp_path):
+def test_a_relay_reaches_a_restarted_server(path, tmp_path):
   running = relay.Relay(f"unix:{tmp_path}/relay.sock", f"passed:{path}")
   running.start()
   with pytest.raises(OSError):
     socket_passing.connect(path)
-  for life in range(2):
+  for incarnation in range(2):
     manager = make_manager(path)
     client = reverb.Client(running.address)
-    client.insert([life], {"items": 1.0})
+    client.insert([incarnation], {"items": 1.0})
     (sample,) = next(client.sample("items", 1))
-    assert sample.data[0] == life
+    assert sample.data[0] == incarnation
     manager.close()
     with pytest.raises(OSError):
       socket_passing.connect(path)

@@ -1,4 +1,4 @@
-"""Polls for new variables: often after a version, and rarely long after it."""
+"""Tests of PollSchedule: the period grows with the age of the last version."""
 
 import time
 
@@ -19,7 +19,7 @@ def test_the_period_grows_with_the_age_of_the_last_version():
   assert schedule.period_s < aged_s
 
 
-def test_the_shortest_period_is_never_undercut():
+def test_the_period_is_never_below_the_shortest():
   schedule = poll_schedule.PollSchedule(0.5)
   assert schedule.period_s == 0.5
   time.sleep(0.1)

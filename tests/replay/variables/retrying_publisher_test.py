@@ -1,4 +1,4 @@
-"""A publisher whose server goes and comes back."""
+"""Tests of RetryingPublisher with a server that stops and restarts."""
 
 import time
 
@@ -14,7 +14,7 @@ ARRAYS = {"w": np.arange(4.0)}
 DEADLINE_S = 60.0
 
 
-def until(condition):
+def wait_until(condition):
   end_s = time.monotonic() + DEADLINE_S
   while not condition():
     assert time.monotonic() < end_s
@@ -41,7 +41,7 @@ def newest(port):
   return variables.VariablesClient(f"localhost:{port}").poll(20_000).version
 
 
-def test_what_could_not_be_published_is_pending(port, monitor):
+def test_variables_are_pending_while_the_server_is_down(port, monitor):
   publisher = retrying_publisher.RetryingPublisher(monitor, first_version=7)
   assert publisher.publish(ARRAYS) == 6
   assert publisher.pending
@@ -50,7 +50,7 @@ def test_what_could_not_be_published_is_pending(port, monitor):
   version = 6
   for restarts in range(3):
     server = serve(port)
-    until(lambda: monitor.up)
+    wait_until(lambda: monitor.up)
     assert monitor.incarnation == restarts + 1
     for _ in range(2):
       assert publisher.publish(ARRAYS) == version + 1
@@ -59,27 +59,28 @@ def test_what_could_not_be_published_is_pending(port, monitor):
     assert newest(port) == version
     server.stop()
     del server
-    # At once, or it is noticed by the attempt itself: none waits for ever.
+    # The publisher notices the stop before or during an attempt. No attempt
+    # blocks for ever.
     began_s = time.monotonic()
     while not publisher.pending:
       version = publisher.publish(ARRAYS)
     assert time.monotonic() - began_s < 30.0
-    until(lambda: not monitor.up)
+    wait_until(lambda: not monitor.up)
     assert len(lost) == restarts + 1
     assert publisher.publish(ARRAYS) == version
   publisher.close()
 
 
-def test_what_a_restarted_server_has_lost_is_pending(port, monitor):
+def test_variables_are_pending_after_a_server_restart(port, monitor):
   server = serve(port)
-  until(lambda: monitor.up)
+  wait_until(lambda: monitor.up)
   publisher = retrying_publisher.RetryingPublisher(monitor, first_version=1)
   publisher.publish(ARRAYS)
   assert not publisher.pending
   server.stop()
-  until(lambda: not monitor.up)
+  wait_until(lambda: not monitor.up)
   server = serve(port)
-  until(lambda: monitor.up)
+  wait_until(lambda: monitor.up)
   assert publisher.pending
   assert publisher.publish(ARRAYS) == 2
   assert not publisher.pending
@@ -88,13 +89,13 @@ def test_what_a_restarted_server_has_lost_is_pending(port, monitor):
   server.stop()
 
 
-def test_counts_of_a_server_that_is_gone(port, monitor):
+def test_counts_of_a_server_that_is_lost(port, monitor):
   assert monitor.status() is None
   server = serve(port)
-  until(lambda: monitor.up)
+  wait_until(lambda: monitor.up)
   assert monitor.status().size == monitor.size == 0
   monitor.mark_lost()
   assert not monitor.up
-  assert monitor.wait(DEADLINE_S), "it was there all the time"
+  assert monitor.wait(DEADLINE_S), "the server never stopped"
   assert monitor.incarnation == 2
   server.stop()

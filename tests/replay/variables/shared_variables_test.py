@@ -1,4 +1,4 @@
-"""Tests of shared memory between real processes, killed ones included."""
+"""Tests of shared variables between real processes, some of them killed."""
 
 import multiprocessing
 import os
@@ -13,12 +13,12 @@ import pytest
 
 from slipway.replay.variables import shared_variables, variable_packing
 
-# Processes that share nothing with pytest's and import no TensorFlow.
+# Spawned processes share no memory with pytest, and import no TensorFlow.
 _CONTEXT = multiprocessing.get_context("spawn")
 
 
 def _arrays(version: int, size: int = 50_000) -> dict[str, np.ndarray]:
-  """Arrays whose every element tells the version."""
+  """Returns arrays in which each element is the version."""
   return {
     "head": np.full(3, version, np.int64),
     "body": np.full(size, version, np.int64),
@@ -39,7 +39,7 @@ def _assert_whole(snapshot) -> None:
 
 
 def _write_for_ever(path: str, first_version: int, ready) -> None:
-  """Writes at full speed; each size of a cycle, so files are replaced too."""
+  """Writes at full speed, in a cycle of sizes, so files are also replaced."""
   writer = shared_variables.SharedVariablesWriter(path)
   version = first_version
   while True:
@@ -105,14 +105,14 @@ def test_poll_returns_each_version_once(path):
   _write(writer, 4)
   _write(writer, 5)
   assert reader.poll().version == 5
-  # A snapshot is the reader's own: later versions do not change it.
+  # A snapshot is a copy of the reader: later versions do not change it.
   _write(writer, 6)
   _write(writer, 7)
   _assert_whole(snapshot)
   writer.close()
 
 
-def test_file_is_this_users_alone_and_goes_with_its_writer(path):
+def test_file_is_private_to_this_user_and_removed_with_its_writer(path):
   writer = shared_variables.SharedVariablesWriter(path)
   assert not os.path.exists(path)
   _write(writer, 1)
@@ -137,7 +137,7 @@ def test_a_version_that_outgrows_the_file_replaces_it(path):
   writer.close()
 
 
-def test_a_restarted_writer_is_followed_and_not_deleted_by_the_old(path):
+def test_readers_follow_a_new_writer_whose_file_the_old_one_keeps(path):
   old = shared_variables.SharedVariablesWriter(path)
   reader = shared_variables.SharedVariables(path)
   _write(old, 8)
@@ -145,8 +145,8 @@ def test_a_restarted_writer_is_followed_and_not_deleted_by_the_old(path):
   new = shared_variables.SharedVariablesWriter(path)
   assert reader.poll() is None
   _write(new, 8)
-  assert reader.poll() is None  # The same version, from another process.
-  _write(new, 3)  # A trainer that resumed from a checkpoint.
+  assert reader.poll() is None  # The same version, from the new writer.
+  _write(new, 3)  # As of a trainer that resumed from a checkpoint.
   assert reader.poll().version == 3
   old.close()
   assert shared_variables.SharedVariables(path).poll().version == 3
@@ -154,29 +154,29 @@ def test_a_restarted_writer_is_followed_and_not_deleted_by_the_old(path):
 
 
 @pytest.mark.parametrize("content", [b"", b"x" * 100, b"x" * 10_000])
-def test_a_file_of_another_kind_is_refused(path, content):
+def test_a_file_of_another_kind_is_rejected(path, content):
   with open(path, "wb") as file:
     file.write(content)
   with pytest.raises(ValueError, match="no writer of this user and release"):
     shared_variables.SharedVariables(path).poll()
 
 
-def test_a_path_that_cannot_be_written_is_refused(tmp_path):
+def test_a_path_that_cannot_be_written_is_rejected(tmp_path):
   with pytest.raises(ValueError, match="this user may not write"):
     shared_variables.SharedVariablesWriter(str(tmp_path / "none" / "v"))
 
 
-@pytest.mark.parametrize("spoilt", ["sequence", "blob"])
-def test_a_slot_that_is_being_written_is_not_returned(path, spoilt):
-  """A writer stopped at its worst moments, reproduced word by word."""
+@pytest.mark.parametrize("damaged", ["sequence", "blob"])
+def test_a_slot_that_is_being_written_is_not_returned(path, damaged):
+  """Reproduces, field by field, writers that were killed while writing."""
   writer = shared_variables.SharedVariablesWriter(path)
   _write(writer, 1)
   slot = shared_variables._SLOT_WORDS[1]
   file = writer._file
-  if spoilt == "sequence":
+  if damaged == "sequence":
     file.words[slot] += 1
   else:
-    file.slots[1][100] ^= 255  # Only the checksum can tell.
+    file.slots[1][100] ^= 255  # Only the checksum shows it.
   reader = shared_variables.SharedVariables(path)
   assert reader.poll() is None
   _write(writer, 2)
@@ -184,7 +184,7 @@ def test_a_slot_that_is_being_written_is_not_returned(path, spoilt):
   writer.close()
 
 
-def test_no_reader_sees_half_a_version_at_full_speed(path):
+def test_no_reader_gets_a_partial_version_at_full_speed(path):
   writer = _start_writer(path, 1)
   results = _CONTEXT.SimpleQueue()
   readers = [
@@ -201,7 +201,7 @@ def test_no_reader_sees_half_a_version_at_full_speed(path):
   assert all(isinstance(count, int) and count > 10 for count in counts), counts
 
 
-def test_writers_killed_anywhere_leave_whole_versions(path):
+def test_writers_killed_at_any_time_leave_whole_versions(path):
   moments = random.Random(7)
   reader = shared_variables.SharedVariables(path)
   last = 0
@@ -214,7 +214,8 @@ def test_writers_killed_anywhere_leave_whole_versions(path):
         _assert_whole(snapshot)
     writer.kill()
     writer.join()
-    # Nobody writes: a new reader and the old one both reach the newest.
+    # No process writes now: both a new reader and the old one get the newest
+    # version.
     newest = shared_variables.SharedVariables(path).poll()
     _assert_whole(newest)
     assert newest.version >= last + 1_000_000

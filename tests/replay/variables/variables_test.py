@@ -1,4 +1,4 @@
-"""Tests of packing, and of the variables table with a real server."""
+"""Tests of packing variables, and of the variables table in a real server."""
 
 import contextlib
 import socket
@@ -56,13 +56,13 @@ def test_equal_variables_are_equal_bytes():
   np.testing.assert_array_equal(first[1], second[1])
 
 
-def test_layout_survives_its_header():
+def test_layout_is_restored_from_its_header():
   layout = variable_packing.BlobLayout.from_arrays(_ARRAYS)
   assert variable_packing.BlobLayout.from_bytes(layout.to_bytes()) == layout
 
 
 @pytest.mark.parametrize("value", [np.array(["text"]), np.array([None])])
-def test_pack_refuses_what_would_need_a_pickle(value):
+def test_pack_rejects_dtypes_that_need_a_pickle(value):
   with pytest.raises(ValueError, match=r"variables\['w'\] has dtype"):
     variable_packing.pack({"w": value})
 
@@ -80,7 +80,7 @@ def test_pack_refuses_what_would_need_a_pickle(value):
     b'[["w","<f4",[3],0]]',
   ],
 )
-def test_unpack_refuses_a_header_that_is_not_the_blobs(header):
+def test_unpack_rejects_a_header_that_does_not_fit_the_blob(header):
   blob = np.zeros(8, np.uint8)
   with pytest.raises(ValueError, match=r"cannot be read; "):
     variable_packing.unpack(np.frombuffer(header, np.uint8), blob)
@@ -116,7 +116,7 @@ def test_each_version_is_fetched_once():
   publisher.close()
 
 
-def test_versions_continue_where_a_resumed_trainer_says():
+def test_versions_continue_from_the_given_first_version():
   server = _server()
   publisher = variables.VariablesPublisher(f"localhost:{server.port}", 41)
   assert [publisher.publish({}), publisher.publish({})] == [41, 42]
@@ -158,8 +158,8 @@ def test_server_variables_polls_once_a_period():
   publisher.close()
 
 
-def test_a_server_that_does_not_answer_costs_one_timeout():
-  # Accepts connections, in its backlog, and never answers.
+def test_a_server_that_does_not_reply_costs_one_timeout():
+  # The kernel accepts connections into the backlog; no process replies.
   with socket.create_server(("localhost", 0)) as silent:
     address = f"localhost:{silent.getsockname()[1]}"
     with pytest.raises(TimeoutError, match=f"{address} sent no variables"):
@@ -169,7 +169,7 @@ def test_a_server_that_does_not_answer_costs_one_timeout():
     started_s = time.monotonic()
     polls = 100
     assert all(source.poll() is None for _ in range(polls))
-    # Had each of them waited, this would be the least.
+    # If each poll had waited for its timeout, this would be the minimum time.
     assert time.monotonic() - started_s < polls * 0.05
 
 
@@ -185,7 +185,7 @@ def test_a_restarted_server_is_noticed_though_its_count_is_the_same():
     end_s = time.monotonic() + 60
     got = None
     while got is None and time.monotonic() < end_s:
-      # The first question may go to a server that is still coming up.
+      # The first request may reach a server that is still starting.
       with contextlib.suppress(TimeoutError, ConnectionError):
         got = client.poll(10_000)
     assert got.version == version
