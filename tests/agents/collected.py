@@ -1,4 +1,4 @@
-"""Batches of what an algorithm's actor does in its environment."""
+"""Batches of steps that an algorithm's actor takes in its environment."""
 
 import numpy as np
 import tensorflow as tf
@@ -9,7 +9,7 @@ from slipway.replay.tables import dataset
 
 
 def collect(config, variables, items):
-  """Returns items uint8 [items, ...] of worker 0, acting by `variables`."""
+  """Returns items uint8 [items, ...] of worker 0, which acts by `variables`."""
   num_envs = config.topology.environments_per_worker
   environment = factory.make(config.environment, num_envs, config.seed)
   builder = registry.make_builder(config.agent)
@@ -38,7 +38,10 @@ def collect(config, variables, items):
 
 
 def make_batch(schema, data):
-  """Returns the batch of items uint8 [I, ...], sampled uniformly of 100."""
+  """Returns a batch of items uint8 [I, ...].
+
+  Its probabilities are those of uniform sampling from 100 items.
+  """
   items = len(data)
   return dataset.make_batch(
     schema,
@@ -49,40 +52,40 @@ def make_batch(schema, data):
   )
 
 
-def _variables_of(learner):
-  """Returns all variables of a learner by name, in one order."""
+def _get_variables(learner):
+  """Returns all variables of a learner by name, in a fixed order."""
   found = {}
   for name, tracked in sorted(learner.checkpointed.items()):
-    parts = tracked if isinstance(tracked, list) else [tracked]
-    for i, part in enumerate(parts):
-      variables = [part] if isinstance(part, tf.Variable) else part.variables
+    items = tracked if isinstance(tracked, list) else [tracked]
+    for i, item in enumerate(items):
+      variables = [item] if isinstance(item, tf.Variable) else item.variables
       for j, variable in enumerate(variables):
         found[f"{name}/{i}/{j}"] = variable
   return found
 
 
-def values_of(learner):
-  """Returns a copy of all variables of a learner, in one order."""
-  return {name: x.numpy() for name, x in _variables_of(learner).items()}
+def get_values(learner):
+  """Returns a copy of all variables of a learner, in a fixed order."""
+  return {name: x.numpy() for name, x in _get_variables(learner).items()}
 
 
-def updated(learner, batches):
-  """Updates on each batch from equal variables, in one traced graph.
+def update_on_each(learner, batches):
+  """Updates on each batch, each time from the same variables and one graph.
 
   Returns:
     All variables and metrics after the update on each batch, by name.
   """
   update = tf.function(learner.update, autograph=False)
-  start, found = values_of(learner), []
+  start, found = get_values(learner), []
   for batch in batches:
-    for name, variable in _variables_of(learner).items():
+    for name, variable in _get_variables(learner).items():
       variable.assign(start[name])
     metrics = update(batch).metrics
-    found.append({**values_of(learner), **metrics})
+    found.append({**get_values(learner), **metrics})
   return found
 
 
-def restored(learner, other, folder):
+def restore(learner, other, folder):
   """Restores `other` from a checkpoint of `learner`; returns `other`."""
   path = str(folder / "checkpoint")
   tf.train.Checkpoint(**learner.checkpointed).write(path)

@@ -1,4 +1,4 @@
-"""Dead units: ReLUs that give 0 for a whole batch."""
+"""Tests of dead units: ReLUs whose outputs are 0 for a whole batch."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def make_learner(name, **network):
 
 
 def kill_units(network: tf_network.Network, layer: str, units: int):
-  """Makes the first units of a layer 0 for all inputs."""
+  """Sets biases so that the first units of a layer are 0 for all inputs."""
   values = network.get_variables()
   for name in values:
     if name.endswith(f"{layer}/b"):
@@ -76,11 +76,11 @@ def test_dead_units_of_policy_or_critics_are_counted(name, network):
   assert find_metric(learner, batch) == 1.0
 
 
-def test_each_part_of_the_units_counts_alike():
+def test_all_units_have_equal_weight():
   learner, batch = make_learner("ddpg")
   network, observation = learner.checkpointed["policy"], batch.data.o_tm1
   before = network.compute_dead_units(observation).numpy()
-  kill_units(network, "linear_1", 8)  # of 32 units in all
+  kill_units(network, "linear_1", 8)  # 8 of 32 units
   found = network.compute_dead_units(observation).numpy()
   assert max(before, 0.25) <= found <= before + 0.25
 
@@ -92,16 +92,16 @@ def test_a_network_without_relus_has_no_dead_units():
 
 def test_the_newest_measurement_is_kept():
   metric = dead_units.DeadUnitsMetric()
-  part = tf.Variable(0.25)
+  fraction = tf.Variable(0.25)
   steps = tf.Variable(0, dtype=tf.int64)
 
   @tf.function
   def update():
-    return metric.update(steps, part.read_value)
+    return metric.update(steps, fraction.read_value)
 
   found = []
   for step, value in ((0, 0.25), (1, 0.5), (499, 0.5), (500, 0.75), (501, 1)):
     steps.assign(step)
-    part.assign(value)
+    fraction.assign(value)
     found.append(update().numpy())
   np.testing.assert_array_equal(found, [0.25, 0.25, 0.25, 0.75, 0.75])

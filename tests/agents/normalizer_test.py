@@ -1,4 +1,4 @@
-"""Normalization: the statistics are NumPy's, and all networks use the same."""
+"""Tests of normalization: statistics, acting networks, and checkpoints."""
 
 import itertools
 
@@ -22,7 +22,7 @@ GET_CONFIG = {
   "sac": sac.get_config,
   "retrace": mpo.get_config,
 }
-# Rollouts: an observation after one of them begins the next one.
+# Algorithms with rollouts: the observation after a rollout starts the next one.
 ROLLOUTS = ("ppo", "retrace")
 POLICIES = ("ppo", "sac", "retrace")
 
@@ -40,7 +40,7 @@ def make_config(name, rewards=False):
     config.network.lstm_size = 8
     config.adder.update({"burn_in": 2, "unroll": 4, "period": 3})
   if name in ("sac", "retrace"):
-    config.environment.time_limit = 30  # episodes end
+    config.environment.time_limit = 30  # so that episodes end
   if name == "retrace":
     config.learner.update({"critic_target": "retrace", "batch_size": 8})
   return config
@@ -71,13 +71,13 @@ def test_statistics_are_those_of_all_values(sizes):
   np.testing.assert_allclose(statistics.scale, scale, rtol=1e-6)
 
 
-def test_before_the_first_value_nothing_changes():
+def test_before_the_first_value_normalization_is_the_identity():
   statistics = normalizer.RunningStatistics((2,), "any")
   np.testing.assert_array_equal(statistics.mean, [0, 0])
   np.testing.assert_allclose(statistics.scale, [1, 1], rtol=1e-6)
 
 
-def test_what_is_not_due_is_not_added():
+def test_values_are_added_only_if_they_are_due():
   statistics = normalizer.RunningStatistics((2,), "any")
   statistics.update(tf.ones((3, 2)), tf.constant(True))
   statistics.update(5 * tf.ones((4, 2)), tf.constant(False))
@@ -85,7 +85,7 @@ def test_what_is_not_due_is_not_added():
   np.testing.assert_array_equal(statistics.mean, [1, 1])
 
 
-def play(config, variables, items):
+def make_batch(config, variables, items):
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   table = builder.make_table(config, spec)
@@ -94,7 +94,7 @@ def play(config, variables, items):
 
 
 def learn(config, updates=2):
-  """Returns a learner after some updates, and the batches of them."""
+  """Returns a learner after some updates, and their batches."""
   spec = factory.make_spec(config.environment)
   learner = registry.make_builder(config.agent).make_learner(config, spec)
   update = tf.function(learner.update, autograph=False)
@@ -103,13 +103,13 @@ def learn(config, updates=2):
     items = config.learner.batch_size // config.replay.get(
       "transitions_per_item", 1
     )
-    batches.append(play(config, learner.get_variables(), items))
+    batches.append(make_batch(config, learner.get_variables(), items))
     update(batches[-1])
   return learner, batches
 
 
-def seen(batch):
-  """Returns the observations that statistics are of, [N, F]."""
+def find_counted(batch):
+  """Returns the observations [N, F] that the statistics count."""
   data = batch.data
   if isinstance(data, transitions.Transition):
     return data.o_tm1.numpy()
@@ -122,7 +122,7 @@ def test_a_learner_publishes_the_statistics_of_its_batches(name):
   learner, batches = learn(config)
   prefix = f"{policies.POLICY}/" if name in POLICIES else ""
   variables = learner.get_variables()
-  if name in ROLLOUTS:  # each observation once
+  if name in ROLLOUTS:  # count each observation once
     values = np.concatenate(
       [
         b.data.observation[:, :-1]
@@ -132,7 +132,7 @@ def test_a_learner_publishes_the_statistics_of_its_batches(name):
       ]
     )
   else:
-    values = np.concatenate([seen(batch) for batch in batches])
+    values = np.concatenate([find_counted(batch) for batch in batches])
   mean = variables[prefix + normalization.MEAN]
   scale = variables[prefix + normalization.SCALE]
   assert mean.dtype == scale.dtype == np.float32
@@ -141,19 +141,21 @@ def test_a_learner_publishes_the_statistics_of_its_batches(name):
 
 
 @pytest.mark.parametrize("name", ["dqn", "ppo", "sac"])
-def test_what_acts_computes_what_learns(name):
-  """In NumPy, with normalization as a layer; in TensorFlow, without."""
+def test_an_acting_network_equals_the_learning_one(name):
+  """Normalization is a layer in NumPy, but a separate step in TensorFlow."""
   config = make_config(name)
   learner, batches = learn(config)
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   actor = builder.make_greedy_actor(config, spec)
   actor.load(learner.get_variables())
-  observation = seen(batches[0])[:32]
+  observation = find_counted(batches[0])[:32]
   normalize = normalizer.Normalizer(config, spec)
   for batch in batches:
-    rows = batch.data.observation[:, :-1] if name == "ppo" else seen(batch)
-    normalize.add_observations(rows)
+    counted = (
+      batch.data.observation[:, :-1] if name == "ppo" else find_counted(batch)
+    )
+    normalize.add_observations(counted)
   inputs = normalize.normalize_observations(observation)
   assert abs(inputs).numpy().max() <= normalization.CLIP
   checkpointed = learner.checkpointed
@@ -193,12 +195,12 @@ def test_rewards_have_the_scale_of_running_returns(name):
 
 
 def test_ppo_starts_at_ratios_of_one():
-  """The statistics of a batch count from the next one on."""
+  """The statistics of a batch are used from the next update on."""
   config = make_config("ppo")
   config.learner.update({"epochs": 1, "minibatch_size": 256})
   learner, _ = learn(config)
   config.topology.environments_per_worker = 8
-  batch = play(config, learner.get_variables(), config.learner.batch_size)
+  batch = make_batch(config, learner.get_variables(), config.learner.batch_size)
   metrics = learner.update(batch).metrics
   assert abs(metrics["kl"]) < 1e-6
   assert metrics["clip_fraction"] == 0
@@ -213,7 +215,7 @@ def test_a_checkpoint_has_the_statistics(name, rewards, tmp_path):
   learner, _ = learn(config)
   spec = factory.make_spec(config.environment)
   other = registry.make_builder(config.agent).make_learner(config, spec)
-  collected.restored(learner, other, tmp_path)
+  collected.restore(learner, other, tmp_path)
   one, two = learner.get_variables(), other.get_variables()
   assert one.keys() == two.keys()
   for variable, value in one.items():
@@ -221,7 +223,7 @@ def test_a_checkpoint_has_the_statistics(name, rewards, tmp_path):
 
 
 @pytest.mark.parametrize("name", GET_CONFIG)
-def test_off_nothing_is_published_or_saved(name):
+def test_without_normalization_nothing_is_published_or_saved(name):
   config = make_config(name)
   config.normalization.observations = False
   spec = factory.make_spec(config.environment)
@@ -231,7 +233,7 @@ def test_off_nothing_is_published_or_saved(name):
 
 
 @pytest.mark.parametrize(
-  ("get_config", "changes", "parts"),
+  ("get_config", "changes", "texts"),
   [
     (
       lambda: dqn.get_config("pong"),
@@ -245,7 +247,7 @@ def test_off_nothing_is_published_or_saved(name):
     ),
   ],
 )
-def test_errors_are_one_line(get_config, changes, parts):
+def test_errors_are_one_line(get_config, changes, texts):
   config = get_config()
   config.update_from_flattened_dict(changes)
   spec = factory.make_spec(config.environment)
@@ -253,10 +255,12 @@ def test_errors_are_one_line(get_config, changes, parts):
     registry.make_builder(config.agent).check(config, spec)
   message = str(caught.value)
   assert "\n" not in message
-  for part in parts:
-    assert part in message
+  for text in texts:
+    assert text in message
 
 
 @pytest.mark.parametrize("get_config", [r2d2.get_config, bc.get_config])
-def test_what_can_not_normalize_rewards_has_no_such_field(get_config):
+def test_algorithms_that_cannot_normalize_rewards_have_no_such_field(
+  get_config,
+):
   assert "rewards" not in get_config().normalization

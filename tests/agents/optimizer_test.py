@@ -1,4 +1,4 @@
-"""The optimizer against Kingma and Ba's algorithm, in NumPy."""
+"""Tests of the optimizer against Kingma and Ba's algorithm, in NumPy."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ SHAPES = ((3, 2), (2,))
 
 
 class Adam:
-  """Kingma and Ba 2015, algorithm 1, with epsilon hat of section 2."""
+  """Adam: Kingma and Ba 2015, algorithm 1, with epsilon hat of section 2."""
 
   def __init__(self, values, epsilon):
     self.values, self._epsilon = [x.astype(float) for x in values], epsilon
@@ -36,7 +36,7 @@ def make_variables(seed=0):
 
 
 def make_step(variables, max_norm, epsilon=1e-3):
-  """A graph of steps whose gradients are its arguments."""
+  """Returns a traced step whose gradients are arguments, and its optimizer."""
   own = optimizer.Optimizer(variables, epsilon, max_norm)
 
   @tf.function(autograph=False)
@@ -53,7 +53,7 @@ def make_step(variables, max_norm, epsilon=1e-3):
   return step, own
 
 
-def draw(random):
+def make_gradients(random):
   return [random.normal(size=shape).astype(np.float32) for shape in SHAPES]
 
 
@@ -68,7 +68,10 @@ def test_steps_equal_the_papers(epsilon):
   expected = Adam([v.numpy() for v in variables], epsilon)
   step, _ = make_step(variables, max_norm=1e6, epsilon=epsilon)
   for i in range(10):
-    gradients, rate = draw(random), 0.1 / (i + 1)  # a schedule
+    gradients, rate = (
+      make_gradients(random),
+      0.1 / (i + 1),
+    )  # learning-rate schedule
     norm = step(tf.constant(rate), *gradients)
     expected.step(gradients, rate)
     total = np.sqrt(sum((g**2).sum() for g in gradients))
@@ -81,7 +84,7 @@ def test_gradients_are_clipped_by_their_norm_together():
   expected = Adam([v.numpy() for v in variables], 1e-3)
   step, _ = make_step(variables, max_norm=0.5)
   for scale in (1.0, 0.01, 100.0):
-    gradients = [np.float32(scale) * g for g in draw(random)]
+    gradients = [np.float32(scale) * g for g in make_gradients(random)]
     total = np.sqrt(sum((g**2).sum() for g in gradients))
     assert (total > 0.5) == (scale >= 1.0)
     norm = step(tf.constant(0.01), *gradients)
@@ -97,14 +100,14 @@ def test_a_checkpoint_restores_the_moments(tmp_path):
     make_step(variables, max_norm=1.0) for variables in (one, other)
   )
   for _ in range(3):
-    step(tf.constant(0.1), *draw(random))
+    step(tf.constant(0.1), *make_gradients(random))
 
   def checkpoint(variables, state):
     return tf.train.Checkpoint(variables=variables, optimizer=state)
 
   path = checkpoint(one, state).save(str(tmp_path / "c"))
   checkpoint(other, other_state).restore(path).assert_consumed()
-  gradients = draw(random)
+  gradients = make_gradients(random)
   step(tf.constant(0.1), *gradients)
   other_step(tf.constant(0.1), *gradients)
   for found, wanted in zip(other, one, strict=True):

@@ -1,4 +1,4 @@
-"""Actors of policies: what they sample, its log-density, and their modes."""
+"""Tests of policies' actors: samples, log-densities, and modes."""
 
 import pickle
 
@@ -30,17 +30,17 @@ def make_spec(kind):
 def make_policy(kind):
   continuous = "gaussian" if kind == "categorical" else kind
   network = ppo.get_config().network
-  # Small outputs would all be nearly uniform.
+  # The default initializer gives small outputs, so nearly uniform policies.
   network.initializer = "truncated_normal"
   return policies.make_policy(network, make_spec(kind), continuous)
 
 
-def variables_of(policy, seed=3):
+def make_variables(policy, seed=3):
   return tf_network.Network(policy, seed, policies.POLICY).get_variables()
 
 
 def act(actor, observations):
-  """One step, whose rewards and beginnings are of no interest."""
+  """Acts for one step, with zero rewards at the start of episodes."""
   envs = len(observations)
   return actor.act(
     observations, np.zeros(envs, np.float32), np.ones(envs, bool)
@@ -52,14 +52,14 @@ def make_observations(seed=0):
   return random.normal(size=(ENVS, 4)).astype(np.float32)
 
 
-def distribution_of(policy, variables, observations):
+def make_distribution(policy, variables, observations):
   acting = network_lib.make_acting(policy, policies.POLICY)
   acting.load(variables)
   return policy.distribution(numpy_ops, acting(observations))
 
 
-class Actors(policies.PolicyBuilder):
-  """Makes the actors of one policy."""
+class ActorBuilder(policies.PolicyBuilder):
+  """Builder of actors with a given policy."""
 
   def __init__(self, policy):
     self._policy = policy
@@ -71,7 +71,7 @@ class Actors(policies.PolicyBuilder):
 def make_actor(policy, seed, worker, restarts):
   config = ppo.get_config()
   config.seed = seed
-  return Actors(policy).make_actor(config, None, worker, restarts)
+  return ActorBuilder(policy).make_actor(config, None, worker, restarts)
 
 
 @pytest.fixture(params=KINDS)
@@ -79,7 +79,7 @@ def policy(request):
   return make_policy(request.param)
 
 
-def test_a_policy_is_of_the_kind_of_its_actions():
+def test_discrete_actions_have_a_categorical_policy():
   network, spec = ppo.get_config().network, make_spec("categorical")
   made = policies.make_policy(network, spec, "tanh_gaussian")
   assert isinstance(made, actor_critic.PolicyNetwork)
@@ -87,24 +87,24 @@ def test_a_policy_is_of_the_kind_of_its_actions():
   assert made.distribution(numpy_ops, parameters).mode().shape == (1,)
 
 
-def test_log_probs_are_those_of_the_sampled_actions(policy):
-  variables = variables_of(policy)
+def test_log_probs_belong_to_the_sampled_actions(policy):
+  variables = make_variables(policy)
   actor = make_actor(policy, seed=1, worker=0, restarts=0)
   actor.load(variables)
   for seed in range(5):
     observations = make_observations(seed)
     action, extras = act(actor, observations)
-    expected = distribution_of(policy, variables, observations)
+    expected = make_distribution(policy, variables, observations)
     assert extras[policies.LOG_PROB].shape == (ENVS,)
     np.testing.assert_allclose(
       extras[policies.LOG_PROB], expected.log_prob(action), rtol=1e-3, atol=1e-3
     )
 
 
-def test_samples_vary_and_follow_from_seed_worker_and_restarts(policy):
+def test_samples_depend_on_seed_worker_and_restarts(policy):
   def run(*which):
     actor = make_actor(policy, *which)
-    actor.load(variables_of(policy))
+    actor.load(make_variables(policy))
     return np.array([act(actor, make_observations()).action for _ in range(5)])
 
   np.testing.assert_array_equal(run(1, 0, 0), run(1, 0, 0))
@@ -112,9 +112,9 @@ def test_samples_vary_and_follow_from_seed_worker_and_restarts(policy):
     assert (run(1, 0, 0) != run(*other)).any()
 
 
-def test_categorical_actions_are_as_frequent_as_probable():
+def test_frequencies_of_categorical_actions_are_their_probabilities():
   policy = make_policy("categorical")
-  variables = variables_of(policy)
+  variables = make_variables(policy)
   actor = make_actor(policy, seed=1, worker=0, restarts=0)
   actor.load(variables)
   observations = np.tile(make_observations()[:1], (ENVS, 1))
@@ -123,20 +123,20 @@ def test_categorical_actions_are_as_frequent_as_probable():
     np.bincount(act(actor, observations).action, minlength=ACTIONS)
     for _ in range(calls)
   )
-  found = distribution_of(policy, variables, observations[:ACTIONS])
+  found = make_distribution(policy, variables, observations[:ACTIONS])
   p = np.exp(found.log_prob(np.arange(ACTIONS)))
   total = calls * ENVS
-  # Within five standard deviations of a binomial, of a fixed seed.
+  # The counts are within five standard deviations of a binomial.
   np.testing.assert_array_less(
     np.abs(counts - p * total), 5 * np.sqrt(p * (1 - p) * total)
   )
 
 
 def test_the_greedy_actor_takes_modes(policy):
-  variables, observations = variables_of(policy), make_observations()
-  actor = Actors(policy).make_greedy_actor(None, None)
+  variables, observations = make_variables(policy), make_observations()
+  actor = ActorBuilder(policy).make_greedy_actor(None, None)
   actor.load(variables)
-  expected = distribution_of(policy, variables, observations).mode()
+  expected = make_distribution(policy, variables, observations).mode()
   for _ in range(2):
     action, extras = act(actor, observations)
     np.testing.assert_array_equal(action, expected)
@@ -150,12 +150,12 @@ def test_another_actor_continues_equally(policy):
 
   one, other = (make_actor(policy, seed, 0, 0) for seed in (1, 2))
   for actor in (one, other):
-    actor.load(variables_of(policy))
+    actor.load(make_variables(policy))
   act_five_times(one)
   state = pickle.loads(pickle.dumps(one.get_state()))
-  kept = one.get_state()
+  saved = one.get_state()
   expected = act_five_times(one)
-  assert kept == state  # it does not change when the actor acts again
+  assert saved == state  # further steps do not change a saved state
   other.set_state(state)
   for found, wanted in zip(act_five_times(other), expected, strict=True):
     np.testing.assert_array_equal(found.action, wanted.action)

@@ -1,4 +1,4 @@
-"""The registry, and what each builder makes of each of its presets."""
+"""Tests of the registry, and of the builders with each preset."""
 
 import subprocess
 import sys
@@ -42,7 +42,7 @@ def test_unknown_agent_names_the_nearest(name):
     assert module.get_config().agent in message
 
 
-def test_a_builder_in_a_module_of_the_users_own(tmp_path, monkeypatch):
+def test_a_builder_in_a_user_module(tmp_path, monkeypatch):
   (tmp_path / "mine.py").write_text(
     "from slipway.agents.policy_gradient import builder\n\n\n"
     "class Own(builder.Builder):\n  pass\n"
@@ -65,7 +65,7 @@ def test_a_builder_in_a_module_of_the_users_own(tmp_path, monkeypatch):
     ".ppo:Builder",
   ],
 )
-def test_a_builder_that_is_not_there(name):
+def test_a_missing_builder(name):
   with pytest.raises(ValueError) as error:
     registry.make_builder(name)
   message = str(error.value)
@@ -94,7 +94,7 @@ def make_config(name, preset, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "preset"), PRESETS)
-def test_each_preset_is_served(name, preset, tmp_path):
+def test_each_preset_is_valid(name, preset, tmp_path):
   config = make_config(name, preset, tmp_path)
   spec = given.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
@@ -142,15 +142,15 @@ def test_each_algorithm_acts_and_learns(name, tmp_path):
 
 
 def run_python(code):
-  done = subprocess.run(
+  process = subprocess.run(
     [sys.executable, "-c", code], capture_output=True, text=True, check=False
   )
-  assert done.returncode == 0, done.stderr
-  return done.stdout.strip()
+  assert process.returncode == 0, process.stderr
+  return process.stdout.strip()
 
 
 def test_import_without_tensorflow():
-  """A worker of an MLP pays neither its seconds nor its memory."""
+  """A worker with an MLP saves the time and memory of TensorFlow."""
   code = """
 import importlib, sys
 for module in (
@@ -194,7 +194,7 @@ print(output.action.shape, items.records.shape, 'tensorflow' in sys.modules)
   assert run_python(code) == "(8,) (8, 52) False"
 
 
-def test_dqn_refuses_continuous_actions_in_one_line():
+def test_dqn_rejects_continuous_actions_in_one_line():
   config = dqn.get_config()
   builder = registry.make_builder("dqn")
   builder.check(config, make_spec())
@@ -206,7 +206,7 @@ def test_dqn_refuses_continuous_actions_in_one_line():
   assert "\n" not in message
 
 
-def test_dqn_refuses_a_torso_that_does_not_fit():
+def test_dqn_rejects_a_torso_that_does_not_fit():
   config = dqn.get_config("pong")
   builder = registry.make_builder("dqn")
   builder.check(config, make_spec(shape=(4, 84, 84), dtype=np.uint8))

@@ -1,4 +1,4 @@
-"""Algorithms in environments of many spaces: legal actions, finite updates."""
+"""Tests of algorithms with many spaces: legal actions, finite updates."""
 
 import gymnasium
 import numpy as np
@@ -25,19 +25,19 @@ def make_config(name, **kwargs):
 
 
 def learn(config):
-  """Makes an update of what a worker has collected; returns its metrics."""
+  """Updates a learner on a worker's items; returns the metrics."""
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   fields.validate(config, builder.fields)
   builder.check(config, spec)
   learner = builder.make_learner(config, spec)
   table = builder.make_table(config, spec)
-  # The environment raises an error at an illegal action.
+  # The environment raises an error for an illegal action.
   data = collected.collect(config, learner.get_variables(), table.batch_size)
   metrics, priorities = learner.update(collected.make_batch(table.schema, data))
   if priorities is not None:
     assert np.isfinite(priorities).all()
-    assert np.max(priorities) < 1e4  # of no illegal action's value
+    assert np.max(priorities) < 1e4  # not the value of an illegal action
   return {name: float(x) for name, x in metrics.items()}
 
 
@@ -59,7 +59,7 @@ def test_masked_actions_are_neither_taken_nor_learned_from(name, action):
     assert 0 < metrics["entropy"] < np.log(shaped.SIZES[action]).sum()
 
 
-def test_the_target_entropy_is_one_of_legal_actions():
+def test_the_target_entropy_is_that_of_legal_actions():
   """Half of 4 actions are legal, so no entropy is near log 4."""
   config = make_config("sac", masked=True)
   config.learner.discrete_entropy = 0.9
@@ -69,8 +69,8 @@ def test_the_target_entropy_is_one_of_legal_actions():
   data = collected.collect(config, learner.get_variables(), 64)
   batch = collected.make_batch(builder.make_table(config, spec).schema, data)
   first, second = (learner.update(batch).metrics for _ in range(2))
-  # The first policy is nearly uniform, above nine tenths of each maximum, so
-  # the temperature falls.
+  # The initial policy is nearly uniform: its entropy is above nine tenths of
+  # each maximum, so the temperature falls.
   assert second["temperature"] < first["temperature"]
 
 
@@ -86,7 +86,7 @@ def test_continuous_actions_of_any_number_of_axes(name, shape, monkeypatch):
   config.network.hidden_sizes = (16, 16)
   config.topology.environments_per_worker = 4
   config.normalization.observations = False
-  # The environment raises an error at an action of another shape.
+  # The environment raises an error for an action of another shape.
   assert all(np.isfinite(x) for x in learn(config).values())
 
 
@@ -106,7 +106,7 @@ def test_images_of_all_layouts(name, observation, masked):
 
 
 def test_one_policy_for_colour_images_of_both_layouts():
-  """The pixels are the same: so are the values, whatever the layout."""
+  """The pixels are the same, so the values do not depend on the layout."""
   images = np.random.default_rng(0).integers(0, 256, (4, 40, 48, 3), np.uint8)
   found = []
   for observation, batch in (
@@ -128,19 +128,19 @@ def test_one_policy_for_colour_images_of_both_layouts():
 
 
 @pytest.mark.parametrize(
-  ("name", "kwargs", "says"),
+  ("name", "kwargs", "message"),
   [
     ("sac", {"action": "multi_discrete"}, "2 x 4 x 3 discrete actions"),
     ("td3", {"masked": True}, "4 discrete actions"),
   ],
 )
-def test_what_an_algorithm_can_not_serve_is_one_line(name, kwargs, says):
+def test_an_unsupported_environment_is_one_line(name, kwargs, message):
   config = make_config("ppo", **kwargs)
   environment = config.environment
   config = CONFIGS[name].get_config()
   config.environment = environment
   spec = factory.make_spec(config.environment)
-  with pytest.raises(ValueError, match=says) as caught:
+  with pytest.raises(ValueError, match=message) as caught:
     registry.make_builder(config.agent).check(config, spec)
   assert "\n" not in str(caught.value)
 
@@ -154,7 +154,7 @@ def test_masks_are_not_stored_with_single_frames():
   assert "\n" not in str(caught.value)
 
 
-def test_more_joint_actions_than_have_values_are_one_line(monkeypatch):
+def test_too_many_joint_actions_are_one_line(monkeypatch):
   many = gymnasium.spaces.MultiDiscrete([17, 16])
   monkeypatch.setitem(shaped.ACTIONS, "many", many)
   monkeypatch.setitem(shaped.SIZES, "many", (17, 16))

@@ -1,4 +1,4 @@
-"""Target networks: copies, and moving averages."""
+"""Tests of target networks: copies, and moving averages."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def values(variables):
   return [variable.numpy().tolist() for variable in variables]
 
 
-def test_a_copy_is_equal_and_apart():
+def test_a_copy_is_equal_and_independent():
   target, online = make_variables(0.0, [1.0, 2.0]), make_variables(5.0, [6, 7])
   targets.copy(target, online)
   assert values(target) == [5.0, [6.0, 7.0]]
@@ -38,6 +38,6 @@ def test_soft_targets_follow_by_tau(tau):
     np.testing.assert_allclose(target[0], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_networks_of_different_sizes_have_no_pairs():
+def test_networks_of_different_sizes_are_rejected():
   with pytest.raises(ValueError, match="zip"):
     targets.copy(make_variables(0.0), make_variables(0.0, 1.0))

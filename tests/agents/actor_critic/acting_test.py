@@ -1,4 +1,4 @@
-"""The exploration of actor-critic algorithms."""
+"""Tests of the exploration of actor-critic algorithms."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def make_variables(config):
 
 
 def make_actors(config, worker=0, **options):
-  """An exploring and a greedy actor with the same variables."""
+  """Returns an exploring and a greedy actor with the same variables."""
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder("actor_critic")
   actors = [
@@ -42,7 +42,7 @@ def make_actors(config, worker=0, **options):
 
 
 def act(actor, steps, first=False):
-  """Actions [steps, B, A] on one observation."""
+  """Returns actions [steps, B, A] for a constant observation."""
   observation = np.full((ENVIRONMENTS, 3), 0.1, np.float32)
   reward = np.zeros(ENVIRONMENTS, np.float32)
   firsts = np.full(ENVIRONMENTS, first)
@@ -64,11 +64,12 @@ def test_noise_has_its_deviation_and_correlation(noise):
   assert correlation == pytest.approx(expected, abs=0.05)
 
 
-def test_the_process_restarts_with_an_episode():
+def test_the_noise_process_restarts_with_an_episode():
   config = make_config(noise="ornstein_uhlenbeck", noise_std=0.05)
   exploring, greedy = make_actors(config)
   found = act(exploring, 5_000, first=True) - act(greedy, 1)
-  # The first step from zero: sqrt(1 - 0.85^2) = 0.53 of the deviation.
+  # After one step from zero, the deviation is sqrt(1 - 0.85^2) = 0.53 of the
+  # stationary one.
   assert found.std() == pytest.approx(0.53 * 0.05, rel=0.1)
 
 
@@ -88,7 +89,7 @@ def test_the_first_steps_are_uniform():
   config = make_config(workers=2, random_steps=800)
   uniform = np.sqrt(1 / 3)
   exploring, _ = make_actors(config)
-  # 400 of them are this worker's, in 100 calls.
+  # Of the 800 random steps, this worker takes 400, in 100 calls.
   found = act(exploring, 100)
   assert found.std() == pytest.approx(uniform, rel=0.1)
   assert np.abs(found).max() <= 1.0
@@ -105,7 +106,7 @@ def test_samples_of_a_soft_policy_differ_and_repeat_by_seed():
 
 
 @pytest.mark.parametrize("preset", ["pendulum", "lunarlander"])
-def test_log_densities_are_those_of_the_actions(preset):
+def test_log_densities_belong_to_the_actions(preset):
   config = make_config(f"mpo:{preset}", random_steps=2 * ENVIRONMENTS)
   config.learner.critic_target = "retrace"
   config.replay.transitions_per_item = 1
@@ -126,7 +127,7 @@ def test_log_densities_are_those_of_the_actions(preset):
     output = exploring.act(*inputs)
     found = output.extras[policies.LOG_PROB]
     assert (found.dtype, found.shape) == (np.float32, (ENVIRONMENTS,))
-    if step < 2:  # uniform in [-1, 1]
+    if step < 2:  # the first steps are uniform in [-1, 1]
       np.testing.assert_allclose(found, -size * np.log(2.0), rtol=1e-6)
       continue
     expected = policy.distribution(tf_ops, acting(observation)).log_prob(
@@ -149,7 +150,7 @@ def test_actions_stay_within_their_bounds():
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "ornstein_uhlenbeck"])
-def test_a_restored_actor_goes_on_the_same(noise):
+def test_a_restored_actor_continues_equally(noise):
   config = make_config(noise=noise, random_steps=10)
   one, _ = make_actors(config)
   act(one, 5)

@@ -1,4 +1,4 @@
-"""Retrace's targets of a learner's policy and critics, against slow sums."""
+"""Tests of Retrace's targets, of policy and critics, against slow sums."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def make_config(name):
 
 
 def make_sequences(seed=0):
-  """Sequences with several ends each: terminated, truncated, autoresets."""
+  """Returns sequences with several episode ends and autoresets each."""
   random = np.random.default_rng(seed)
   ended = np.zeros((BATCH, STEPS), bool)
   first = np.zeros((BATCH, STEPS + 1), bool)
@@ -60,8 +60,8 @@ def to_tensors(data):
   return tf.nest.map_structure(tf.constant, data)
 
 
-class Parts:
-  """Policy and critics of a learner, and the evaluation that joins them."""
+class Networks:
+  """Policy and critics of a learner, and the evaluation that uses both."""
 
   def __init__(self, name):
     config = make_config(name)
@@ -71,7 +71,7 @@ class Parts:
     declaration = builder.make_network(config, spec)
     self.critics = critics_lib.make_critics(config, spec, None)
     self.policy = improvement.make_improvement(config, spec, declaration)
-    # Else the target networks are equal to the learned ones.
+    # Makes the target networks differ from the learned networks.
     for tracked in (self.critics, self.policy):
       for key, network in tracked.checkpointed.items():
         if key in ("target_critics", "target_policy"):
@@ -89,7 +89,8 @@ class Parts:
   def find_targets(self, data):
     """Returns the targets [N] of the critics.
 
-    Half the squared error of an output of 0 has the gradient minus the target.
+    At an output of 0, the gradient of half the squared error is minus the
+    target.
     """
     inputs = self.make_inputs(data)
     outputs = tf.zeros([inputs.action.shape[0], 2, 1])
@@ -100,20 +101,20 @@ class Parts:
 
 
 def learned_steps(data):
-  """Indices of the steps that belong to an episode, (b, t) each."""
+  """Returns the indices (b, t) of all steps except autoresets."""
   return list(zip(*np.nonzero(~data.first[:, 1:]), strict=True))
 
 
-def slow_targets(parts, data, lambda_=0.8):
-  """Munos et al. 2016, equation 3: of the target critics, by step (b, t)."""
-  target = parts.critics.checkpointed["target_critics"]
+def slow_targets(networks, data, lambda_=0.8):
+  """Returns the targets by step (b, t): Munos et al. 2016, equation 3."""
+  target = networks.critics.checkpointed["target_critics"]
   before = data.observation[:, :-1].reshape(-1, 3)
   after = data.observation[:, 1:].reshape(-1, 3)
   actions = data.action.reshape(-1, 1)
   shape = (BATCH, STEPS)
-  log_prob = parts.policy.log_prob(before, actions)
+  log_prob = networks.policy.log_prob(before, actions)
   ratio = np.exp(np.reshape(log_prob, shape) - data.extras[policies.LOG_PROB])
-  chosen = parts.policy.next_action(tf.constant(after), ACTION_SEED)
+  chosen = networks.policy.next_action(tf.constant(after), ACTION_SEED)
   values = np.mean(
     [target(after, action)[:, :, 0] for action in chosen.action], axis=0
   ).min(axis=1)
@@ -138,12 +139,12 @@ def slow_targets(parts, data, lambda_=0.8):
 
 @pytest.mark.parametrize("name", ["mpo", "sac"])
 def test_targets_equal_the_slow_sum(name):
-  parts, data = Parts(name), make_sequences()
+  networks, data = Networks(name), make_sequences()
   assert data.ended.sum(axis=1).max() >= 2
-  inputs = parts.make_inputs(data)
-  found = parts.find_targets(data)
+  inputs = networks.make_inputs(data)
+  found = networks.find_targets(data)
   np.testing.assert_allclose(
-    found, slow_targets(parts, data), rtol=1e-4, atol=1e-4
+    found, slow_targets(networks, data), rtol=1e-4, atol=1e-4
   )
   for i, (b, t) in enumerate(learned_steps(data)):
     np.testing.assert_array_equal(inputs.observation[i], data.observation[b, t])
@@ -153,7 +154,7 @@ def test_targets_equal_the_slow_sum(name):
 
 @pytest.mark.parametrize("name", ["mpo", "sac"])
 def test_autoresets_have_no_effect(name):
-  parts, data = Parts(name), make_sequences()
+  networks, data = Networks(name), make_sequences()
   resets = data.first[:, 1:]
   assert resets.sum() > BATCH / 2
   other = data._replace(
@@ -165,15 +166,15 @@ def test_autoresets_have_no_effect(name):
       ).astype(np.float32)
     },
   )
-  found, expected = (parts.find_targets(x) for x in (other, data))
+  found, expected = (networks.find_targets(x) for x in (other, data))
   assert len(found) == (~resets).sum()
   np.testing.assert_array_equal(found, expected)
 
 
-def test_priorities_are_of_the_sequences_errors():
-  parts, data = Parts("mpo"), make_sequences()
+def test_priorities_follow_from_the_errors_of_each_sequence():
+  networks, data = Networks("mpo"), make_sequences()
   errors = np.arange(1.0, len(learned_steps(data)) + 1.0, dtype=np.float32)
-  found = parts.evaluation.compute_priorities(
+  found = networks.evaluation.compute_priorities(
     to_tensors(data), tf.constant(errors)
   )
   for b in range(BATCH):

@@ -1,4 +1,4 @@
-"""The learner of actor-critic algorithms: what an update changes and reads."""
+"""Tests of the actor-critic learner: effects and inputs of an update."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from slipway.environments import factory
 from tests.agents import collected
 
 ITEMS = 32
-# With the presets of the learners that are tested.
+# Algorithms that learn from transitions, some with a preset.
 TRANSITIONS = (
   "ddpg",
   "td3",
@@ -23,7 +23,7 @@ TRANSITIONS = (
   "d4pg",
   "mpo",
 )
-# Those that learn from sequences, by Retrace.
+# Algorithms that learn from sequences, by Retrace.
 SEQUENCES = ("retrace sac", "retrace mpo")
 NAMES = (*TRANSITIONS, *SEQUENCES)
 ALGORITHMS = ("ddpg", "td3", "sac", "d4pg", "mpo")
@@ -33,12 +33,12 @@ def make_config(name="sac", critics=None, **learner):
   is_retrace, name = name in SEQUENCES, name.removeprefix("retrace ")
   name, _, preset = name.partition(":")
   config = catalog.algorithms()[name].get_config(preset or "pendulum")
-  if name == "mpo":  # its targets would be constant for 100 updates
+  if name == "mpo":  # by default its targets are constant for 100 updates
     config.learner.update({"action_samples": 3, "target_update_period": 2})
   if is_retrace:
     config.learner.critic_target = "retrace"
     config.adder.update({"unroll": 6, "period": 4})
-    config.environment.time_limit = 5  # episodes end in each sequence
+    config.environment.time_limit = 5  # so that episodes end in each sequence
     config.replay.sampler = "prioritized"
   config.replay.transitions_per_item = 1
   config.network.hidden_sizes = (16, 16)
@@ -75,12 +75,12 @@ def make_update(learner):
   return tf.function(learner.update, autograph=False)
 
 
-def part(values, name):
+def select(values, name):
   return {key: x for key, x in values.items() if key.split("/")[0] == name}
 
 
 def equal(one, other, name):
-  one, other = part(one, name), part(other, name)
+  one, other = select(one, name), select(other, name)
   assert one.keys() == other.keys() and one
   return all((one[key] == other[key]).all() for key in one)
 
@@ -88,11 +88,11 @@ def equal(one, other, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_an_update_changes_all_networks(batches, name):
   learner = make_learner(make_config(name))
-  before = collected.values_of(learner)
+  before = collected.get_values(learner)
   update = make_update(learner)
-  for _ in range(2):  # TD3's policy learns in each second update
+  for _ in range(2):  # TD3's policy learns in every second update
     metrics, priorities = update(batches[name])
-  after = collected.values_of(learner)
+  after = collected.get_values(learner)
   for tracked in learner.checkpointed.keys() - {"steps", "dead_units"}:
     assert not equal(before, after, tracked), tracked
   assert learner.steps.numpy() == 2
@@ -102,7 +102,7 @@ def test_an_update_changes_all_networks(batches, name):
 
 
 @pytest.mark.parametrize("name", ["d4pg", *SEQUENCES])
-def test_priorities_are_of_each_item(batches, name):
+def test_each_item_has_a_priority(batches, name):
   learner = make_learner(make_config(name))
   _, priorities = make_update(learner)(batches[name])
   assert priorities.shape == (ITEMS,)
@@ -110,8 +110,8 @@ def test_priorities_are_of_each_item(batches, name):
 
 
 def test_the_critics_differ_and_their_targets_start_equal():
-  values = collected.values_of(make_learner(make_config(critics=3)))
-  critics = part(values, "critics")
+  values = collected.get_values(make_learner(make_config(critics=3)))
+  critics = select(values, "critics")
   weights = [x for x in critics.values() if x.shape == (16, 16)]
   assert len(weights) == 3
   assert all((x != weights[0]).any() for x in weights[1:])
@@ -124,9 +124,9 @@ def test_the_critics_differ_and_their_targets_start_equal():
 def test_all_weights_start_within_the_bound_of_the_initializer(name):
   config = make_config(name)
   config.network.initializer = "uniform"
-  values = collected.values_of(make_learner(config))
+  values = collected.get_values(make_learner(config))
   for network in ("policy", "critics", "target_critics"):
-    weights = [x for x in part(values, network).values() if x.ndim == 2]
+    weights = [x for x in select(values, network).values() if x.ndim == 2]
     assert weights
     for w in weights:
       assert 0.5 < np.abs(w).max() * np.sqrt(len(w)) <= 1
@@ -145,17 +145,18 @@ def test_the_steps_of_all_networks_shrink_by_the_decay(batches, name):
   for decay_steps in (0, 4):
     learner = make_learner(make_config(name, decay_steps=decay_steps))
     update = make_update(learner)
-    update(batches[name])  # the first factor is 1, so both stay equal
-    before = collected.values_of(learner)
+    update(batches[name])  # the first factor is 1, so both learners are equal
+    before = collected.get_values(learner)
     update(batches[name])
-    after = collected.values_of(learner)
+    after = collected.get_values(learner)
     changes.append({key: after[key] - before[key] for key in after})
   constant, decayed = changes
-  for key, change in part(constant, "critics").items():
+  for key, change in select(constant, "critics").items():
     np.testing.assert_allclose(decayed[key], 0.75 * change, 1e-3, 1e-6)
-  # The policy's gradient depends on the critics, whose steps were smaller.
+  # The ratio is not exact for the policy: its gradient depends on the critics,
+  # whose steps differ.
   larger, smaller = (
-    np.concatenate([np.ravel(x) for x in part(values, "policy").values()])
+    np.concatenate([np.ravel(x) for x in select(values, "policy").values()])
     for values in (constant, decayed)
   )
   ratio = np.linalg.norm(smaller) / np.linalg.norm(larger)
@@ -170,52 +171,52 @@ def test_targets_follow_by_tau(batches, tau, name, network):
   learner = make_learner(make_config(name, tau=tau))
   update = make_update(learner)
   for _ in range(3):
-    before = collected.values_of(learner)
+    before = collected.get_values(learner)
     update(batches[name])
-    after = collected.values_of(learner)
-    for key, online in part(after, network).items():
+    after = collected.get_values(learner)
+    for key, online in select(after, network).items():
       key = key.replace(network, f"target_{network}")
       expected = (1 - tau) * before[key] + tau * online
       np.testing.assert_allclose(after[key], expected, rtol=1e-5, atol=1e-6)
 
 
-def test_policy_and_targets_wait_for_their_periods(batches):
+def test_policy_and_targets_follow_their_periods(batches):
   config = make_config("td3", policy_period=3, target_update_period=2)
   learner = make_learner(config)
   update = make_update(learner)
   periods = {"policy": 3, "target_policy": 2, "target_critics": 2, "critics": 1}
-  variables = collected.values_of(learner)
-  for name, value in part(variables, "policy").items():
-    # Else the target policy is equal to the policy until that has learned.
+  variables = collected.get_values(learner)
+  for name, value in select(variables, "policy").items():
+    # Without this, the target policy equals the policy before its first update.
     learner.checkpointed["target_policy"].variables[
       int(name.split("/")[-1])
     ].assign(value + 1.0)
   for step in range(1, 7):
-    before = collected.values_of(learner)
+    before = collected.get_values(learner)
     update(batches["td3"])
-    after = collected.values_of(learner)
+    after = collected.get_values(learner)
     for network, period in periods.items():
       assert equal(before, after, network) == (step % period != 0), network
 
 
 @pytest.mark.parametrize("name", [*ALGORITHMS, "sac:minatar_breakout"])
-def test_losses_of_policy_and_critics_move_only_their_own_weights(
+def test_losses_of_policy_and_critics_change_only_their_own_weights(
   batches, name
 ):
-  """After two updates, the policy has learned once, or not at all."""
+  """In two updates, the policy learns once with period 2, never with 3."""
   results = []
   for policy_period in (2, 3):
     learner = make_learner(make_config(name, policy_period=policy_period))
-    start = collected.values_of(learner)
+    start = collected.get_values(learner)
     for _ in range(2):
       learner.update(batches[name])
-    results.append(collected.values_of(learner))
+    results.append(collected.get_values(learner))
   learned, constant = results
   assert not equal(start, learned, "policy")
   assert equal(start, constant, "policy")
   networks = ["critics", "target_critics", "critic_optimizer"]
   if name == "sac:minatar_breakout":
-    networks.append("encoder")  # only the critics' loss trains it
+    networks.append("encoder")  # trained by the critics' loss only
   for network in networks:
     assert equal(learned, constant, network), network
     assert not equal(start, learned, network), network
@@ -240,7 +241,10 @@ def test_the_acting_policy_has_the_encoders_variables(batches):
 
 
 def slow_mlp(variables, name, x, is_normalized):
-  """An MLP of two layers in float64; the first may have a norm and a tanh."""
+  """Returns a two-layer MLP's output in float64.
+
+  If `is_normalized`, the first layer has a layer norm and a tanh.
+  """
   weights = {
     key.removeprefix(f"{name}/"): value.astype(float)
     for key, value in variables.items()
@@ -259,7 +263,7 @@ def slow_mlp(variables, name, x, is_normalized):
 
 
 def slow_deterministic_loss(config, policy, critics, observation):
-  """Silver et al. 2014, theorem 1: minus the mean of q_0(o, pi(o))."""
+  """Returns minus the mean of q_0(o, pi(o)): Silver et al. 2014, theorem 1."""
   is_normalized = config.network.layer_norm == "first"
   action = np.tanh(
     slow_mlp(policy, policies.POLICY, observation, is_normalized)
@@ -281,9 +285,9 @@ def slow_deterministic_loss(config, policy, critics, observation):
 
 @pytest.mark.parametrize("name", ["ddpg", "td3", "d4pg"])
 def test_the_deterministic_policy_gradient_equals_the_slow_one(batches, name):
-  """The loss, and its gradient by central differences, in float64."""
-  # With an epsilon far above the gradients, Adam's first step is along the
-  # gradient: sqrt(1 - beta_2) g rate / epsilon.
+  """Compares the loss, and its gradient by central differences in float64."""
+  # With an epsilon far above the gradients, Adam's first step is proportional
+  # to the gradient: sqrt(1 - beta_2) g rate / epsilon.
   rate, epsilon = 1e-2, 1e6
   config = make_config(
     name,
@@ -295,7 +299,7 @@ def test_the_deterministic_policy_gradient_equals_the_slow_one(batches, name):
   policy = learner.get_variables()
   metrics, _ = learner.update(batch)
   after = learner.get_variables()
-  # The policy improves on the critics after their step.
+  # The policy's loss uses the critics after their update.
   critics = learner.checkpointed["critics"].get_variables()
   observation = np.float64(batch.data.o_tm1)
 
@@ -310,9 +314,9 @@ def test_the_deterministic_policy_gradient_equals_the_slow_one(batches, name):
     for index in np.ndindex(*value.shape):
       ends = []
       for sign in (1, -1):
-        moved = value.astype(float)
-        moved[index] += sign * 1e-6
-        ends.append(loss_of({**policy, key: moved}))
+        shifted = value.astype(float)
+        shifted[index] += sign * 1e-6
+        ends.append(loss_of({**policy, key: shifted}))
       expected[index] = (ends[0] - ends[1]) / 2e-6
     found = (value.astype(float) - after[key]) / rate
     assert (expected != 0).any()
@@ -324,7 +328,7 @@ def test_targets_of_mpo_are_means_over_its_samples(batches, head):
   """With more samples, the targets of different seeds differ less."""
   spreads = []
   for samples in (2, 200):
-    # Its variables hardly change, so only the seeds of the samples do.
+    # With this learning rate, only the seeds of the samples change.
     config = make_config("mpo", action_samples=samples, learning_rate=1e-12)
     config.network.critic_head = head
     config.network.lowest_return = -100.0
@@ -338,7 +342,7 @@ def test_targets_of_mpo_are_means_over_its_samples(batches, head):
 
 
 def test_mpo_moves_the_policy_to_better_actions(batches):
-  """By a critic whose values rise with the action, the mode rises."""
+  """With a critic whose values rise with the action, the mode rises."""
   config = make_config("mpo", action_samples=20)
   spec = factory.make_spec(config.environment)
   policy = registry.make_builder("actor_critic").make_network(config, spec)
@@ -365,7 +369,7 @@ def test_mpo_moves_the_policy_to_better_actions(batches):
 def test_the_temperature_moves_policies_to_their_target_entropy(
   batch, log_std, rises
 ):
-  # Pendulum's actions are one number: the target is -1 nats.
+  # Pendulum's actions have one dimension, so the target is -1 nats.
   learner = make_learner(make_config())
   variables = learner.get_variables()
   name = f"{policies.POLICY}/output/b"
@@ -380,8 +384,8 @@ def test_the_temperature_moves_policies_to_their_target_entropy(
 
 
 @pytest.mark.parametrize("temperature", [0.01, 1.0])
-def test_the_entropy_settles_at_its_target(batch, temperature):
-  """On a task of one step, from temperatures far below and far above."""
+def test_the_entropy_converges_to_its_target(batch, temperature):
+  """Starts at temperatures far too low and far too high, in 1-step episodes."""
   config = make_config(temperature=temperature, learning_rate=2e-2)
   learner = make_learner(config)
   update = make_update(learner)
@@ -395,30 +399,34 @@ def test_the_entropy_settles_at_its_target(batch, temperature):
   for _ in range(1_000):
     metrics, _ = update(batch)
     entropies.append(float(metrics["entropy"]))
-  # Pendulum's target is -1 nats. One batch's estimate has an error of 0.2.
+  # Pendulum's target is -1 nats. The estimate of one batch has an error of 0.2.
   assert abs(np.mean(entropies[:50]) + 1.0) > 0.3
   assert np.mean(entropies[-300:]) == pytest.approx(-1.0, abs=0.1)
 
 
 @pytest.mark.parametrize("name", TRANSITIONS)
-def test_a_terminated_step_does_not_see_what_comes_after(batches, name):
-  batch, moved = batches[name], []
+def test_the_observation_after_a_terminated_step_has_no_influence(
+  batches, name
+):
+  batch, changed = batches[name], []
   for noise in (0.0, 2.0):
     data = batch.data._replace(
       discount_t=tf.zeros([ITEMS]),
       o_t=batch.data.o_t + tf.cast(noise, batch.data.o_t.dtype),
     )
-    moved.append(batch._replace(data=data))
-  one, other = collected.updated(make_learner(make_config(name)), moved)
+    changed.append(batch._replace(data=data))
+  one, other = collected.update_on_each(
+    make_learner(make_config(name)), changed
+  )
   for network in ("critics", "encoder", "policy"):
-    for key, value in part(one, network).items():
-      # Rounding: the probabilities of a distribution add up to nearly 1.
+    for key, value in select(one, network).items():
+      # Not exact: by rounding, probabilities do not add up to exactly 1.
       np.testing.assert_allclose(value, other[key], rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["d4pg", *SEQUENCES])
 def test_importance_weights_scale_the_critics_loss(batches, name):
-  """Rare items count less: their weights are below those of common ones."""
+  """A frequently sampled item has a lower weight, so the loss is lower."""
   batch, config = batches[name], make_config(name)
   config.replay.importance_exponent_start = 1.0
   probabilities = tf.constant([0.5] + [0.01] * (ITEMS - 1), tf.float64)
@@ -431,7 +439,7 @@ def test_importance_weights_scale_the_critics_loss(batches, name):
 
 
 def test_targets_are_the_lowest_of_the_chosen_critics(batch):
-  """With one of five target critics chosen, seeds give different targets."""
+  """If one of five target critics is chosen, the target depends on the seed."""
   found = set()
   for step in range(6):
     learner = make_learner(make_config(critics=5, target_critics=1, tau=0.0))
@@ -453,18 +461,18 @@ def test_updates_are_equal_for_a_seed_and_a_step(
     if not restored:
       updates[1](batch)
   if restored:
-    collected.restored(first, second, tmp_path)
+    collected.restore(first, second, tmp_path)
   for _ in range(2):
     for update in updates:
       update(batch)
   assert second.steps.numpy() == 5
-  values = [collected.values_of(learner) for learner in (first, second)]
+  values = [collected.get_values(learner) for learner in (first, second)]
   for tracked in first.checkpointed:
     assert equal(*values, tracked), tracked
 
 
 def test_discrete_soft_targets_and_losses_are_exact_expectations(batches):
-  """Christodoulou 2019, equations 3, 4, 10 and 11, as slow sums in float64."""
+  """Compares with Christodoulou 2019, equations 3, 4, 10 and 11, in float64."""
   batch = batches["sac:cartpole"]
   learner = make_learner(make_config("sac:cartpole", temperature=0.3, tau=0.0))
   critics, policy = (
@@ -489,7 +497,7 @@ def test_discrete_soft_targets_and_losses_are_exact_expectations(batches):
   assert float(metrics["critic_loss"]) == pytest.approx(critic_loss, rel=1e-4)
   assert float(metrics["td_error_abs_mean"]) == pytest.approx(errors, rel=1e-4)
 
-  # The policy improves on the critics after their step.
+  # The policy's loss uses the critics after their update.
   q_tm1 = np.float64(critics(data.o_tm1))
   policy_loss = entropy = 0.0
   for i in range(ITEMS):
@@ -504,7 +512,7 @@ def test_discrete_soft_targets_and_losses_are_exact_expectations(batches):
 
 @pytest.mark.parametrize(("bias", "rises"), [(9.0, True), (0.0, False)])
 def test_the_temperature_of_discrete_actions(batches, bias, rises):
-  """It rises for a policy that is nearly deterministic, and falls otherwise."""
+  """The temperature rises if the policy is nearly deterministic, else falls."""
   learner = make_learner(make_config("sac:cartpole", discrete_entropy=0.7))
   variables = learner.get_variables()
   variables[f"{policies.POLICY}/output/b"] = np.float32([0.0, bias])

@@ -1,4 +1,4 @@
-"""Behaviour cloning: its batches, and the likelihood of what was recorded."""
+"""Tests of behaviour cloning: its batches, and the likelihood of its data."""
 
 import numpy as np
 import pytest
@@ -16,11 +16,11 @@ BATCH = 16
 
 @pytest.fixture(scope="module", params=["CartPole-v1", "Pendulum-v1"])
 def recorded_config(request, tmp_path_factory):
-  """A config, and the spec of the environment that was recorded."""
+  """Config with a recording, and the spec of the recorded environment."""
   config = bc.get_config()
   config.environment.name = request.param
   config.dataset.path = str(tmp_path_factory.mktemp("bc") / "recorded")
-  # An episode of Pendulum-v1 has 200 steps.
+  # 210 steps are more than an episode of Pendulum-v1, which has 200.
   spec = recorded.record(config.dataset.path, request.param, steps=210)
   config.network.hidden_sizes = (16,)
   config.learner.update({"batch_size": BATCH, "learning_rate": 0.01})
@@ -66,7 +66,7 @@ def test_an_epoch_has_each_recorded_step_once(recorded_config):
   assert orders[0] != orders[1]
 
 
-def test_a_batch_follows_from_its_step(recorded_config):
+def test_a_batch_depends_on_its_step_only(recorded_config):
   config, spec = recorded_config
   batches, steps = make_batches(config, spec), [0, 40, 3, 41]
   expected = {step: batches.batch(step) for step in range(42)}
@@ -89,7 +89,7 @@ def test_likelihood_rises(recorded_config):
   assert update(data).priorities is None
 
 
-def test_the_loss_is_the_likelihood_that_the_actor_has(recorded_config):
+def test_the_loss_is_the_negative_log_likelihood_of_the_actor(recorded_config):
   config, spec = recorded_config
   learner, data = (
     make_learner(config, spec),
@@ -113,12 +113,12 @@ def test_a_resumed_learner_continues_equally(recorded_config, tmp_path):
   update = make_update(first)
   for step in range(3):
     update(batches.batch(step))
-  collected.restored(first, second, tmp_path)
-  again, later = make_update(second), make_batches(config, spec)
+  collected.restore(first, second, tmp_path)
+  second_update, later = make_update(second), make_batches(config, spec)
   for _ in range(3):
     update(batches.batch(int(first.steps)))
-    again(later.batch(int(second.steps)))
-  found, expected = map(collected.values_of, (second, first))
+    second_update(later.batch(int(second.steps)))
+  found, expected = map(collected.get_values, (second, first))
   for name, value in expected.items():
     np.testing.assert_array_equal(found[name], value, err_msg=name)
 

@@ -1,4 +1,4 @@
-"""Acting and exploration of the DQN family."""
+"""Tests of acting and exploration of the DQN family."""
 
 import math
 import pickle
@@ -13,8 +13,8 @@ from slipway.configs import apex_dqn, dqn
 from slipway.replay.items import adder
 
 
-class Table:
-  """Values that do not depend on observations: [B, A]."""
+class FixedValues:
+  """Network with fixed values [B, A] for all observations."""
 
   def __init__(self, values):
     self._values = np.float32(values)
@@ -40,7 +40,7 @@ def make_epsilons(worker=0, workers=1, envs=8, **fields):
 @pytest.mark.parametrize(
   ("workers", "envs"), [(1, 2), (1, 8), (4, 1), (2, 8), (3, 5)]
 )
-def test_ladder_has_each_rung_of_horgan_once(workers, envs):
+def test_ladder_has_each_epsilon_of_horgan_once(workers, envs):
   total = workers * envs
   expected = [0.4 ** (1 + i / (total - 1) * 7) for i in range(total)]
   found = [
@@ -59,7 +59,7 @@ def test_each_worker_of_a_ladder_has_greedy_and_curious_environments():
     assert epsilons.max() > 0.1 and epsilons.min() < 0.01
 
 
-def test_ladder_does_not_move_and_one_environment_has_its_base():
+def test_ladder_is_constant_and_one_environment_has_its_base():
   epsilons = make_epsilons(0, 1, 4, schedule="ladder")
   np.testing.assert_array_equal(epsilons.next(), epsilons.next())
   np.testing.assert_allclose(
@@ -73,7 +73,7 @@ def test_linear_schedule(workers):
       0, workers, 4, schedule="linear", epsilon_start=0.9, epsilon_end=0.1,
       decay_steps=400,
   )  # fmt: skip
-  calls = 400 // (4 * workers)  # of each worker, until all took 400 steps
+  calls = 400 // (4 * workers)  # calls per worker, for 400 steps of all workers
   found = np.array([epsilons.next() for _ in range(calls + 3)])
   assert found.shape == (calls + 3, 4)
   np.testing.assert_array_equal(found[0], np.full(4, 0.9))
@@ -86,7 +86,7 @@ def test_linear_schedule(workers):
 
 
 @pytest.mark.parametrize("workers", [1, 5])
-def test_a_schedule_continues_where_an_earlier_process_was(workers):
+def test_a_schedule_continues_after_the_steps_of_an_earlier_process(workers):
   def make(env_steps):
     config = dqn.get_config()
     config.exploration.decay_steps = 400
@@ -106,7 +106,7 @@ def test_a_schedule_continues_where_an_earlier_process_was(workers):
 def test_an_actor_continues_equally(schedule):
   def make(seed):
     epsilons = make_epsilons(schedule=schedule, decay_steps=500)
-    return acting.EpsilonGreedyActor(Table(np.eye(8, 5)), epsilons, seed)
+    return acting.EpsilonGreedyActor(FixedValues(np.eye(8, 5)), epsilons, seed)
 
   def act(actor):
     return np.array([actor.act(np.zeros((8, 3))).action for _ in range(30)])
@@ -123,7 +123,7 @@ def test_an_actor_continues_equally(schedule):
 def test_greedy_actor_is_deterministic():
   random = np.random.default_rng(0)
   values = random.normal(size=(16, 6))
-  actor = acting.EpsilonGreedyActor(Table(values), None, seed=1)
+  actor = acting.EpsilonGreedyActor(FixedValues(values), None, seed=1)
   for _ in range(20):
     action, extras = actor.act(np.zeros((16, 3)))
     np.testing.assert_array_equal(action, values.argmax(axis=1))
@@ -134,10 +134,10 @@ def test_greedy_actor_is_deterministic():
       )
 
 
-def test_values_belong_to_the_action_that_was_taken():
+def test_values_belong_to_the_chosen_action():
   values = np.float32(np.random.default_rng(0).normal(size=(8, 5)))
   actor = acting.EpsilonGreedyActor(
-    Table(values), make_epsilons(epsilon_end=1.0), seed=2
+    FixedValues(values), make_epsilons(epsilon_end=1.0), seed=2
   )
   explored = 0
   for _ in range(20):
@@ -152,41 +152,41 @@ def test_values_belong_to_the_action_that_was_taken():
   assert explored > 0
 
 
-def test_load_passes_variables_on():
-  actor = acting.EpsilonGreedyActor(Table([[1, 0]]), None, seed=0)
+def test_load_replaces_the_networks_variables():
+  actor = acting.EpsilonGreedyActor(FixedValues([[1, 0]]), None, seed=0)
   assert actor.act(np.zeros((1, 3))).action == [0]
   actor.load({"values": [[0, 1]]})
   assert actor.act(np.zeros((1, 3))).action == [1]
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.5, 1.0])
-def test_frequency_of_exploring(epsilon):
+def test_frequencies_of_actions(epsilon):
   actions, calls, envs = 4, 4_000, 8
   epsilons = make_epsilons(epsilon_start=epsilon, epsilon_end=epsilon)
   actor = acting.EpsilonGreedyActor(
-    Table(np.tile([0, 1, 0, 0], (envs, 1))), epsilons, seed=3
+    FixedValues(np.tile([0, 1, 0, 0], (envs, 1))), epsilons, seed=3
   )
   counts, observation = np.zeros(actions), np.zeros((envs, 3))
   for _ in range(calls):
     counts += np.bincount(actor.act(observation).action, minlength=actions)
   expected = np.full(actions, epsilon / actions)
   expected[1] += 1 - epsilon
-  # Within five standard deviations of a binomial, of a fixed seed.
+  # The counts are within five standard deviations of a binomial.
   total = calls * envs
   for count, p in zip(counts, expected, strict=True):
     assert abs(count - p * total) <= 5 * math.sqrt(p * (1 - p) * total) + 1e-9
 
 
-def test_each_environment_explores_by_its_own_rung():
+def test_each_environment_explores_by_its_own_epsilon():
   config = apex_dqn.get_config()
   config.topology.update({"workers": 1, "environments_per_worker": 4})
   epsilons = exploration.EpsilonSchedule(config.exploration, config.topology, 0)
   actor = acting.EpsilonGreedyActor(
-    Table(np.tile([1, 0], (4, 1))), epsilons, seed=4
+    FixedValues(np.tile([1, 0], (4, 1))), epsilons, seed=4
   )
   calls, observation = 10_000, np.zeros((4, 3))
   explored = sum(actor.act(observation).action for _ in range(calls)) / calls
-  p = epsilons.next() / 2  # half of what is explored is greedy
+  p = epsilons.next() / 2  # half of the random actions are greedy
   np.testing.assert_array_less(
     np.abs(explored - p), 5 * np.sqrt(p * (1 - p) / calls)
   )
@@ -195,7 +195,7 @@ def test_each_environment_explores_by_its_own_rung():
 def test_equal_seeds_act_equally():
   def run(seed):
     actor = acting.EpsilonGreedyActor(
-      Table(np.zeros((8, 5))), make_epsilons(), seed
+      FixedValues(np.zeros((8, 5))), make_epsilons(), seed
     )
     return np.array([actor.act(np.zeros((8, 3))).action for _ in range(20)])
 

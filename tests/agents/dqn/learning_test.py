@@ -1,4 +1,4 @@
-"""The DQN learner: one step by hand, targets, weights, variables."""
+"""Tests of the DQN learner: updates, targets, weights and variables."""
 
 import numpy as np
 import pytest
@@ -50,8 +50,8 @@ def make_batch(seed=0, probabilities=None):
   )
 
 
-class ByHand:
-  """The learner in double precision: one hidden layer, Adam, one batch."""
+class SlowLearner:
+  """DQN learner in NumPy with float64: one hidden layer, and Adam."""
 
   def __init__(self, config, variables):
     self._config = config
@@ -67,21 +67,23 @@ class ByHand:
   def update(self, batch, weights):
     """Returns TD errors, loss and the gradient's norm before clipping."""
     o_tm1, a_tm1, r_t, discount_t, o_t = (x.numpy() for x in batch.data[:5])
-    rows, c = np.arange(BATCH), self._config.learner
+    index, c = np.arange(BATCH), self._config.learner
     _, _, w2, _ = self.online
     q_t, _, _ = self._forward(self.target, o_t)
     selector = self._forward(self.online, o_t)[0] if c.double else q_t
     q_tm1, hidden, active = self._forward(self.online, o_tm1)
-    target = r_t + discount_t * q_t[rows, selector.argmax(axis=1)]
-    errors = target - q_tm1[rows, a_tm1]
+    target = r_t + discount_t * q_t[index, selector.argmax(axis=1)]
+    errors = target - q_tm1[index, a_tm1]
     size = np.abs(errors)
     losses = np.where(
         size < c.huber_delta, size**2 / 2,
         c.huber_delta * (size - c.huber_delta / 2),
     )  # fmt: skip
-    slope = -np.clip(errors, -c.huber_delta, c.huber_delta)  # of q_tm1[a_tm1]
+    slope = -np.clip(
+      errors, -c.huber_delta, c.huber_delta
+    )  # gradient by q_tm1[a_tm1]
     d_q = np.zeros_like(q_tm1)
-    d_q[rows, a_tm1] = weights * slope / BATCH
+    d_q[index, a_tm1] = weights * slope / BATCH
     d_hidden = (d_q @ w2.T) * active
     gradients = [
         o_tm1.T @ d_hidden, d_hidden.sum(0), hidden.T @ d_q, d_q.sum(0)
@@ -100,7 +102,10 @@ class ByHand:
     return hidden @ w2 + b2, hidden, before > 0
 
   def _adam(self, gradients):
-    """Kingma and Ba 2015, end of section 2: epsilon beside sqrt(v)."""
+    """Takes a step of Adam, which adds epsilon to sqrt(v).
+
+    Kingma and Ba 2015, end of section 2.
+    """
     t, c = self._steps + 1, self._config.learner
     decay = max(0.05, 1 - self._steps / c.decay_steps) if c.decay_steps else 1
     self._steps = t
@@ -112,13 +117,13 @@ class ByHand:
       self.online[i] = self.online[i] - change
 
 
-def test_actors_get_the_average_of_the_copies():
+def test_published_variables_are_the_average_of_the_copies():
   config = make_config(target_update_period=2, averaging=0.4)
   agent = learning.DQNLearner(config, SPEC)
   initial, expected, copies = agent.get_variables(), {}, 0
   for step in range(9):
     agent.update(make_batch(step))
-    if step % 2:  # the online network was copied
+    if step % 2:  # the target network was updated
       copies += 1
       weight = max(0.4, 1 / copies)
       for name, value in agent.online.get_variables().items():
@@ -141,15 +146,15 @@ def test_actors_get_the_average_of_the_copies():
   ],
   ids=lambda learner: ",".join(learner) or "dqn",
 )
-def test_updates_equal_those_by_hand(learner):
+def test_updates_equal_the_slow_ones(learner):
   config = make_config(**learner)
   agent = learning.DQNLearner(config, SPEC)
-  by_hand = ByHand(config, agent.get_variables())
+  slow = SlowLearner(config, agent.get_variables())
   update = tf.function(agent.update, autograph=False)
-  for step in range(7):  # across two new target networks
+  for step in range(7):  # includes two updates of the target network
     batch = make_batch(step)
     metrics, found = update(batch)
-    errors, loss, norm = by_hand.update(batch, np.ones(BATCH))
+    errors, loss, norm = slow.update(batch, np.ones(BATCH))
     expected = priorities.from_td_errors(errors)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-4, atol=1e-5)
@@ -157,7 +162,7 @@ def test_updates_equal_those_by_hand(learner):
       metrics["gradient_norm"], norm, rtol=1e-4, atol=1e-5
     )
     variables = agent.get_variables()
-    for name, expected in zip(by_hand.names, by_hand.online, strict=True):
+    for name, expected in zip(slow.names, slow.online, strict=True):
       np.testing.assert_allclose(
         variables[name], expected, rtol=1e-4, atol=1e-5, err_msg=name
       )
@@ -170,7 +175,7 @@ def test_importance_weights_scale_the_loss_and_beta_is_annealed():
   config.replay.importance_exponent_end = 0.8
   config.replay.importance_steps = 4
   agent = learning.DQNLearner(config, SPEC)
-  by_hand = ByHand(config, agent.get_variables())
+  slow = SlowLearner(config, agent.get_variables())
   update = tf.function(agent.update, autograph=False)
   probabilities = np.array([0.01, 0.02, 0.04, 0.1, 0.3, 0.5])
   for beta in (0.2, 0.35, 0.5, 0.65, 0.8, 0.8, 0.8):
@@ -178,15 +183,15 @@ def test_importance_weights_scale_the_loss_and_beta_is_annealed():
     weights /= weights.max()
     batch = make_batch(0, probabilities)
     metrics, _ = update(batch)
-    _, loss, _ = by_hand.update(batch, weights)
+    _, loss, _ = slow.update(batch, weights)
     np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-4, atol=1e-5)
 
 
-def test_uniform_sampling_weighs_all_alike():
+def test_uniform_sampling_weights_all_items_equally():
   agent = learning.DQNLearner(make_config(), SPEC)
-  by_hand = ByHand(make_config(), agent.get_variables())
+  slow = SlowLearner(make_config(), agent.get_variables())
   batch = make_batch(0, np.array([0.01, 0.02, 0.04, 0.1, 0.3, 0.5]))
-  _, loss, _ = by_hand.update(batch, np.ones(BATCH))
+  _, loss, _ = slow.update(batch, np.ones(BATCH))
   found = agent.update(batch).metrics["loss"]
   np.testing.assert_allclose(found, loss, rtol=1e-4)
 
@@ -195,8 +200,8 @@ def test_target_network_is_copied_at_the_period_only():
   agent = learning.DQNLearner(make_config(target_update_period=4), SPEC)
   update, batch = tf.function(agent.update, autograph=False), make_batch()
 
-  def values(part):
-    return [x.numpy() for x in agent.checkpointed[part].variables]
+  def values(name):
+    return [x.numpy() for x in agent.checkpointed[name].variables]
 
   def equal(a, b):
     return all((x == y).all() for x, y in zip(a, b, strict=True))
@@ -233,7 +238,7 @@ def test_metrics_are_scalars():
 
 @pytest.mark.parametrize("dueling", [False, True])
 @pytest.mark.parametrize("hidden_sizes", [(5,), (7, 5)])
-def test_variables_load_into_an_acting_network(hidden_sizes, dueling):
+def test_an_acting_network_loads_the_variables(hidden_sizes, dueling):
   config = make_config()
   config.network.update({"hidden_sizes": hidden_sizes, "dueling": dueling})
   agent = learning.DQNLearner(config, SPEC)
@@ -249,7 +254,7 @@ def test_variables_load_into_an_acting_network(hidden_sizes, dueling):
   )
 
 
-def test_equal_seeds_start_equally():
+def test_equal_seeds_give_equal_initial_variables():
   def variables(seed):
     config = make_config()
     config.seed = seed

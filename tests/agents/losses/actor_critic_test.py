@@ -1,4 +1,4 @@
-"""The losses of actor-critic algorithms against the papers' sums, by item."""
+"""Tests of actor-critic losses against the papers' sums, item by item."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ TARGET = ("r_t", "discount_t", "q_t", "entropy_cost_t")
 
 
 def slow_target(inputs):
-  """Haarnoja et al. 2018, equations 5 and 8."""
+  """Returns the critics' targets: Haarnoja et al. 2018, equations 5 and 8."""
   targets = []
   for i in range(BATCH):
     soft = min(inputs["q_t"][i]) - inputs["entropy_cost_t"][i]
@@ -67,7 +67,9 @@ def test_the_gradient_of_the_critics_loss():
 
 
 def test_no_gradient_flows_into_targets():
-  assert checks.flows(critic_loss, make_inputs(0)) == {"q_tm1"}
+  assert checks.find_inputs_with_gradient(critic_loss, make_inputs(0)) == {
+    "q_tm1"
+  }
 
 
 def test_without_an_entropy_cost_the_target_is_td3s():
@@ -97,7 +99,10 @@ def softmax(x):
 
 
 def slow_distribution(inputs, i):
-  """Barth-Maron et al. 2018, appendix A, of the critic with the lowest mean."""
+  """Returns the target distribution: Barth-Maron et al. 2018, appendix A.
+
+  It is that of the critic with the lowest mean.
+  """
   each = [softmax(logits) for logits in inputs["logits_t"][i]]
   chosen = min(each, key=lambda p: (p * ATOMS).sum())
   target = np.zeros(len(ATOMS))
@@ -147,7 +152,9 @@ def test_the_gradient_of_the_categorical_loss():
   inputs = categorical_inputs(0)
   found, expected = checks.gradients(categorical_loss, inputs, "logits_tm1")
   np.testing.assert_allclose(found, expected, atol=1e-6)
-  assert checks.flows(categorical_loss, inputs) == {"logits_tm1"}
+  assert checks.find_inputs_with_gradient(categorical_loss, inputs) == {
+    "logits_tm1"
+  }
 
 
 def test_a_smoothed_action_equals_the_slow_one():
@@ -197,11 +204,14 @@ def test_the_policys_loss_equals_the_slow_one():
 
 
 def test_the_policys_loss_does_not_change_the_temperature():
-  assert checks.flows(policy_loss, policy_inputs(0)) == {"value", "log_prob"}
+  assert checks.find_inputs_with_gradient(policy_loss, policy_inputs(0)) == {
+    "value",
+    "log_prob",
+  }
 
 
 @pytest.mark.parametrize(("entropy", "falls"), [(5.0, True), (-5.0, False)])
-def test_the_temperature_falls_where_entropy_is_above_its_target(
+def test_the_temperature_falls_if_the_entropy_is_above_its_target(
   entropy, falls
 ):
   log_temperature = tf.constant(0.2, tf.float64)
@@ -218,8 +228,8 @@ def test_the_temperature_falls_where_entropy_is_above_its_target(
 
 
 @pytest.mark.parametrize("start", [-2.0, 2.0])
-def test_the_temperature_settles_where_the_entropy_is_its_target(start):
-  """The policy is the soft optimum, pi = softmax(q / alpha), at each step."""
+def test_the_temperature_converges_to_the_target_entropy(start):
+  """At each step, the policy is the soft optimum, pi = softmax(q / alpha)."""
   values = tf.constant([0.0, 1.0, 3.0], tf.float64)
   log_temperature = tf.Variable(start, dtype=tf.float64)
   entropies = []
@@ -265,7 +275,7 @@ MPO_KL = make_mpo(1)["kl"]
 
 
 def slow_mpo(inputs):
-  """Abdolmaleki et al. 2018: the sum of the three losses, by observation."""
+  """Returns the sum of the three losses of Abdolmaleki et al. 2018."""
   total, eta = 0.0, inputs["temperature"]
   for j in range(BATCH):
     values = inputs["value"][:, j]
@@ -308,7 +318,7 @@ def test_the_gradients_of_mpo(name):
 
 
 def test_mpo_has_no_gradient_for_values():
-  assert "value" not in checks.flows(mpo_loss, make_mpo(1))
+  assert "value" not in checks.find_inputs_with_gradient(mpo_loss, make_mpo(1))
 
 
 def test_mpo_equals_acmes_loss():
@@ -340,7 +350,7 @@ def test_mpo_equals_acmes_loss():
   acme = mpo.MPO(
     ETA_BOUND,
     *KL_BOUNDS.tolist(),
-    # Acme's values are softplus of these.
+    # Acme applies softplus to these initial values.
     *np.log(np.expm1([ETA, *ALPHA])).astype(np.float32),
     per_dim_constraining=False,
     action_penalization=False,

@@ -1,4 +1,4 @@
-"""Advantages against the papers' sums, step by step."""
+"""Tests of advantages against the papers' sums, step by step."""
 
 import functools
 
@@ -14,7 +14,7 @@ BATCH, STEPS, GAMMA = 6, 12, 0.9
 
 
 def make_rollouts(seed):
-  """Rollouts with several ends each: terminated, truncated, autoresets."""
+  """Returns rollouts with several episode ends and autoresets each."""
   random = np.random.default_rng(seed)
   ended = np.zeros((BATCH, STEPS), bool)
   for t in range(STEPS):
@@ -30,16 +30,16 @@ def make_rollouts(seed):
 
 
 def is_reset(ended):
-  """Steps [B, T] that follow an episode's last one in the window."""
+  """Returns whether a step is an autoreset, as it follows an end, [B, T]."""
   found = np.zeros_like(ended)
   found[:, 1:] = ended[:, :-1]
   return found
 
 
 def slow_advantage(inputs, b, t, lambda_):
-  """Schulman et al. 2016, equation 16: a sum over the rest of the episode.
+  """Returns an advantage by a sum: Schulman et al. 2016, equation 16.
 
-  It knows of `terminated` and of the episode's end, not of `discount`.
+  It uses terminations and episode ends instead of `discount`.
   """
   total, weight = 0.0, 1.0
   for i in range(t, STEPS):
@@ -83,7 +83,10 @@ def test_advantages_equal_the_slow_sum(seed, lambda_):
 
 
 def one_rollout(truncated):
-  """Rewards 1, 2 of an episode, its autoreset, and 4 of the next episode."""
+  """Returns a rollout of an episode's end, its autoreset, and a next step.
+
+  The rewards of the episode are 1 and 2, that of the next episode is 4.
+  """
   return {
     "reward": np.array([[1.0, 2.0, 100.0, 4.0]]),
     "discount": np.array([[0.5, 0.5 * truncated, 0.5, 0.5]]),
@@ -110,7 +113,9 @@ def test_a_terminated_episode_has_no_bootstrap():
 def test_nothing_leaks_over_the_end_of_an_episode(truncated):
   inputs = one_rollout(truncated)
   later = {name: x.copy() for name, x in inputs.items()}
-  later["reward"][0, 2:] = -7.0  # of the autoreset and of the next episode
+  later["reward"][
+    0, 2:
+  ] = -7.0  # rewards of the autoreset and of the next episode
   later["values"][0, 3:] = -9.0
   expected, found = (advantages(x, lambda_=0.9) for x in (inputs, later))
   np.testing.assert_array_equal(
@@ -125,7 +130,7 @@ def make_ratios(seed, spread=0.7):
 
 
 def slow_vtrace(inputs, log_ratio, b, t, lambda_, max_rho, max_c):
-  """Espeholt et al. 2018, equation 1: a sum over the rest of the episode."""
+  """Returns a V-trace target by a sum: Espeholt et al. 2018, equation 1."""
   values, total, weight = inputs["values"][b], inputs["values"][b, t], 1.0
   for i in range(t, STEPS):
     ratio = np.exp(log_ratio[b, i])
@@ -159,8 +164,8 @@ def test_vtrace_equals_the_slow_sum(seed, lambda_, max_rho, max_c):
 
   for b, t in zip(*np.nonzero(~is_reset(inputs["ended"])), strict=True):
     np.testing.assert_allclose(found.returns[b, t], target(b, t), atol=1e-12)
-    over = inputs["ended"][b, t] or t == STEPS - 1
-    later = inputs["values"][b, t + 1] if over else target(b, t + 1)
+    is_last = inputs["ended"][b, t] or t == STEPS - 1
+    later = inputs["values"][b, t + 1] if is_last else target(b, t + 1)
     expected = (
       inputs["reward"][b, t]
       + inputs["discount"][b, t] * later
@@ -172,7 +177,7 @@ def test_vtrace_equals_the_slow_sum(seed, lambda_, max_rho, max_c):
 
 
 @pytest.mark.parametrize("lambda_", [0.0, 0.8, 1.0])
-def test_vtrace_of_ones_own_rollouts_has_lambda_returns(lambda_):
+def test_vtrace_of_on_policy_rollouts_has_lambda_returns(lambda_):
   inputs = make_rollouts(0)
   found, _ = vtrace(inputs, np.zeros((BATCH, STEPS)), lambda_=lambda_)
   expected = advantages(inputs, lambda_)
@@ -203,11 +208,14 @@ def test_values_and_ratios_get_no_gradient(estimator):
   inputs = make_rollouts(0)
   if estimator == "vtrace":
     inputs["log_ratio"] = make_ratios(0)
-  assert checks.flows(estimate, inputs) == {"reward", "discount"}
+  assert checks.find_inputs_with_gradient(estimate, inputs) == {
+    "reward",
+    "discount",
+  }
 
 
 def test_vtraces_losses_have_constant_targets_and_behaviour():
-  """The policy's loss has the gradient -rho A, and the values' loss v - G."""
+  """The gradients of policy and values are -rho A and v - G."""
   inputs = make_rollouts(0)
   log_prob, behaviour = (tf.constant(make_ratios(seed)) for seed in (0, 1))
   values = tf.constant(inputs.pop("values"))
@@ -225,7 +233,7 @@ def test_vtraces_losses_have_constant_targets_and_behaviour():
   assert of_behaviour is None
   np.testing.assert_allclose(of_policy.numpy(), -rho * found.advantages)
   np.testing.assert_allclose(of_values.numpy()[:, :-1], errors)
-  # The last value is only a target, in the bootstrap.
+  # The last value is used only as the bootstrap of targets.
   np.testing.assert_array_equal(of_values.numpy()[:, -1], np.zeros(BATCH))
 
 

@@ -1,4 +1,4 @@
-"""C51's loss against the paper's algorithm, one atom at a time."""
+"""Tests of C51's loss against the paper's algorithm, one atom at a time."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def make_inputs(seed):
   return {
     "logits_tm1": random.normal(size=(BATCH, ACTIONS, ATOMS)),
     "a_tm1": random.integers(0, ACTIONS, BATCH),
-    "r_t": 2 * random.normal(size=BATCH),  # some beyond the atoms
+    "r_t": 2 * random.normal(size=BATCH),  # some are outside the support
     "discount_t": np.where(random.random(BATCH) < 0.3, 0.0, 0.97),
     "logits_t": 2 * random.normal(size=(BATCH, ACTIONS, ATOMS)),
     "q_t_selector": random.normal(size=(BATCH, ACTIONS)),
@@ -30,14 +30,14 @@ def softmax(x):
 
 
 def project(probabilities, r, discount, atoms):
-  """Bellemare et al. 2017, algorithm 1."""
+  """Projects onto the atoms: Bellemare et al. 2017, algorithm 1."""
   low, high, count = atoms[0], atoms[-1], len(atoms)
   width = (high - low) / (count - 1)
   m = np.zeros(count)
   for j in range(count):
     b = (min(max(r + discount * atoms[j], low), high) - low) / width
     lower, upper = int(np.floor(b)), int(np.ceil(b))
-    if lower == upper:  # which the paper's sums would lose
+    if lower == upper:  # the paper's sums lose this probability
       m[lower] += probabilities[j]
     else:
       m[lower] += probabilities[j] * (upper - b)
@@ -81,18 +81,18 @@ def test_loss_and_divergence_equal_the_slow_sum(seed):
 @pytest.mark.parametrize(
   ("r", "discount", "p", "expected"),
   [
-    # Terminal: all on the reward, halfway between 0 and 1.
+    # Terminated: the reward 0.5 is halfway between the atoms 0 and 1.
     (0.5, 0.0, [0.2, 0.5, 0.3], [0.0, 0.5, 0.5]),
-    # On an atom.
+    # The reward is an atom.
     (1.0, 0.0, [0.2, 0.5, 0.3], [0.0, 0.0, 1.0]),
-    # Beyond the atoms: on the last one.
+    # All returns are outside the support: the nearest atom has all.
     (7.0, 1.0, [0.2, 0.5, 0.3], [0.0, 0.0, 1.0]),
     (-7.0, 1.0, [0.2, 0.5, 0.3], [1.0, 0.0, 0.0]),
-    # Nothing moves.
+    # The returns are the atoms.
     (0.0, 1.0, [0.2, 0.5, 0.3], [0.2, 0.5, 0.3]),
-    # Moved by a quarter: 3/4 of each stays, what would leave is kept.
+    # Shifted by 1/4: each atom keeps 3/4, and the last one keeps all.
     (0.25, 1.0, [0.2, 0.4, 0.4], [0.15, 0.35, 0.5]),
-    # Shrunk to a half about 0.
+    # Scaled by 1/2 around 0.
     (0.0, 0.5, [0.2, 0.4, 0.4], [0.1, 0.7, 0.2]),
   ],
 )
@@ -106,7 +106,7 @@ def test_projection_by_hand(r, discount, p, expected):
   np.testing.assert_allclose(found[0], expected, atol=1e-12)
 
 
-def test_projection_of_a_batch_keeps_its_rows_apart():
+def test_projection_of_a_batch_projects_each_item():
   inputs = make_inputs(3)
   p_t = np.array([softmax(logits[0]) for logits in inputs["logits_t"]])
   returns = (
@@ -128,7 +128,9 @@ def test_gradient_equals_finite_differences():
 
 
 def test_gradient_flows_into_the_online_logits_only():
-  assert checks.flows(loss_of, make_inputs(1)) == {"logits_tm1"}
+  assert checks.find_inputs_with_gradient(loss_of, make_inputs(1)) == {
+    "logits_tm1"
+  }
 
 
 def test_a_distribution_that_is_its_own_target_has_no_error():

@@ -1,4 +1,4 @@
-"""What the tests of losses have in common."""
+"""Helpers for tests of losses: gradients, and value rescaling."""
 
 import math
 
@@ -9,7 +9,7 @@ STEP = 1e-6
 
 
 def to_tensors(inputs):
-  """Tensors of float64 and int32, by name."""
+  """Returns float64 tensors by name; `a_tm1` is int32."""
   return {
     name: tf.constant(x, tf.int32 if name == "a_tm1" else tf.float64)
     for name, x in inputs.items()
@@ -17,8 +17,16 @@ def to_tensors(inputs):
 
 
 def gradients(loss_of, inputs, name):
-  """The gradient of a loss's sum with respect to an input, and the same by
-  central differences of the slow loss: `loss_of(inputs, slow)` [B]."""
+  """Returns the gradient of a loss's sum by an input, computed in two ways.
+
+  Args:
+    loss_of: function `loss_of(inputs, slow)` that returns the loss [B].
+    inputs: arrays by name.
+    name: name of the input.
+
+  Returns:
+    The gradient of the loss, and central differences of the slow loss.
+  """
   tensors = to_tensors(inputs)
   with tf.GradientTape() as tape:
     tape.watch(tensors[name])
@@ -28,15 +36,15 @@ def gradients(loss_of, inputs, name):
   for index in np.ndindex(*found.shape):
     ends = []
     for sign in (1, -1):
-      moved = inputs[name].copy()
-      moved[index] += sign * STEP
-      ends.append(loss_of({**inputs, name: moved}, slow=True).sum())
+      shifted = inputs[name].copy()
+      shifted[index] += sign * STEP
+      ends.append(loss_of({**inputs, name: shifted}, slow=True).sum())
     expected[index] = (ends[0] - ends[1]) / (2 * STEP)
   return found, expected
 
 
-def flows(loss_of, inputs):
-  """Names of the float inputs that the loss has a gradient for."""
+def find_inputs_with_gradient(loss_of, inputs):
+  """Returns the names of the float inputs for which the loss has a gradient."""
   tensors = to_tensors(inputs)
   watched = {k: v for k, v in tensors.items() if v.dtype.is_floating}
   with tf.GradientTape() as tape:
@@ -47,6 +55,6 @@ def flows(loss_of, inputs):
 
 
 def slow_rescale(x):
-  """h(x) of Pohlen et al. 2018, proposition A.2."""
+  """Returns h(x) of Pohlen et al. 2018, proposition A.2."""
   sign = math.copysign(1.0, x)
   return sign * (math.sqrt(abs(x) + 1) - 1) + 1e-3 * x

@@ -1,4 +1,4 @@
-"""The Munchausen loss against the paper's sums, one action at a time."""
+"""Tests of the Munchausen loss against the paper's sums, action by action."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,12 @@ from slipway.agents.losses import munchausen, q_learning
 from tests.agents.losses import checks
 
 BATCH, ACTIONS = 6, 4
-NUMBERS = {"temperature": 0.3, "scale": 0.9, "lowest": -1.0, "huber_delta": 1.0}
+HYPERPARAMETERS = {
+  "temperature": 0.3,
+  "scale": 0.9,
+  "lowest": -1.0,
+  "huber_delta": 1.0,
+}
 
 
 def make_inputs(seed):
@@ -52,8 +57,8 @@ def slow_loss(inputs, temperature, scale, lowest, huber_delta):
 
 def loss_of(inputs, slow):
   if slow:
-    return slow_loss(inputs, **NUMBERS)[0]
-  return munchausen.munchausen_q_learning(**inputs, **NUMBERS).loss
+    return slow_loss(inputs, **HYPERPARAMETERS)[0]
+  return munchausen.munchausen_q_learning(**inputs, **HYPERPARAMETERS).loss
 
 
 @pytest.mark.parametrize("lowest", [-0.1, -1.0, -100.0])
@@ -61,11 +66,15 @@ def loss_of(inputs, slow):
 @pytest.mark.parametrize("seed", range(3))
 def test_loss_and_error_equal_the_slow_sum(seed, temperature, lowest):
   inputs = make_inputs(seed)
-  numbers = {**NUMBERS, "temperature": temperature, "lowest": lowest}
+  hyperparameters = {
+    **HYPERPARAMETERS,
+    "temperature": temperature,
+    "lowest": lowest,
+  }
   output = munchausen.munchausen_q_learning(
-    **checks.to_tensors(inputs), **numbers
+    **checks.to_tensors(inputs), **hyperparameters
   )
-  loss, error = slow_loss(inputs, **numbers)
+  loss, error = slow_loss(inputs, **hyperparameters)
   np.testing.assert_allclose(output.loss, loss, atol=1e-6)
   np.testing.assert_allclose(output.td_error, error, atol=1e-6)
 
@@ -76,13 +85,13 @@ def test_gradient_equals_finite_differences():
 
 
 def test_gradient_flows_into_the_online_values_only():
-  assert checks.flows(loss_of, make_inputs(1)) == {"q_tm1"}
+  assert checks.find_inputs_with_gradient(loss_of, make_inputs(1)) == {"q_tm1"}
 
 
-def test_cold_and_without_bonus_it_is_q_learning():
+def test_without_bonus_at_a_low_temperature_it_is_q_learning():
   inputs = checks.to_tensors(make_inputs(2))
   found = munchausen.munchausen_q_learning(
-    **inputs, **{**NUMBERS, "temperature": 1e-4, "scale": 0.0}
+    **inputs, **{**HYPERPARAMETERS, "temperature": 1e-4, "scale": 0.0}
   )
   inputs.pop("q_tm1_target")
   plain = q_learning.q_learning(

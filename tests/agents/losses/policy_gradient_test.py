@@ -1,4 +1,4 @@
-"""Losses of policies against the papers' sums, step by step."""
+"""Tests of policy losses against the papers' sums, step by step."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def make_steps(seed, spread):
 
 
 def slow_clipped(inputs):
-  """Schulman et al. 2017, equation 7."""
+  """Returns the clipped losses of Schulman et al. 2017, equation 7."""
   losses = []
   for new, old, advantage in zip(
     inputs["log_prob"],
@@ -68,7 +68,9 @@ def test_at_a_ratio_of_one_it_is_the_policy_gradient():
 
 
 def test_gradients_flow_into_the_new_log_prob_only():
-  assert checks.flows(clipped_loss, make_steps(0, 0.1)) == {"log_prob"}
+  assert checks.find_inputs_with_gradient(clipped_loss, make_steps(0, 0.1)) == {
+    "log_prob"
+  }
 
 
 @pytest.mark.parametrize("name", ["log_prob", "old_log_prob", "advantage"])
@@ -91,7 +93,7 @@ def test_the_policy_gradient():
 
   found, _ = checks.gradients(loss_of, inputs, "log_prob")
   np.testing.assert_allclose(found, -inputs["advantage"])
-  assert checks.flows(loss_of, inputs) == {"log_prob"}
+  assert checks.find_inputs_with_gradient(loss_of, inputs) == {"log_prob"}
 
 
 ETA, ALPHA, ETA_BOUND, ALPHA_BOUND = 0.7, [2.0, 3.0], 0.02, [0.1, 0.05]
@@ -110,7 +112,10 @@ def make_vmpo(seed):
 
 
 def slow_vmpo(inputs):
-  """Song et al. 2019, equations 3 to 5; the sum of the three losses."""
+  """Returns the sum of three losses: Song et al. 2019, equations 3 to 5.
+
+  Also returns the weights of the policy's loss, by step.
+  """
   steps = [i for i in range(N) if inputs["learned"][i]]
   best = sorted(steps, key=lambda i: -inputs["advantage"][i])[: len(steps) // 2]
   eta = inputs["temperature"]
@@ -159,7 +164,7 @@ def test_vmpo_equals_the_slow_sum_on_exactly_the_top_half():
   np.testing.assert_allclose(sums, total, rtol=1e-9)
 
 
-def test_equal_advantages_still_leave_half():
+def test_with_equal_advantages_half_of_the_steps_is_used():
   inputs = make_vmpo(1) | {"advantage": np.zeros(N), "learned": np.ones(N)}
   found = vmpo(checks.to_tensors(inputs))
   assert np.count_nonzero(found.weights) == N // 2
@@ -167,7 +172,7 @@ def test_equal_advantages_still_leave_half():
 
 
 @pytest.mark.parametrize("learned", [0, 1])
-def test_without_a_half_vmpo_learns_no_temperature(learned):
+def test_without_a_top_half_vmpo_learns_no_temperature(learned):
   inputs = make_vmpo(1) | {"learned": np.eye(N)[0] * learned}
   inputs = checks.to_tensors(inputs)
   with tf.GradientTape() as tape:
@@ -189,4 +194,6 @@ def test_the_gradients_of_vmpo(name):
 
 
 def test_vmpo_has_no_gradient_for_advantages():
-  assert "advantage" not in checks.flows(vmpo_loss, make_vmpo(1))
+  assert "advantage" not in checks.find_inputs_with_gradient(
+    vmpo_loss, make_vmpo(1)
+  )

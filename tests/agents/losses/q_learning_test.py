@@ -1,4 +1,4 @@
-"""Q-learning losses against the papers' sums, one item at a time."""
+"""Tests of Q-learning losses against the papers' sums, item by item."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,10 @@ def to_tensors(inputs):
 
 
 def slow_loss(inputs, delta):
-  """Mnih et al. 2015, algorithm 1; van Hasselt et al. 2016, equation 4."""
+  """Returns losses and TD errors by the papers' sums.
+
+  Mnih et al. 2015, algorithm 1; van Hasselt et al. 2016, equation 4.
+  """
   losses, errors = [], []
   for i in range(BATCH):
     best = 0
@@ -67,7 +70,7 @@ def test_one_item_by_hand():
     q_tm1=tf.constant([[1.0, 2.0]]),
     a_tm1=tf.constant([1]),
     r_t=tf.constant([0.5]),
-    discount_t=tf.constant([0.81]),  # two steps of 0.9
+    discount_t=tf.constant([0.81]),  # two steps with a discount of 0.9
     q_t=tf.constant([[10.0, 4.0]]),
     q_t_selector=tf.constant([[0.0, 1.0]]),
     huber_delta=1.0,
@@ -89,13 +92,13 @@ def test_gradient_equals_finite_differences(delta):
   for index in np.ndindex(BATCH, ACTIONS):
     ends = []
     for sign in (1, -1):
-      moved = inputs["q_tm1"].copy()
-      moved[index] += sign * step
-      ends.append(slow_loss({**inputs, "q_tm1": moved}, delta)[0].sum())
+      shifted = inputs["q_tm1"].copy()
+      shifted[index] += sign * step
+      ends.append(slow_loss({**inputs, "q_tm1": shifted}, delta)[0].sum())
     expected[index] = (ends[0] - ends[1]) / (2 * step)
   np.testing.assert_allclose(gradient, expected, atol=1e-5)
   assert np.abs(gradient).max() <= delta + 1e-6
-  # Only the action that was taken learns.
+  # Only the chosen action has a gradient.
   assert ((gradient != 0).sum(axis=1) == 1).all()
 
 
@@ -108,8 +111,8 @@ def test_no_gradient_flows_into_targets():
   assert tape.gradient(loss, targets) == [None] * 4
 
 
-def test_no_gradient_where_one_tensor_is_all_three():
-  """DQN without a target network: the semi-gradient remains."""
+def test_no_gradient_flows_into_targets_of_the_same_tensor():
+  """In DQN without a target network, targets have no gradient either."""
   q = tf.constant([[1.0, 3.0]])
   with tf.GradientTape() as tape:
     tape.watch(q)

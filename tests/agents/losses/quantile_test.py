@@ -1,4 +1,4 @@
-"""The quantile loss against the papers' sums, one pair at a time."""
+"""Tests of the quantile loss against the papers' sums, pair by pair."""
 
 import numpy as np
 import pytest
@@ -9,12 +9,12 @@ from tests.agents.losses import checks
 BATCH, ACTIONS, ONLINE, TARGET = 5, 3, 6, 4
 
 
-def make_inputs(seed, drawn=True):
+def make_inputs(seed, sampled=True):
   random = np.random.default_rng(seed)
   taus = random.random((BATCH, ONLINE))
   return {
     "quantiles_tm1": 2 * random.normal(size=(BATCH, ACTIONS, ONLINE)),
-    "taus": taus if drawn else (np.arange(ONLINE) + 0.5) / ONLINE,
+    "taus": taus if sampled else (np.arange(ONLINE) + 0.5) / ONLINE,
     "a_tm1": random.integers(0, ACTIONS, BATCH),
     "r_t": random.normal(size=BATCH),
     "discount_t": np.where(random.random(BATCH) < 0.3, 0.0, 0.97),
@@ -53,10 +53,10 @@ def loss_of(inputs, slow):
 
 
 @pytest.mark.parametrize("kappa", [0.2, 1.0, 5.0])
-@pytest.mark.parametrize("drawn", [False, True])
+@pytest.mark.parametrize("sampled", [False, True])
 @pytest.mark.parametrize("seed", range(3))
-def test_loss_and_error_equal_the_slow_sum(seed, drawn, kappa):
-  inputs = make_inputs(seed, drawn)
+def test_loss_and_error_equal_the_slow_sum(seed, sampled, kappa):
+  inputs = make_inputs(seed, sampled)
   found = quantile.quantile_q_learning(
     **checks.to_tensors(inputs), huber_delta=kappa
   )
@@ -71,13 +71,15 @@ def test_gradient_equals_finite_differences():
 
 
 def test_gradient_flows_into_the_online_quantiles_only():
-  # Drawn quantiles' taus are constants of the network that made them.
-  assert checks.flows(loss_of, make_inputs(1)) - {"taus"} == {"quantiles_tm1"}
+  # The taus of sampled quantiles are constants, made by the network.
+  assert checks.find_inputs_with_gradient(loss_of, make_inputs(1)) - {
+    "taus"
+  } == {"quantiles_tm1"}
 
 
-def test_it_is_least_at_the_quantiles():
-  """Of a terminal reward of 0 or 10, seen as often: the median is between."""
-  rewards = np.array([0.0] * 3 + [10.0])  # 10 in one of four
+def test_the_loss_is_minimal_at_the_quantiles():
+  """For terminal rewards of 0 (3 of 4) or 10, checks the three minima."""
+  rewards = np.array([0.0] * 3 + [10.0])  # 10 has the probability 1/4
 
   def mean_loss(value, tau):
     inputs = {

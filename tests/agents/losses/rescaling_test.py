@@ -1,4 +1,4 @@
-"""Value rescaling against the paper's formulas, and its inverse."""
+"""Tests of value rescaling against the paper's formulas, and its inverse."""
 
 import numpy as np
 import pytest
@@ -18,19 +18,19 @@ def test_rescaling_is_that_of_the_paper(make):
 
 
 @pytest.mark.parametrize("make", [np.asarray, tf.constant])
-def test_unscaling_undoes_it(make):
-  there = rescaling.rescale(make(VALUES))
+def test_unscaling_is_the_inverse(make):
+  rescaled = rescaling.rescale(make(VALUES))
   np.testing.assert_allclose(
-    rescaling.unscale(there), VALUES, rtol=1e-6, atol=1e-9
+    rescaling.unscale(rescaled), VALUES, rtol=1e-6, atol=1e-9
   )
-  back = rescaling.unscale(make(VALUES))
+  unscaled = rescaling.unscale(make(VALUES))
   np.testing.assert_allclose(
-    rescaling.rescale(back), VALUES, rtol=1e-6, atol=1e-12
+    rescaling.rescale(unscaled), VALUES, rtol=1e-6, atol=1e-12
   )
 
 
 def test_single_precision_keeps_its_digits():
-  there = rescaling.rescale(VALUES.astype(np.float32))
+  rescaled = rescaling.rescale(VALUES.astype(np.float32))
   np.testing.assert_allclose(
-    rescaling.unscale(there), VALUES, rtol=1e-5, atol=1e-6
+    rescaling.unscale(rescaled), VALUES, rtol=1e-5, atol=1e-6
   )

@@ -1,4 +1,4 @@
-"""Retrace against the paper's sum, step by step."""
+"""Tests of Retrace against the paper's sum, step by step."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ BATCH, STEPS, GAMMA = 6, 12, 0.9
 
 
 def make_inputs(seed):
-  """Sequences with several ends each: terminated, truncated, autoresets."""
+  """Returns sequences with several episode ends and autoresets each."""
   random = np.random.default_rng(seed)
   ended = np.zeros((BATCH, STEPS), bool)
   for t in range(STEPS):
@@ -27,17 +27,17 @@ def make_inputs(seed):
   }
 
 
-def steps_of(ended):
-  """Indices of the steps that belong to an episode, (b, t) each."""
+def find_steps(ended):
+  """Returns the indices (b, t) of all steps except autoresets."""
   resets = np.zeros_like(ended)
   resets[:, 1:] = ended[:, :-1]
   return list(zip(*np.nonzero(~resets), strict=True))
 
 
 def slow_target(inputs, b, t, lambda_):
-  """Munos et al. 2016, equations 3 and 4: a sum of products of traces.
+  """Returns a target by a sum of traces: Munos et al. 2016, equations 3 and 4.
 
-  It knows of `terminated` and of the episode's end, not of `discount`.
+  It uses terminations and episode ends instead of `discount`.
   """
   found = inputs["q"][b, t]
   for s in range(t, STEPS):
@@ -68,13 +68,13 @@ def test_targets_equal_the_slow_sum(seed, lambda_):
   inputs = make_inputs(seed)
   assert inputs["ended"].sum(axis=1).max() >= 2
   found = targets(inputs, lambda_)
-  for b, t in steps_of(inputs["ended"]):
+  for b, t in find_steps(inputs["ended"]):
     expected = slow_target(inputs, b, t, lambda_)
     np.testing.assert_allclose(found[b, t], expected, atol=1e-12)
 
 
 def lambda_return(inputs, b, t, lambda_):
-  """Munos et al. 2016, equation 2 for the policy's own steps, recursively."""
+  """Returns an on-policy target recursively: Munos et al. 2016, equation 2."""
   terminated = inputs["discount"][b, t] == 0
   value = 0.0 if terminated else inputs["next_values"][b, t]
   if not inputs["ended"][b, t] and t + 1 < STEPS:
@@ -84,22 +84,22 @@ def lambda_return(inputs, b, t, lambda_):
 
 
 @pytest.mark.parametrize("lambda_", [0.5, 1.0])
-def test_targets_of_ones_own_steps_are_lambda_returns(lambda_):
+def test_on_policy_targets_are_lambda_returns(lambda_):
   inputs = make_inputs(0)
   inputs["log_ratio"][:] = 0.0
   found = targets(inputs, lambda_)
-  for b, t in steps_of(inputs["ended"]):
+  for b, t in find_steps(inputs["ended"]):
     expected = lambda_return(inputs, b, t, lambda_)
     np.testing.assert_allclose(found[b, t], expected, atol=1e-12)
 
 
-def test_with_exact_values_targets_of_ones_own_steps_are_returns():
-  """Where q(o_t, a_t) = v(o_t), errors telescope to rewards and a bootstrap."""
+def test_on_policy_targets_with_exact_values_are_returns():
+  """If q(o_t, a_t) = v(o_t), errors telescope to rewards and a bootstrap."""
   inputs = make_inputs(0)
   inputs["log_ratio"][:] = 0.0
   inputs["q"][:, 1:] = inputs["next_values"][:, :-1]
   found = targets(inputs, 1.0)
-  for b, t in steps_of(inputs["ended"]):
+  for b, t in find_steps(inputs["ended"]):
     ends = np.nonzero(inputs["ended"][b, t:])[0]
     last = t + ends[0] if len(ends) else STEPS - 1
     powers = GAMMA ** np.arange(last + 1 - t)
@@ -109,8 +109,8 @@ def test_with_exact_values_targets_of_ones_own_steps_are_returns():
     np.testing.assert_allclose(found[b, t], expected, atol=1e-12)
 
 
-def test_ratios_have_their_bounds():
-  """Ratios above 1 count as 1, also infinite ones; those near 0 cut traces."""
+def test_ratios_are_bounded():
+  """Ratios above 1, also infinite ones, count as 1; those near 0 end traces."""
   inputs = make_inputs(0)
   inputs["log_ratio"][:] = 1e6
   own = {**inputs, "log_ratio": np.zeros((BATCH, STEPS))}
@@ -138,7 +138,7 @@ def test_nothing_leaks_over_the_end_of_an_episode(truncated):
     "log_ratio": np.zeros((1, 4)),
   }
   later = {name: x.copy() for name, x in inputs.items()}
-  # Those of the autoreset and of the next episode.
+  # Changes the autoreset and the step of the next episode.
   for name in ("reward", "q", "next_values", "log_ratio"):
     later[name][0, 2:] = -7.0
   expected, found = (targets(x, 1.0)[0] for x in (inputs, later))

@@ -1,4 +1,4 @@
-"""The sequence loss against the paper's returns, one step at a time."""
+"""Tests of the sequence loss against the paper's returns, step by step."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ def make_inputs(seed):
   random = np.random.default_rng(seed)
   ended = random.random((BATCH, STEPS)) < 0.25
   terminated = ended & (random.random((BATCH, STEPS)) < 0.6)
-  # The step after an episode's last one resets, and is none.
+  # The step after an episode's last one is an autoreset, not a transition.
   learned = np.ones((BATCH, STEPS))
   learned[:, 1:] -= ended[:, :-1]
   shape = (BATCH, STEPS + 1, ACTIONS)
@@ -40,7 +40,7 @@ def to_tensors(inputs):
 
 
 def unscale(y):
-  """The inverse of h by bisection: it grows with x."""
+  """Returns the inverse of h by bisection, as h increases with x."""
   low, high = -1e6, 1e6
   for _ in range(200):
     middle = (low + high) / 2
@@ -52,7 +52,7 @@ def unscale(y):
 
 
 def slow_errors(inputs, n):
-  """Walks forward from each step until n steps, the episode or all end."""
+  """Returns TD errors by a loop over at most n steps of each episode."""
   errors = np.zeros((BATCH, STEPS))
   for b in range(BATCH):
     for start in range(STEPS):
@@ -73,7 +73,7 @@ def slow_errors(inputs, n):
 
 @pytest.mark.parametrize("n", [1, 2, 5, 20])
 @pytest.mark.parametrize("seed", range(3))
-def test_loss_and_errors_equal_the_slow_walk(seed, n):
+def test_loss_and_errors_equal_the_slow_loop(seed, n):
   inputs = make_inputs(seed)
   output = sequence_q_learning.sequence_q_learning(
     **to_tensors(inputs), n=n, huber_delta=1.0
@@ -104,15 +104,15 @@ def test_gradient_equals_finite_differences():
   for index in np.ndindex(*found.shape):
     ends = []
     for sign in (1, -1):
-      moved = inputs["q"].copy()
-      moved[index] += sign * 1e-6
-      ends.append(float(loss(tf.constant(moved))))
+      shifted = inputs["q"].copy()
+      shifted[index] += sign * 1e-6
+      ends.append(float(loss(tf.constant(shifted))))
     expected[index] = (ends[0] - ends[1]) / 2e-6
   np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("n", [1, 3, 20])
-def test_the_worker_s_targets_are_the_learner_s(n):
+def test_targets_of_workers_equal_those_of_learners(n):
   inputs = make_inputs(1)
   values = np.random.default_rng(0).normal(size=(BATCH, STEPS))
   found = sequences.n_step_targets(

@@ -1,4 +1,4 @@
-"""Action masks: outputs of illegal actions, by the definition."""
+"""Tests of action masks: outputs of illegal actions, by definition."""
 
 import numpy as np
 import pytest
@@ -25,11 +25,11 @@ def make_spec(actions, shape, dtype, size):
 
 
 def split_mask(mask):
-  """The masks of the components of one action."""
+  """Splits an action's mask into those of its components."""
   return np.split(mask, np.cumsum(SIZES)[:-1])
 
 
-def of_joint_actions(mask):
+def expect_joint_actions(mask):
   parts = split_mask(mask)
   return [
     all(part[value] for part, value in zip(parts, values, strict=True))
@@ -37,7 +37,7 @@ def of_joint_actions(mask):
   ]
 
 
-def of_components(mask):
+def expect_components(mask):
   return [
     value < len(part) and part[value]
     for part in split_mask(mask)
@@ -50,8 +50,8 @@ def of_components(mask):
   ("actions", "expected"),
   [
     (specs.DiscreteArray(6), list),
-    (arrays.JointActionArray(SIZES), of_joint_actions),
-    (arrays.MultiDiscreteArray(SIZES), of_components),
+    (arrays.JointActionArray(SIZES), expect_joint_actions),
+    (arrays.MultiDiscreteArray(SIZES), expect_components),
   ],
 )
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Policies, values and critics: acting equals learning, and checkpoints."""
+"""Tests of policy, value and critic networks, in NumPy and TensorFlow."""
 
 import subprocess
 import sys
@@ -58,11 +58,11 @@ def make_inputs(declaration, batch=5):
 
 
 @pytest.mark.parametrize("kind", DECLARATIONS)
-def test_acting_equals_learning(kind):
+def test_acting_networks_equal_learning_networks(kind):
   declaration = DECLARATIONS[kind]()
   network = tf_network.Network(declaration, seed=1, name=kind)
   acting = network_lib.make_acting(declaration, name=kind)
-  # Among the variables of a learner's other networks.
+  # A learner's variables may include those of other networks.
   acting.load({"other/output/b": np.zeros(1), **network.get_variables()})
   inputs = make_inputs(declaration)
   found = acting(*inputs)

@@ -1,4 +1,4 @@
-"""Distributions: densities integrate to 1, samples have their moments."""
+"""Tests of distributions: densities, samples, entropies, divergences."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def make(kind, backend="numpy", batch=1):
 
 
 def make_grid(kind):
-  """Cells of a grid of actions [N, 2], and the area of each."""
+  """Returns the centres [N, 2] of a grid's cells, and the area of a cell."""
   edge = (-1, 1) if kind == "tanh_gaussian" else (-9, 9)
   points = np.linspace(*edge, 802)
   middles = (points[1:] + points[:-1]) / 2
@@ -61,7 +61,7 @@ def test_probabilities_sum_to_one():
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_product_is_the_sum_over_all_joint_actions(backend):
-  """Components of 2 and 3 values; the first has an output to spare."""
+  """Components have 2 and 3 values; one output of the first is unused."""
   ops, array, random = BACKENDS[backend]
   logits = np.float32([[0.5, -1.0, action_masks.ILLEGAL, 0.2, -0.3, 1.0]])
   policy = distributions.make_distribution(
@@ -111,7 +111,7 @@ def test_moments_of_samples_are_those_of_the_density(kind, backend):
 
 
 def make_reference(kind):
-  """TensorFlow Probability's distribution of `make(kind)`, in float64."""
+  """Returns TensorFlow Probability's equivalent of `make(kind)`, in float64."""
   from tensorflow_probability import bijectors
   from tensorflow_probability import distributions as tfd
 
@@ -127,9 +127,9 @@ def make_reference(kind):
 def test_moments_of_samples_are_tensorflow_probabilitys(kind, backend):
   policy, random = make(kind, backend, SAMPLES)
   sampled = np.asarray(policy.sample(random))
-  # TensorFlow Probability has no closed form of the tanh-Gaussian's moments.
+  # TensorFlow Probability has no closed form of a tanh-Gaussian's moments.
   expected = make_reference(kind).sample(SAMPLES, seed=5).numpy()
-  # The means' standard errors are at most 1.2 / sqrt(50,000) = 0.005 each.
+  # Each mean has a standard error of at most 1.2 / sqrt(50,000) = 0.005.
   np.testing.assert_allclose(
     sampled.mean(axis=0), expected.mean(axis=0), atol=0.025
   )
@@ -174,7 +174,7 @@ def test_log_densities_of_samples(backend):
   )
 
 
-def test_log_densities_are_finite_where_tanh_is_flat():
+def test_log_densities_are_finite_if_tanh_saturates():
   policy = distributions.TanhGaussian(
     numpy_ops, np.float32([[30.0, -30.0]]), np.float32([[0.0, 0.0]])
   )
@@ -188,14 +188,14 @@ def test_unknown_kinds_are_one_line():
     distributions.make_distribution("beta", numpy_ops, LOGITS)
 
 
-def other_of(kind, ops, array):
+def make_other(kind, ops, array):
   parameters = PARAMETERS[kind] + np.float32([[0.2, -0.3, 0.1, 0.4]])
   return distributions.make_distribution(kind, ops, array(parameters))
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "tanh_gaussian"])
 def test_divergences_equal_the_integral(kind):
-  one, other = make(kind)[0], other_of(kind, numpy_ops, lambda x: x)
+  one, other = make(kind)[0], make_other(kind, numpy_ops, lambda x: x)
   grid, area = make_grid(kind)
   p, q = (x.log_prob(grid).astype(float) for x in (one, other))
   expected = (np.exp(p) * (p - q)).sum() * area
@@ -209,20 +209,26 @@ def test_divergences_equal_the_integral(kind):
 def test_divergences_of_categorical_policies_equal_the_sum():
   one, other = (
     make("categorical")[0],
-    other_of("categorical", tf_ops, tf.constant),
+    make_other("categorical", tf_ops, tf.constant),
   )
   p, q = (numpy_ops.softmax(np.asarray(x.logits))[0] for x in (one, other))
   expected = (p * np.log(p / q)).sum()
   found = make("categorical", "tensorflow")[0].kl(other)
   np.testing.assert_allclose(found, [expected], rtol=1e-5)
-  other = other_of("categorical", numpy_ops, lambda x: x)
+  other = make_other("categorical", numpy_ops, lambda x: x)
   _, (part,) = distributions.kl_parts(one, other)
   np.testing.assert_allclose(part, [expected], rtol=1e-5)
 
 
 def test_the_parts_of_a_gaussian_divergence():
-  """Of the mean with the deviations unchanged, and of the deviations."""
-  one, other = make("gaussian")[0], other_of("gaussian", numpy_ops, lambda x: x)
+  """The parts are the means' divergence and the deviations' divergence.
+
+  The deviations are unchanged in the first part, the means in the second.
+  """
+  one, other = (
+    make("gaussian")[0],
+    make_other("gaussian", numpy_ops, lambda x: x),
+  )
   std, other_std = np.exp(one.log_std), np.exp(other.log_std)
   mean = ((one.mean - other.mean) ** 2 / (2 * std**2)).sum(axis=1)
   ratio = std / other_std

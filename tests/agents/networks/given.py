@@ -1,4 +1,4 @@
-"""What networks are tested with."""
+"""Environment spec for tests of networks."""
 
 import numpy as np
 from acme import specs

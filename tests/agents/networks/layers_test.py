@@ -1,4 +1,4 @@
-"""Layers: what they compute, and their gradients, equal the plain ones'."""
+"""Tests of layers: outputs and gradients equal those of plain definitions."""
 
 import ml_collections
 import numpy as np
@@ -22,12 +22,12 @@ def make_frames(*shape, seed=0):
 
 
 def plain_frames(frames):
-  """Pixels 0 to 1, channels last, from their definition."""
+  """Returns pixels in [0, 1], channels last, by a plain definition."""
   return tf.constant(frames.transpose(0, 2, 3, 1) / 255.0, tf.float32)
 
 
 def assert_near(actual, expected):
-  """Equal to the rounding of sums of some thousand terms."""
+  """Checks equality up to the rounding of sums of some thousand terms."""
   expected = np.asarray(expected)
   size = np.abs(expected).max()
   assert size > 0
@@ -53,9 +53,9 @@ def test_frames_convolution_equals_its_definition(shape):
     )
 
 
-def test_every_byte_becomes_its_255th_wherever_it_stands():
-  # All pairs of bytes stand side by side: whatever four of them are as a
-  # float (a denormal, an infinity, a NaN), they arrive unchanged.
+def test_each_byte_is_divided_by_255_in_all_positions():
+  # All pairs of bytes are adjacent. Each byte has to arrive unchanged, also if
+  # four of them form a denormal, an infinity or a NaN as a float.
   byte = np.arange(256, dtype=np.uint8)
   pairs = np.stack(np.meshgrid(byte, byte), axis=-1)  # [256, 256, 2]
   frames = pairs.reshape(2, 4, 64, 256)
@@ -203,7 +203,7 @@ def test_primitives_agree(name):
 
 
 class Variables:
-  """Creates variables in NumPy at the first call, and then returns them."""
+  """Creates each variable in NumPy at its first call, and later returns it."""
 
   def __init__(self, offset=0.1):
     self.created = {}
@@ -261,5 +261,5 @@ def test_truncated_normal_weights():
   random = np.random.default_rng(0)
   w = initializers.truncated_normal.weights(random, (5, 5, 4, 1_000)) * 10
   assert np.abs(w).max() <= 2
-  # Of a standard normal within two deviations.
+  # The deviation of a standard normal that is truncated at two deviations.
   np.testing.assert_allclose(w.std(), 0.8796, rtol=0.01)

@@ -1,4 +1,4 @@
-"""Networks: acting gives what learning gives; sizes; the dueling identity."""
+"""Tests of Q-networks: NumPy and TensorFlow, sizes, dueling, noise, heads."""
 
 import numpy as np
 import pytest
@@ -31,12 +31,12 @@ def make_config(torso="mlp", hidden_sizes=(64, 64), dueling=False, **fields):
 
 
 def values_of(network, observation):
-  """[B, A] of a network that learns."""
+  """Returns the values [B, A] of a learning network."""
   return network(tf.constant(observation)).values
 
 
 def make_network(config, spec, seed=0):
-  """A network whose biases are not zero either."""
+  """Returns a network with random biases, as they are 0 initially."""
   declaration = q_network.QNetwork(config, spec)
   network = tf_network.Network(declaration, seed)
   random = np.random.default_rng(seed)
@@ -47,7 +47,7 @@ def make_network(config, spec, seed=0):
 
 
 def make_acting(config, spec, network):
-  """The network that acts by the variables of one that learns."""
+  """Returns an acting network with the variables of a learning one."""
   acting = network_lib.make_acting(q_network.QNetwork(config, spec))
   acting.load(network.get_variables())
   return acting
@@ -74,14 +74,14 @@ def test_numpy_equals_tensorflow(
   random = np.random.default_rng(1)
   for batch_size in (1, 16):
     observation = (10 * random.random((batch_size, *shape))).astype(dtype)
-    kept = observation.copy()
+    original = observation.copy()
     values = acting(observation).values
     assert values.dtype == np.float32
     assert values.shape == (batch_size, 3)
     np.testing.assert_allclose(
       values, values_of(network, observation), rtol=1e-5, atol=1e-5
     )
-    np.testing.assert_array_equal(observation, kept)
+    np.testing.assert_array_equal(observation, original)
 
 
 @pytest.mark.parametrize("noisy", [False, True])
@@ -149,14 +149,14 @@ def test_dueling_removes_the_mean_advantage(torso):
   )
   variables = network.get_variables()
   q = values_of(network, observation)
-  # A constant that all advantages share has no effect.
+  # A constant added to all advantages has no effect.
   network.load(
     {**variables, "advantage/output/b": variables["advantage/output/b"] + 5.0}
   )
   np.testing.assert_allclose(
     values_of(network, observation), q, rtol=1e-4, atol=1e-4
   )
-  # The mean over actions is the stream of the state's value.
+  # The mean over actions is the output of the value stream.
   network.load(
     {**variables, "value/output/b": variables["value/output/b"] + 5.0}
   )
@@ -181,11 +181,11 @@ def test_names_of_variables_are_short_and_differ():
 def test_variables_are_copies():
   network = make_network(make_config(), given.make_spec())
   variables = network.get_variables()
-  kept = {name: x.copy() for name, x in variables.items()}
+  original = {name: x.copy() for name, x in variables.items()}
   for variable in network.variables:
     variable.assign_add(tf.ones_like(variable))
   for name, x in variables.items():
-    np.testing.assert_array_equal(x, kept[name])
+    np.testing.assert_array_equal(x, original[name])
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_variables_are_copies():
     [((4,), np.float32), ((4, 84, 84), np.float32), ((4, 35, 84), np.uint8),
      ((84, 35, 3), np.uint8), ((36,) * 5, np.uint8)],
 )  # fmt: skip
-def test_torso_that_cannot_see_is_one_line(shape, dtype):
+def test_torso_that_does_not_fit_is_one_line(shape, dtype):
   spec = given.make_spec(shape, dtype)
   with pytest.raises(ValueError) as error:
     torsos.check(make_config("nature_cnn"), spec)
@@ -214,7 +214,7 @@ def test_smallest_frames_that_pass_the_check_pass_the_network():
 
 
 def _gradients(network, observation):
-  """Outputs [B, A], and all gradients of their sum of squares as one vector."""
+  """Returns outputs [B, A], and the gradient of their sum of squares, flat."""
   with tf.GradientTape() as tape:
     outputs = values_of(network, observation)
     loss = tf.reduce_sum(outputs**2)
@@ -234,7 +234,7 @@ def test_products_in_bfloat16_are_nearly_equal():
   wanted, wanted_gradient = _gradients(exact, frames)
   found, gradient = _gradients(rounded, frames)
   assert found.dtype == tf.float32
-  # bfloat16 has 8 bits: each product is off by at most 2^-8 of its size.
+  # bfloat16 has 8 significant bits: products have relative errors up to 2^-8.
   np.testing.assert_allclose(
     found, wanted, atol=0.02 * float(tf.reduce_max(tf.abs(wanted)))
   )
@@ -262,8 +262,8 @@ def test_bfloat16_needs_a_processor_that_has_it():
 HEADS = ("expected", "categorical", "quantile", "implicit_quantile")
 
 
-def mean_of(config, output):
-  """The values [B, A] by a sum over what a head says."""
+def compute_values(config, output):
+  """Returns the values [B, A] by a sum over the outputs of a head."""
   outputs = output.outputs.numpy().astype(float)
   head = heads.make_head(config)
   if config.head == "categorical":
@@ -283,7 +283,7 @@ def mean_of(config, output):
     ("minatar_cnn", (12, 8), (6, 7, 3), np.uint8),
   ],
 )
-def test_every_head_acts_as_it_learns(
+def test_acting_values_equal_the_means_of_heads(
   torso, sizes, shape, dtype, head, dueling, noisy
 ):
   config = make_config(
@@ -296,12 +296,15 @@ def test_every_head_acts_as_it_learns(
   observation = random.integers(0, 2, (6, *shape)).astype(dtype)
   output = network(tf.constant(observation))
   np.testing.assert_allclose(
-    acting(observation).values, mean_of(config, output), rtol=1e-4, atol=1e-4
+    acting(observation).values,
+    compute_values(config, output),
+    rtol=1e-4,
+    atol=1e-4,
   )
 
 
 @pytest.mark.parametrize("torso", ["mlp", "nature_cnn"])
-def test_noise_is_fresh_at_each_call_and_off_without_random_outputs(torso):
+def test_noise_is_new_at_each_call_and_off_without_a_generator(torso):
   shape, dtype = ((6,), np.float32) if torso == "mlp" else (FRAMES, np.uint8)
   config, spec = (
     make_config(torso, (16,), noisy=True),
@@ -311,18 +314,18 @@ def test_noise_is_fresh_at_each_call_and_off_without_random_outputs(torso):
   acting = make_acting(config, spec, network)
   observation = np.ones((3, *shape), dtype)
   random = np.random.default_rng(0)
-  drawn = [acting(observation, random=random).values for _ in range(3)]
-  assert (drawn[0] != drawn[1]).all() and (drawn[1] != drawn[2]).all()
-  # One draw serves a batch.
-  np.testing.assert_allclose(drawn[0][0], drawn[0][1], rtol=1e-5)
-  quiet = acting(observation).values
-  np.testing.assert_array_equal(quiet, acting(observation).values)
+  outputs = [acting(observation, random=random).values for _ in range(3)]
+  assert (outputs[0] != outputs[1]).all() and (outputs[1] != outputs[2]).all()
+  # All items of a batch have the same noise.
+  np.testing.assert_allclose(outputs[0][0], outputs[0][1], rtol=1e-5)
+  without_noise = acting(observation).values
+  np.testing.assert_array_equal(without_noise, acting(observation).values)
   np.testing.assert_allclose(
-    quiet, values_of(network, observation), rtol=1e-4, atol=1e-4
+    without_noise, values_of(network, observation), rtol=1e-4, atol=1e-4
   )
 
 
-def test_noise_of_a_seed_is_the_same_and_of_another_is_not():
+def test_noise_depends_on_the_seed_only():
   config, spec = make_config(noisy=True), given.make_spec()
   network = make_network(config, spec)
   observation = tf.ones((2, 4))
@@ -336,8 +339,8 @@ def test_noise_of_a_seed_is_the_same_and_of_another_is_not():
 
 
 def test_noise_has_the_deviation_of_the_paper():
-  # Fortunato et al. 2018, section 3.2: sigma_0 / sqrt(p) for each weight, and
-  # f(e) f(e') has the variance E|e| E|e'| = 2 / pi.
+  # Fortunato et al. 2018, section 3.2: the deviation is sigma_0 / sqrt(p) per
+  # weight, and f(e) f(e') has the variance E|e| E|e'| = 2 / pi.
   inputs, std = 50, 0.5
   x = np.zeros((1, inputs), np.float32)
   x[0, 3] = 1.0
@@ -364,7 +367,7 @@ def test_noise_has_the_deviation_of_the_paper():
     np.testing.assert_allclose(found.mean(), 2.0, atol=4 * expected / 40)
 
 
-def test_sampled_quantiles_are_those_of_their_taus():
+def test_sampled_quantiles_belong_to_their_taus():
   config = make_config(head="implicit_quantile")
   network = make_network(config, given.make_spec())
   output = network(tf.ones((3, 4)), tf.constant((0, 1)), 8)
@@ -372,7 +375,7 @@ def test_sampled_quantiles_are_those_of_their_taus():
   assert output.taus.shape == (3, 8)
   taus = output.taus.numpy()
   assert (taus >= 0).all() and (taus < 1).all() and len(np.unique(taus)) == 24
-  # Equal observations: quantiles depend on nothing but their taus.
+  # With equal observations, quantiles depend only on their taus.
   order = np.argsort(taus.ravel())
   sampled = np.swapaxes(output.outputs, 1, 2).reshape(-1, 3)[order]
   middles = network(tf.ones((1, 4)), None, 2_000).outputs[0].numpy()

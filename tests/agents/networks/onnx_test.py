@@ -1,4 +1,4 @@
-"""ONNX graphs: onnxruntime takes the actions that Slipway's actors take."""
+"""Tests of ONNX graphs: onnxruntime chooses the actions of Slipway's actors."""
 
 import numpy as np
 import onnxruntime
@@ -57,7 +57,7 @@ def make_inputs(declaration, batch, seed=0):
   return made
 
 
-def q_network_of(shape=(4,), dtype=np.float32, **fields):
+def make_q_network(shape=(4,), dtype=np.float32, **fields):
   config = dqn.get_config().network
   config.update(fields)
   return q_network.QNetwork(config, given.make_spec(shape, dtype))
@@ -81,14 +81,14 @@ def policy(kind, activation="tanh"):
 
 
 _DECLARATIONS = {
-  "expected": q_network_of,
-  "dueling": lambda: q_network_of(dueling=True),
-  "noisy": lambda: q_network_of(noisy=True),
-  "layer_norm": lambda: q_network_of(dueling=True, layer_norm="all"),
-  "categorical": lambda: q_network_of(head="categorical"),
-  "quantile": lambda: q_network_of(head="quantile", dueling=True),
-  "implicit_quantile": lambda: q_network_of(head="implicit_quantile"),
-  "minatar_cnn": lambda: q_network_of(
+  "expected": make_q_network,
+  "dueling": lambda: make_q_network(dueling=True),
+  "noisy": lambda: make_q_network(noisy=True),
+  "layer_norm": lambda: make_q_network(dueling=True, layer_norm="all"),
+  "categorical": lambda: make_q_network(head="categorical"),
+  "quantile": lambda: make_q_network(head="quantile", dueling=True),
+  "implicit_quantile": lambda: make_q_network(head="implicit_quantile"),
+  "minatar_cnn": lambda: make_q_network(
     (10, 10, 4), np.uint8, torso="minatar_cnn"
   ),
   "recurrent": recurrent,
@@ -107,16 +107,16 @@ def test_a_graph_acts_as_the_network(name, batch, tmp_path):
   acting = network_lib.make_acting(declaration)
   acting.load(variables)
   wanted = declaration.greedy(numpy_ops, acting(*inputs))
-  got = run(tmp_path / "a.onnx", declaration, variables, inputs)
-  assert got.keys() == wanted.keys()
+  found = run(tmp_path / "a.onnx", declaration, variables, inputs)
+  assert found.keys() == wanted.keys()
   for key, value in wanted.items():
-    assert got[key].shape == value.shape
-    np.testing.assert_allclose(got[key], value, atol=1e-5)
+    assert found[key].shape == value.shape
+    np.testing.assert_allclose(found[key], value, atol=1e-5)
 
 
 @pytest.mark.parametrize("batch", _BATCHES)
-def test_convolutions_on_frames_compute_what_tensorflow_does(batch, tmp_path):
-  declaration = q_network_of((4, 84, 84), np.uint8, torso="nature_cnn")
+def test_convolutions_on_frames_equal_tensorflows(batch, tmp_path):
+  declaration = make_q_network((4, 84, 84), np.uint8, torso="nature_cnn")
   network = tf_network.Network(declaration, seed=1)
   (frames,) = make_inputs(declaration, batch)
   variables = network.get_variables()

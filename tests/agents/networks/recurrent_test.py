@@ -1,4 +1,4 @@
-"""Recurrent networks: unrolled, step by step, and in NumPy, all alike."""
+"""Tests of recurrent networks: unrolled, step by step, and in NumPy."""
 
 import numpy as np
 import pytest
@@ -97,13 +97,13 @@ def test_a_burn_in_and_the_rest_equal_the_whole():
     np.testing.assert_allclose(end, after, rtol=1e-5, atol=1e-5)
 
 
-def test_an_episode_knows_nothing_of_the_one_before():
+def test_an_episode_does_not_depend_on_the_one_before():
   spec = given.make_spec((4,), np.float32, ACTIONS)
   declaration, network = make_network(make_config(), spec)
   first = np.zeros((BATCH, STEPS), bool)
   first[:, 4] = True
   one = make_inputs((4,), np.float32, first)
-  # All that came before, and what led to the episode's first observation.
+  # Changes all earlier steps, and the action and reward before the episode.
   other = recurrent.Inputs(
     tf.concat([one.observation[:, :4] + 1.0, one.observation[:, 4:]], 1),
     tf.concat(

@@ -1,4 +1,4 @@
-"""The learner of policy gradients: what an update changes and what it reads."""
+"""Tests of the policy-gradient learner: effects and inputs of an update."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def make_learner(config):
 
 
 def make_batch(config, skipped=0):
-  """Rollouts of the first policy; some of its episodes end and reset."""
+  """Returns rollouts of the initial policy, with some ended episodes."""
   spec = factory.make_spec(config.environment)
   table = registry.make_builder("policy_gradient").make_table(config, spec)
   variables = make_learner(config).get_variables()
@@ -57,13 +57,13 @@ def change(batch, **fields):
 def test_an_update_changes_policy_and_value():
   config = make_config()
   learner = make_learner(config)
-  before = collected.values_of(learner)
-  done = make_update(learner)(make_batch(config))
-  after = collected.values_of(learner)
+  before = collected.get_values(learner)
+  update = make_update(learner)(make_batch(config))
+  after = collected.get_values(learner)
   assert differ(before, after, "policy/") and differ(before, after, "value/")
   assert learner.steps.numpy() == 1
-  assert done.priorities is None
-  for name, value in done.metrics.items():
+  assert update.priorities is None
+  for name, value in update.metrics.items():
     assert value.shape == () and np.isfinite(value), name
 
 
@@ -73,8 +73,8 @@ def test_only_the_policy_is_published():
   assert all(name.startswith(f"{policies.POLICY}/") for name in names)
 
 
-def test_behaviour_log_probs_are_the_first_policys():
-  """So that the ratios of a first minibatch are 1, and nothing is clipped."""
+def test_behaviour_log_probs_are_those_of_the_initial_policy():
+  """The ratios of the first minibatch are 1, so no ratio is clipped."""
   config = make_config(epochs=1, minibatch_size=256)
   metrics = make_learner(config).update(make_batch(config)).metrics
   assert metrics["clip_fraction"] == 0
@@ -103,21 +103,23 @@ def test_autoresets_have_no_influence():
     ),
     extras={**data.extras, policies.LOG_PROB: log_prob},
   )
-  assert_equal(*collected.updated(make_learner(config), (batch, changed)))
+  assert_equal(
+    *collected.update_on_each(make_learner(config), (batch, changed))
+  )
 
 
 def test_the_last_observation_of_a_terminated_episode_has_no_influence():
   config = make_config()
   batch = make_batch(config, skipped=1)
   data = batch.data
-  lost = data.ended.numpy() & (data.discount.numpy() == 0)
-  assert lost.any()
-  # It is what the step after the last one, the autoreset, was made from.
+  terminated = data.ended.numpy() & (data.discount.numpy() == 0)
+  assert terminated.any()
+  # The terminated episode's last observation is that of the autoreset step.
   observation = data.observation.numpy().copy()
-  observation[:, 1:][lost] += 3.0
+  observation[:, 1:][terminated] += 3.0
   changed = change(batch, observation=tf.constant(observation))
-  one, other = collected.updated(make_learner(config), (batch, changed))
-  for name in collected.values_of(make_learner(config)):
+  one, other = collected.update_on_each(make_learner(config), (batch, changed))
+  for name in collected.get_values(make_learner(config)):
     np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
@@ -126,13 +128,13 @@ def test_the_last_observation_of_a_truncated_episode_has_influence():
   batch = make_batch(config, skipped=1)
   data = batch.data
   ended = data.ended.numpy()
-  # As if each episode had been cut off.
+  # Treats the end of each episode as a truncation.
   discount = tf.fill(ended.shape, tf.constant(config.adder.discount))
   batch = change(batch, discount=discount)
   observation = data.observation.numpy().copy()
   observation[:, 1:][ended] += 3.0
   changed = change(batch, observation=tf.constant(observation))
-  results = collected.updated(make_learner(config), (batch, changed))
+  results = collected.update_on_each(make_learner(config), (batch, changed))
   assert differ(*results, "value/")
 
 
@@ -147,15 +149,15 @@ def test_updates_are_equal_for_a_seed_and_a_step(restored, tmp_path):
     if not restored:
       updates[1](batch)
   if restored:
-    collected.restored(first, second, tmp_path)
+    collected.restore(first, second, tmp_path)
   assert second.steps.numpy() == 2
   for _ in range(2):
     for update in updates:
       update(batch)
-    assert_equal(collected.values_of(first), collected.values_of(second))
+    assert_equal(collected.get_values(first), collected.get_values(second))
 
 
-def test_another_seed_takes_other_minibatches():
+def test_another_seed_gives_other_minibatches():
   results = []
   config = make_config()
   batch, start = make_batch(config), make_learner(config)
@@ -166,7 +168,7 @@ def test_another_seed_takes_other_minibatches():
       to, origin = (x.checkpointed[name] for x in (learner, start))
       to.load(origin.get_variables())
     make_update(learner)(batch)
-    results.append(collected.values_of(learner))
+    results.append(collected.get_values(learner))
   assert differ(*results, "policy/")
 
 
@@ -175,9 +177,9 @@ def test_step_size_and_clip_fall_but_not_to_zero():
   batch, learner = make_batch(config), make_learner(config)
   update, changes = make_update(learner), []
   for _ in range(4):
-    before = collected.values_of(learner)
+    before = collected.get_values(learner)
     update(batch)
-    after = collected.values_of(learner)
+    after = collected.get_values(learner)
     changes.append(
       max(
         np.abs(after[name] - x).max()
@@ -189,13 +191,13 @@ def test_step_size_and_clip_fall_but_not_to_zero():
   assert changes[3] > 0
 
 
-def of(module, environment="CartPole-v1", **fields):
-  """A function that makes a small config."""
+def make_config_function(module, environment="CartPole-v1", **fields):
+  """Returns a function that makes a small config."""
 
   def make():
     config = module.get_config()
     config.environment.name = environment
-    # A recurrent network has its operations once for each step.
+    # The graph of a recurrent network repeats its operations for each step.
     config.adder.unroll = 6 if fields.get("lstm_size") else 16
     config.topology.environments_per_worker = config.learner.batch_size = 8
     if config.learner.minibatch_size:
@@ -210,27 +212,31 @@ def of(module, environment="CartPole-v1", **fields):
 RECURRENT = {"lstm_size": 8, "shared": True}
 SEPARATE_LSTMS = {"lstm_size": 8, "shared": False}
 VARIANTS = {
-  "reinforce": of(reinforce),
-  "a2c": of(a2c),
-  "a2c_shared": of(a2c, shared=True),
-  "impala": of(impala),
-  "impala_recurrent": of(impala, **RECURRENT),
-  "ppo": of(ppo),
-  "ppo_recurrent": of(ppo, **RECURRENT),
-  "ppo_separate_lstms": of(ppo, **SEPARATE_LSTMS),
-  "ppo_continuous": of(ppo, "Pendulum-v1"),
-  "appo": of(appo, "Pendulum-v1", distribution="conditional_gaussian"),
-  "appo_tanh": of(appo, "Pendulum-v1", distribution="tanh_gaussian"),
-  "vmpo": of(vmpo),
-  "vmpo_recurrent": of(vmpo, **RECURRENT),
-  "vmpo_separate_lstms": of(vmpo, **SEPARATE_LSTMS),
-  "vmpo_continuous": of(vmpo, "Pendulum-v1"),
+  "reinforce": make_config_function(reinforce),
+  "a2c": make_config_function(a2c),
+  "a2c_shared": make_config_function(a2c, shared=True),
+  "impala": make_config_function(impala),
+  "impala_recurrent": make_config_function(impala, **RECURRENT),
+  "ppo": make_config_function(ppo),
+  "ppo_recurrent": make_config_function(ppo, **RECURRENT),
+  "ppo_separate_lstms": make_config_function(ppo, **SEPARATE_LSTMS),
+  "ppo_continuous": make_config_function(ppo, "Pendulum-v1"),
+  "appo": make_config_function(
+    appo, "Pendulum-v1", distribution="conditional_gaussian"
+  ),
+  "appo_tanh": make_config_function(
+    appo, "Pendulum-v1", distribution="tanh_gaussian"
+  ),
+  "vmpo": make_config_function(vmpo),
+  "vmpo_recurrent": make_config_function(vmpo, **RECURRENT),
+  "vmpo_separate_lstms": make_config_function(vmpo, **SEPARATE_LSTMS),
+  "vmpo_continuous": make_config_function(vmpo, "Pendulum-v1"),
 }
 variants = pytest.mark.parametrize("variant", VARIANTS)
 
 
 def collect(config):
-  """Two batches of one policy; the last one's episodes end and reset."""
+  """Returns two batches of one policy; episodes end in the second."""
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   builder.check(config, spec)
@@ -251,37 +257,37 @@ def test_every_variant_learns_and_resumes_bit_for_bit(variant, tmp_path):
     assert batches[1].data.first.numpy().any()
   first, second = make_learner(config), make_learner(config)
   updates = [make_update(first), make_update(second)]
-  before = collected.values_of(first)
+  before = collected.get_values(first)
   metrics = updates[0](batches[1]).metrics
-  after = collected.values_of(first)
+  after = collected.get_values(first)
   changed = {name for name in before if (before[name] != after[name]).any()}
   assert any(name.startswith("policy/") for name in changed)
-  still = {name.split("/")[0] for name in before.keys() - changed}
-  assert still <= {"optimizer", "dead_units"}
+  unchanged = {name.split("/")[0] for name in before.keys() - changed}
+  assert unchanged <= {"optimizer", "dead_units"}
   for name, value in metrics.items():
     assert value.shape == () and np.isfinite(value), name
-  collected.restored(first, second, tmp_path)
+  collected.restore(first, second, tmp_path)
   for update in updates:
     update(batches[0])
-  assert_equal(collected.values_of(first), collected.values_of(second))
+  assert_equal(collected.get_values(first), collected.get_values(second))
 
 
 @pytest.mark.parametrize("variant", ["reinforce", "a2c", "impala"])
-def test_losses_of_policy_and_values_move_only_their_own_weights(variant):
-  """Advantages and the values' targets are constants in one graph of both."""
+def test_losses_of_policy_and_values_change_only_their_own_weights(variant):
+  """Advantages and the values' targets have no gradient in the common loss."""
   config = VARIANTS[variant]()
-  config.learner.max_gradient_norm = 1e6  # of all gradients together
+  config.learner.max_gradient_norm = 1e6  # common norm of all gradients
   batch, results = collect(config)[1], []
-  # So that V-trace's ratios differ from 1, and are not clipped.
+  # V-trace's ratios then differ from 1, and are not clipped.
   extras = dict(batch.data.extras)
   extras[policies.LOG_PROB] += 0.3
   batch = change(batch, extras=extras)
   for value_weight in (0.0, 1.0):
     config.learner.value_weight = value_weight
     learner = make_learner(config)
-    start = collected.values_of(learner)
+    start = collected.get_values(learner)
     learner.update(batch)
-    results.append(collected.values_of(learner))
+    results.append(collected.get_values(learner))
   without, with_values = results
   assert differ(start, without, "policy/")
   assert not differ(start, without, "value/")
@@ -290,8 +296,8 @@ def test_losses_of_policy_and_values_move_only_their_own_weights(variant):
 
 
 @variants
-def test_acting_equals_the_graph(variant):
-  """So the divergence from the behaviour is 0 where the policy is the same."""
+def test_behaviour_log_probs_equal_those_of_the_graph(variant):
+  """The divergence from the behaviour is 0 if the policy is the same."""
   config = VARIANTS[variant]()
   config.learner.epochs, config.learner.minibatch_size = 1, 0
   for batch in collect(config):
@@ -301,8 +307,8 @@ def test_acting_equals_the_graph(variant):
 
 
 def test_an_lstm_learns_with_the_rewards_of_its_actor():
-  """Normalized rewards are for the targets only."""
-  config = of(ppo, "Pendulum-v1", **RECURRENT)()
+  """The LSTM gets the raw rewards; only targets use normalized ones."""
+  config = make_config_function(ppo, "Pendulum-v1", **RECURRENT)()
   config.normalization.rewards = True
   config.learner.epochs, config.learner.minibatch_size = 1, 0
   metrics = make_learner(config).update(collect(config)[1]).metrics
@@ -340,29 +346,30 @@ def test_only_workers_have_the_lstm_of_separate_values():
 
 def test_the_limit_of_the_divergence_ends_the_update():
   config = make_config(epochs=50)
-  batch, moved = make_batch(config), []
+  batch, changes = make_batch(config), []
   start = make_learner(config).get_variables()
   for limit in (0.0, 1e-6):
     config.learner.kl_limit = limit
     learner = make_learner(config)
     make_update(learner)(batch)
     after = learner.get_variables()
-    moved.append(sum(np.abs(after[x] - start[x]).sum() for x in start))
-  # 200 gradient steps, and the first two: the first has no divergence yet.
-  assert 0 < moved[1] < 0.1 * moved[0]
+    changes.append(sum(np.abs(after[x] - start[x]).sum() for x in start))
+  # Without a limit there are 200 gradient steps. With it there are two: in the
+  # first one, the divergence is still 0.
+  assert 0 < changes[1] < 0.1 * changes[0]
 
 
-def test_values_that_moved_far_get_no_gradient():
+def test_values_that_changed_much_get_no_gradient():
   config = make_config(epochs=30, learning_rate=0.01)
-  batch, moved = make_batch(config), []
+  batch, changes = make_batch(config), []
   for clip in (0.0, 0.01):
     config.learner.value_clip = clip
     learner = make_learner(config)
     before = learner.checkpointed["value"](batch.data.observation[:, 0])
     make_update(learner)(batch)
     after = learner.checkpointed["value"](batch.data.observation[:, 0])
-    moved.append(float(tf.reduce_mean(tf.abs(after - before))))
-  assert moved[1] < 0.5 * moved[0]
+    changes.append(float(tf.reduce_mean(tf.abs(after - before))))
+  assert changes[1] < 0.5 * changes[0]
 
 
 def test_steps_without_a_return_have_no_influence_in_reinforce():
@@ -370,10 +377,10 @@ def test_steps_without_a_return_have_no_influence_in_reinforce():
   config.learner.value_weight = 0.0
   batch = collect(config)[1]
   ended = batch.data.ended.numpy()
-  # The steps after a rollout's last end, whose episode has not ended yet.
+  # The steps after a rollout's last end belong to an unfinished episode.
   later = np.cumsum(ended[:, ::-1], axis=1)[:, ::-1] == 0
   assert later.any() and not later.all()
   reward = np.where(later, 100.0, batch.data.reward).astype(np.float32)
   changed = change(batch, reward=tf.constant(reward))
-  results = collected.updated(make_learner(config), (batch, changed))
+  results = collected.update_on_each(make_learner(config), (batch, changed))
   assert not differ(*results, "policy/")

@@ -1,4 +1,4 @@
-"""R2D2: priorities of sequences, what is learned from, and memory."""
+"""Tests of R2D2: priorities of sequences, learned steps, and memory."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ SPEC = given.make_spec()
 
 
 def collect(config, variables, steps, seed=0):
-  """Items [M, ENVS] of an actor in random episodes, and their priorities."""
+  """Returns an actor's items in random episodes, ENVS at a time."""
   builder = registry.make_builder("r2d2")
   actor = builder.make_actor(config, SPEC, worker=0)
   actor.load(variables)
@@ -57,21 +57,21 @@ def collect(config, variables, steps, seed=0):
   return found
 
 
-def make_batch(config, rows):
+def make_batch(config, records):
   table = registry.make_builder("r2d2").make_table(config, SPEC)
   return dataset.make_batch(
     table.schema,
     tf.range(ENVS, dtype=tf.int64),
     tf.fill([ENVS], tf.constant(0.01, tf.float64)),
     tf.fill([ENVS], tf.constant(100, tf.int64)),
-    tf.constant(rows),
+    tf.constant(records),
   )
 
 
 @pytest.mark.parametrize("burn_in", [0, 3])
 @pytest.mark.parametrize("n_step", [1, 5])
-def test_first_priorities_are_the_learner_s_errors(burn_in, n_step):
-  """Before the first update, workers and learner have equal variables."""
+def test_initial_priorities_equal_those_of_the_learner(burn_in, n_step):
+  """Before the first update, workers and learner have the same variables."""
   config = make_config(burn_in=burn_in, n_step=n_step)
   builder = registry.make_builder("r2d2")
   found = collect(
@@ -100,7 +100,7 @@ def change(batch, field, value):
   return batch._replace(data=batch.data._replace(**{field: value}))
 
 
-def test_nothing_is_learned_of_the_burn_in_and_of_resets():
+def test_burn_in_and_resets_are_not_learned_from():
   config = make_config()
   builder = registry.make_builder("r2d2")
 
@@ -112,7 +112,7 @@ def test_nothing_is_learned_of_the_burn_in_and_of_resets():
   items = collect(config, variables, 60)[-1]
   batch = make_batch(config, items.records)
   ended = batch.data.ended.numpy()
-  # What ends in the window, but for its last step: the next one is a reset.
+  # Finds an episode that ends before the window's last step: a reset follows.
   env, t = (int(x[0]) for x in np.nonzero(ended[:, 4:-1]))
   reset = t + 4 + 1
   assert batch.data.first.numpy()[env, reset + 1]
@@ -120,8 +120,8 @@ def test_nothing_is_learned_of_the_burn_in_and_of_resets():
   of_reset, of_step = reward.copy(), reward.copy()
   of_reset[env, reset] += 5.0
   of_step[env, reset - 1] += 5.0
-  # The reward of a reset has no effect: it is masked as an error, and the
-  # network forgets what came before an episode.
+  # The reward of a reset has no effect. Its error is masked, and the network's
+  # state is reset at the start of an episode.
   assert loss(change(batch, "reward", tf.constant(of_reset))) == loss(batch)
   assert loss(change(batch, "reward", tf.constant(of_step))) != loss(batch)
   discount = np.zeros_like(batch.data.discount.numpy())

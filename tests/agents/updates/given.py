@@ -1,4 +1,4 @@
-"""Learners that note what they are given, and sequences to learn from."""
+"""Learner that records its items, and sequences to learn from."""
 
 import typing
 
@@ -10,7 +10,7 @@ from slipway.agents import core
 from slipway.replay.items import sequences, transitions
 from tests.replay import given
 
-STEPS = 4  # of a window
+STEPS = 4  # steps per sequence
 SPEC = specs.EnvironmentSpec(
   observations=specs.Array((2,), np.float32),
   actions=specs.BoundedArray((3,), np.float32, -1, 1),
@@ -20,31 +20,31 @@ SPEC = specs.EnvironmentSpec(
 SCHEMA = sequences.SequenceSchema(SPEC, STEPS)
 
 
-class NotingLearner:
-  """Notes the number of each item that it learns from, in order.
+class RecordingLearner:
+  """Learner that records the number of each item that it learns from.
 
   The new priority of an item is its number plus 1000.
 
   Attributes:
-    steps: updates.
+    steps: number of updates.
   """
 
   def __init__(self, prioritized: bool = False):
     self.steps = tf.Variable(tf.zeros((), tf.int64))
     self._prioritized = prioritized
-    self._noted = tf.Variable(
+    self._recorded = tf.Variable(
       tf.zeros([0], tf.int64), shape=[None], trainable=False
     )
 
   @property
   def learned(self) -> list[int]:
-    """The numbers of the items so far."""
-    return self._noted.numpy().tolist()
+    """Numbers of all items that were learned from, in order."""
+    return self._recorded.numpy().tolist()
 
   def update(self, batch: typing.Any) -> core.Update:
     numbers = batch.data.reward[:, 0]
-    self._noted.assign(
-      tf.concat([self._noted, tf.cast(numbers, tf.int64)], axis=0)
+    self._recorded.assign(
+      tf.concat([self._recorded, tf.cast(numbers, tf.int64)], axis=0)
     )
     self.steps.assign_add(1)
     return core.Update(
@@ -56,8 +56,8 @@ class NotingLearner:
     )
 
 
-def make_windows(first: int, count: int) -> np.ndarray:
-  """Items [count, item bytes] that are known by their rewards, from `first`."""
+def make_sequences(first: int, count: int) -> np.ndarray:
+  """Returns items [count, item bytes] with rewards `first`, `first` + 1, ..."""
   numbers = np.arange(first, first + count)
   zeros = np.zeros((count, STEPS), np.float32)
   return SCHEMA.record.pack(
@@ -76,7 +76,7 @@ def make_windows(first: int, count: int) -> np.ndarray:
 
 
 def make_spec(**fields: typing.Any):
-  """The spec of a table of such items; by default a queue."""
+  """Returns the spec of a table of such items; by default a queue."""
   return given.make_table_spec(
     SCHEMA,
     **{

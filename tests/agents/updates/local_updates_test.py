@@ -1,4 +1,4 @@
-"""LocalUpdates and SampledUpdate: on tables and queues of this process."""
+"""Tests of LocalUpdates and SampledUpdate, with in-process tables."""
 
 import dataclasses
 
@@ -14,10 +14,10 @@ PRIORITIZED = dataclasses.replace(UNIFORM, priority_exponent=1.0)
 
 
 def test_one_update_on_sampled_items():
-  learner = given.NotingLearner()
+  learner = given.RecordingLearner()
   update = graph_loop.SampledUpdate(learner, given.make_spec())
   for call in range(3):
-    data = given.make_windows(100 * call, 8)
+    data = given.make_sequences(100 * call, 8)
     last, priorities = update(
       np.arange(8, dtype=np.uint64), np.ones(8), 20, data
     )
@@ -31,14 +31,14 @@ def test_one_update_on_sampled_items():
   assert learner.steps.numpy() == 3
 
 
-def test_new_priorities_are_those_of_the_items():
-  learner = given.NotingLearner(prioritized=True)
+def test_new_priorities_belong_to_their_items():
+  learner = given.RecordingLearner(prioritized=True)
   update = graph_loop.SampledUpdate(learner, PRIORITIZED)
   _, priorities = update(
     np.arange(8, dtype=np.uint64),
     np.full(8, 0.05),
     20,
-    given.make_windows(7, 8),
+    given.make_sequences(7, 8),
   )
   np.testing.assert_array_equal(priorities, 1_007 + np.arange(8))
   assert priorities.dtype == np.float32
@@ -51,11 +51,11 @@ def make_updates(learner, spec, due=lambda status: True, seed=0):
 
 
 @pytest.mark.parametrize("prioritized", [False, True])
-def test_priorities_change_only_where_there_are_some(prioritized):
-  learner = given.NotingLearner(prioritized)
+def test_only_prioritized_tables_get_new_priorities(prioritized):
+  learner = given.RecordingLearner(prioritized)
   spec = PRIORITIZED if prioritized else UNIFORM
   table, updates = make_updates(learner, spec)
-  table.insert(given.make_windows(0, 20), np.ones(20))
+  table.insert(given.make_sequences(0, 20), np.ones(20))
   assert updates.run(2).metrics["step"] == 2.0
   assert learner.steps.numpy() == 2
   learned = set(learner.learned)
@@ -69,7 +69,7 @@ def test_priorities_change_only_where_there_are_some(prioritized):
 
 
 def test_updates_are_run_while_they_are_due():
-  learner = given.NotingLearner()
+  learner = given.RecordingLearner()
   spec = dataclasses.replace(UNIFORM, min_size=10)
 
   def is_due(status):
@@ -78,36 +78,36 @@ def test_updates_are_run_while_they_are_due():
   table, updates = make_updates(learner, spec, is_due)
   assert updates.run(5) is None
   assert updates.statuses() == [(0, 0, 0, 0.0)]
-  table.insert(given.make_windows(0, 9), np.ones(9))
+  table.insert(given.make_sequences(0, 9), np.ones(9))
   assert updates.run(5) is None
-  table.insert(given.make_windows(9, 3), np.ones(3))
-  assert updates.run(2).metrics["step"] == 2.0  # of 3 that are due
+  table.insert(given.make_sequences(9, 3), np.ones(3))
+  assert updates.run(2).metrics["step"] == 2.0  # 3 updates are due
   assert updates.run(5).metrics["step"] == 3.0
   assert updates.run(5) is None
   assert learner.steps.numpy() == 3
   assert updates.statuses() == [(12, 12, 24, 12.0)]
 
 
-def test_a_queue_is_learned_from_in_order_and_once():
-  learner, spec = given.NotingLearner(), given.make_spec()
+def test_items_of_a_queue_are_learned_in_order_and_once():
+  learner, spec = given.RecordingLearner(), given.make_spec()
   table, updates = make_updates(
     learner, spec, lambda status: status.size >= spec.batch_size
   )
-  table.insert(given.make_windows(0, 12), np.ones(12))
+  table.insert(given.make_sequences(0, 12), np.ones(12))
   assert updates.run(5).metrics["step"] == 1.0
   assert updates.run(5) is None
   assert updates.statuses()[0][:3] == (4, 12, 8)
-  table.insert(given.make_windows(12, 4), np.ones(4))
+  table.insert(given.make_sequences(12, 4), np.ones(4))
   assert updates.run(5).metrics["step"] == 2.0
   assert learner.learned == list(range(16))
 
 
 def test_equal_seeds_learn_from_equal_items():
   def run(seed):
-    learner = given.NotingLearner(prioritized=True)
+    learner = given.RecordingLearner(prioritized=True)
     table, updates = make_updates(learner, PRIORITIZED, seed=seed)
     for call in range(5):
-      table.insert(given.make_windows(10 * call, 10), np.ones(10))
+      table.insert(given.make_sequences(10 * call, 10), np.ones(10))
       updates.run(3)
     return learner.learned
 

@@ -1,4 +1,4 @@
-"""A queue in a process of its own, and one that takes batches out of it."""
+"""Functions of test processes: one serves a queue, one reads its batches."""
 
 import itertools
 import time
@@ -19,22 +19,22 @@ SPEC = given.make_spec()
 
 
 def write(address: str, first: int, count: int) -> None:
-  """Writes items that are known by their numbers."""
+  """Writes `count` items, numbered from `first`."""
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(address), tables.TRANSITIONS
   )
   assert writer.wait(timeout_s=30)
-  writer.write(given.make_windows(first, count), np.ones(count))
+  writer.write(given.make_sequences(first, count), np.ones(count))
   assert writer.close(timeout_s=30)
 
 
 def number(item: np.ndarray) -> int:
-  """The number of an item, from its bytes."""
+  """Returns the number of an item, from its bytes."""
   return int(given.SCHEMA.record.unpack(item[None])["reward"][0, 0])
 
 
 def serve(port: int, withheld: int) -> None:
-  """Serves a queue, the last `withheld` items of which it does not give out."""
+  """Serves a queue whose last `withheld` items cannot be sampled."""
   limiter = SPEC.limiter._replace(min_diff=float(withheld))
   manager = trajectory_manager.TrajectoryManager(
     [tables.make_table(SPEC, limiter)], port
@@ -44,8 +44,8 @@ def serve(port: int, withheld: int) -> None:
   manager.close()
 
 
-def take(port: int) -> None:
-  """Takes batch after batch, and prints the numbers of each."""
+def take_batches(port: int) -> None:
+  """Takes batches from a queue, and prints the item numbers of each."""
   monitor = shard_monitor.ShardMonitor(
     0, f"localhost:{port}", tables.TRANSITIONS
   )

@@ -1,4 +1,4 @@
-"""QueueUpdates: each item once and in order; whole batches; real kills."""
+"""Tests of QueueUpdates: items once and in order, batches, killed servers."""
 
 import contextlib
 import threading
@@ -21,15 +21,15 @@ from tests.replay import forked
 DEADLINE_S = 60.0
 SPEC = queue_server.SPEC
 SERVE = f"{queue_server.__name__}:serve"
-TAKE = f"{queue_server.__name__}:take"
+TAKE = f"{queue_server.__name__}:take_batches"
 
 pytestmark = pytest.mark.timeout(240)
 
 
-def until(condition, what):
+def wait_until(condition, message):
   end_s = time.monotonic() + DEADLINE_S
   while not condition():
-    assert time.monotonic() < end_s, what
+    assert time.monotonic() < end_s, message
     time.sleep(0.01)
 
 
@@ -40,7 +40,9 @@ def monitoring(*addresses):
     for i, address in enumerate(addresses)
   ]
   try:
-    until(lambda: all(monitor.up for monitor in monitors), "all are found")
+    wait_until(
+      lambda: all(monitor.up for monitor in monitors), "all servers are up"
+    )
     yield monitors
   finally:
     for monitor in monitors:
@@ -79,17 +81,20 @@ def test_reverb_samples_each_item_once_and_the_oldest_first(make_server):
   assert found == list(range(20))
 
 
-def test_a_full_queue_holds_its_writer_and_evicts_nothing(make_server):
+def test_a_full_queue_blocks_its_writer_and_evicts_nothing(make_server):
   server = make_server(given.make_spec(capacity=10))
   thread = threading.Thread(
     target=queue_server.write, args=(server.address, 0, 24)
   )
   thread.start()
-  until(lambda: counts(server) == (10, 10, 0), "it fills")
-  learner = given.NotingLearner()
+  wait_until(lambda: counts(server) == (10, 10, 0), "the queue is full")
+  learner = given.RecordingLearner()
   with monitoring(server.address) as monitors:
     updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
-    until(lambda: updates.run(1) and len(learner.learned) == 24, "all")
+    wait_until(
+      lambda: updates.run(1) and len(learner.learned) == 24,
+      "all items are learned from",
+    )
   thread.join()
   assert learner.learned == list(range(24))
 
@@ -97,7 +102,7 @@ def test_a_full_queue_holds_its_writer_and_evicts_nothing(make_server):
 def test_only_whole_batches_are_taken(make_server):
   server = make_server()
   queue_server.write(server.address, 0, 12)
-  learner = given.NotingLearner()
+  learner = given.RecordingLearner()
   with monitoring(server.address) as monitors:
     updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
     assert updates.run(5).metrics["step"] == 1.0
@@ -114,14 +119,16 @@ def test_only_whole_batches_are_taken(make_server):
   assert counts(server) == (0, 16, 16)
 
 
-def test_several_servers_take_turns_and_each_item_is_learned_once(make_server):
+def test_batches_alternate_between_servers_and_items_are_learned_once(
+  make_server,
+):
   servers = [make_server() for _ in range(3)]
-  # The first has 3 batches, the second none, the third 2 and a half.
+  # The servers have 3 batches, no whole batch, and 2 and a half batches.
   for first, count, server in zip(
     (0, 100, 200), (24, 4, 20), servers, strict=True
   ):
     queue_server.write(server.address, first, count)
-  learner = given.NotingLearner()
+  learner = given.RecordingLearner()
   with monitoring(*(server.address for server in servers)) as monitors:
     updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
     assert updates.run(2).metrics["step"] == 2.0
@@ -133,11 +140,11 @@ def test_several_servers_take_turns_and_each_item_is_learned_once(make_server):
   assert [counts(server)[0] for server in servers] == [0, 4, 4]
 
 
-def test_a_server_that_is_killed_while_a_batch_is_waited_for():
-  """What its sampler takes when the server is back is learned from, too."""
+def test_a_server_that_is_killed_while_a_reader_waits():
+  """Items that the reader gets after the restart are also learned from."""
   port = portpicker.pick_unused_port()
   address = f"localhost:{port}"
-  learner = given.NotingLearner()
+  learner = given.RecordingLearner()
   with (
     forked.running(SERVE, port, 4) as server,
     monitoring(address) as monitors,
@@ -149,12 +156,13 @@ def test_a_server_that_is_killed_while_a_batch_is_waited_for():
     assert updates.run(1) is None
     assert 0.9 < time.monotonic() - began_s < 15.0
     assert updates.run(1) is None
-    until(lambda: updates.statuses() == [], "the loss is noticed")
+    wait_until(lambda: updates.statuses() == [], "the server is down")
     with forked.running(SERVE, port, 0):
-      until(lambda: monitors[0].up, "it is found again")
+      wait_until(lambda: monitors[0].up, "the server is up again")
       queue_server.write(address, 50, 24)
-      until(
-        lambda: (updates.run(9), learner.steps == 3)[-1], "it is read again"
+      wait_until(
+        lambda: (updates.run(9), learner.steps == 3)[-1],
+        "its items are learned from",
       )
   assert len(set(learner.learned)) == 24
   assert set(learner.learned) <= {0, 1, 2, 3, *range(50, 74)}
@@ -163,7 +171,7 @@ def test_a_server_that_is_killed_while_a_batch_is_waited_for():
 def test_one_of_two_servers_is_killed():
   ports = [portpicker.pick_unused_port() for _ in range(2)]
   addresses = [f"localhost:{port}" for port in ports]
-  learner = given.NotingLearner()
+  learner = given.RecordingLearner()
   with contextlib.ExitStack() as stack:
     one, _ = (
       stack.enter_context(forked.running(SERVE, port, 0)) for port in ports
@@ -174,11 +182,11 @@ def test_one_of_two_servers_is_killed():
     queue_server.write(addresses[1], 100, 16)
     assert updates.run(1) is not None
     one.kill()
-    until(lambda: updates.run(1) is None, "there is no more")
+    wait_until(lambda: updates.run(1) is None, "no batch is left")
   assert learner.learned == [*range(8), *range(100, 116)]
 
 
-def test_a_reader_that_is_killed_loses_at_most_the_batch_in_its_hands():
+def test_a_reader_that_is_killed_loses_at_most_its_current_batch():
   port = portpicker.pick_unused_port()
   address = f"localhost:{port}"
   taken = []
@@ -194,12 +202,14 @@ def test_a_reader_that_is_killed_loses_at_most_the_batch_in_its_hands():
     queue = queue_reader.QueueReader(monitors[0], SPEC.batch_size)
     queue_server.write(address, 60, 20)
     rest = []
-    until(
-      lambda: (batch := queue.take()) is None or rest.extend(batch.data), "all"
+    wait_until(
+      lambda: (batch := queue.take()) is None or rest.extend(batch.data),
+      "the queue is empty",
     )
   rest = [queue_server.number(item) for item in rest]
   left = 80 - len(taken) - len(rest)
-  # Every item is there once and in order, but for a batch or the last few.
+  # Each item is read once and in order, except for at most one lost batch, and
+  # the last items that do not fill a batch.
   assert taken == list(range(len(taken)))
   assert rest == list(range(rest[0], rest[0] + len(rest)))
   assert 0 <= rest[0] - len(taken) <= SPEC.batch_size

@@ -1,4 +1,4 @@
-"""RecordedUpdates: the order of the data follows the learner's steps."""
+"""Tests of RecordedUpdates: each update has the batch of its step."""
 
 import numpy as np
 import tensorflow as tf
@@ -7,15 +7,15 @@ from slipway.agents import core
 from slipway.agents.updates import recorded_updates
 
 
-class Counting:
-  """Batches that hold the number of the update."""
+class NumberedBatches:
+  """Source of batches whose rewards are the number of the update."""
 
   def batch(self, step):
     return {"reward": np.full((2, 1), step, np.float32)}
 
 
 class OrderLearner:
-  """Adds up batches so that each order has a result of its own."""
+  """Learner whose result shows the order of its batches, as digits."""
 
   def __init__(self):
     self.steps = tf.Variable(tf.zeros((), tf.int64))
@@ -31,7 +31,7 @@ class OrderLearner:
 
 def test_each_update_has_the_batch_of_its_step():
   learner = OrderLearner()
-  updates = recorded_updates.RecordedUpdates(learner, Counting())
+  updates = recorded_updates.RecordedUpdates(learner, NumberedBatches())
   assert updates.run(0) is None
   last = updates.run(3)
   assert last.metrics == {"batch": 2.0}
@@ -45,6 +45,6 @@ def test_each_update_has_the_batch_of_its_step():
 def test_a_restored_learner_continues_with_its_step():
   learner = OrderLearner()
   learner.steps.assign(5)
-  updates = recorded_updates.RecordedUpdates(learner, Counting())
+  updates = recorded_updates.RecordedUpdates(learner, NumberedBatches())
   assert updates.run(4).metrics == {"batch": 8.0}
   assert learner.digits.numpy() == 5_678

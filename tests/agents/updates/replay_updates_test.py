@@ -1,4 +1,4 @@
-"""ReplayUpdates: frequencies and weights, and a server that dies."""
+"""Tests of ReplayUpdates: frequencies, weights, and killed servers."""
 
 import dataclasses
 import threading
@@ -20,18 +20,21 @@ PATTERN = [1.0, 2.0, 4.0]
 SIZES = (120, 30)  # items of the two shards
 COUNT = sum(SIZES)
 DEADLINE_S = 60.0
-UPDATES = 5  # a call
-# Of the same tables, but priorities stay as they are.
+UPDATES = 5  # updates per call
+# Spec of the same tables, with which no update changes the priorities.
 UNIFORM = dataclasses.replace(table_server.SPEC, priority_exponent=None)
 
 pytestmark = pytest.mark.timeout(240)
 
 
 class CountingLearner:
-  """Adds up samples and weights by item; new priorities are 1000 more."""
+  """Learner that adds up samples and weights by item.
+
+  The new priority of an item is its number plus 1000.
+  """
 
   def __init__(self):
-    self.draws = tf.Variable(tf.zeros(COUNT))
+    self.samples = tf.Variable(tf.zeros(COUNT))
     self.weights = tf.Variable(tf.zeros(COUNT))
     self.steps = tf.Variable(tf.zeros((), tf.int64))
 
@@ -41,7 +44,7 @@ class CountingLearner:
     )
     index = tf.cast(batch.data.r_t, tf.int32)[:, None]
     for total, each in (
-      (self.draws, tf.ones_like(weights)),
+      (self.samples, tf.ones_like(weights)),
       (self.weights, weights),
     ):
       total.assign_add(tf.scatter_nd(index, each, [COUNT]))
@@ -69,15 +72,15 @@ def processes(ports):
     yield first, second
 
 
-def until(condition, what):
+def wait_until(condition, message):
   end_s = time.monotonic() + DEADLINE_S
   while not condition():
-    assert time.monotonic() < end_s, what
+    assert time.monotonic() < end_s, message
     time.sleep(0.01)
 
 
-class Opened:
-  """Updates and the monitors of their servers."""
+class MonitoredUpdates:
+  """Updates with the monitors of their servers."""
 
   def __init__(self, ports, learner, spec):
     self._monitors = [
@@ -87,7 +90,7 @@ class Opened:
     self._updates = replay_updates.ReplayUpdates(
       learner, spec, spec.limiter, self._monitors
     )
-    until(lambda: self.up == len(ports), "all are found")
+    wait_until(lambda: self.up == len(ports), "all servers are up")
 
   @property
   def up(self):
@@ -110,7 +113,7 @@ def make(ports):
   opened = []
 
   def make(learner, spec=UNIFORM, servers=2):
-    opened.append(Opened(ports[:servers], learner, spec))
+    opened.append(MonitoredUpdates(ports[:servers], learner, spec))
     return opened[-1]
 
   yield make
@@ -125,7 +128,7 @@ def by_shard(total):
 
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("servers", [1, 2])
-def test_all_items_have_the_same_weight_in_the_end(make, servers):
+def test_all_items_have_the_same_total_weight(make, servers):
   learner = CountingLearner()
   updates = make(learner, servers=servers)
   calls = 0
@@ -133,23 +136,24 @@ def test_all_items_have_the_same_weight_in_the_end(make, servers):
     calls += updates.run() is not None
   sampled = calls * UPDATES * table_server.BATCH
   assert learner.steps.numpy() == calls * UPDATES
-  for draws in by_shard(learner.draws)[:servers]:
-    # Each server has an equal part of the batches, by priority within.
-    assert draws.sum() == sampled / servers
+  for samples in by_shard(learner.samples)[:servers]:
+    # The batches are split equally over servers. Within a server, items are
+    # sampled by priority.
+    assert samples.sum() == sampled / servers
     for offset, priority in enumerate(PATTERN):
-      found = draws[offset::3].sum() / (sampled / servers)
+      found = samples[offset::3].sum() / (sampled / servers)
       expected = priority / sum(PATTERN)
       # Five standard deviations of a binomial.
       deviation = np.sqrt(expected * (1 - expected) / (sampled / servers))
       assert abs(found - expected) < 5 * deviation
-  # With beta = 1 nothing is left of all that: each third of each server has
-  # the weight of its number of items. 3,400 samples or more each: 5 % are 3
-  # standard deviations.
-  parts = by_shard(learner.weights)[:servers]
-  mean = np.concatenate(parts).mean()
-  for part in parts:
+  # With beta = 1, the weights correct all differences: each third of each
+  # server has the weight of its number of items. A third has 3,400 samples or
+  # more, so 5 % are 3 standard deviations.
+  shards = by_shard(learner.weights)[:servers]
+  mean = np.concatenate(shards).mean()
+  for shard in shards:
     for offset in range(3):
-      found = part[offset::3].mean() / mean
+      found = shard[offset::3].mean() / mean
       assert found == pytest.approx(1.0, abs=0.05)
 
 
@@ -157,7 +161,9 @@ def test_all_items_have_the_same_weight_in_the_end(make, servers):
 def test_the_last_update_is_returned(make):
   learner = CountingLearner()
   updates = make(learner)
-  until(lambda: (last := updates.run(3)) is not None and check(last), "it runs")
+  wait_until(
+    lambda: (last := updates.run(3)) is not None and check(last), "updates run"
+  )
   assert learner.steps.numpy() % 3 == 0
   assert sum(status.size for status in updates.statuses()) == COUNT
 
@@ -170,7 +176,7 @@ def check(last):
 
 
 def priorities_at(port):
-  """By reward, of all items of a server."""
+  """Returns the priorities of all items of a server, by reward."""
   found = {}
   client = reverb.Client(f"localhost:{port}")
   rewards = table_server.SCHEMA.record.unpack
@@ -180,7 +186,7 @@ def priorities_at(port):
   return found
 
 
-def test_priorities_go_to_their_own_shard(make, ports, processes):
+def test_priorities_are_sent_to_their_own_shard(make, ports, processes):
   del processes
   learner = CountingLearner()
   updates = make(learner, spec=table_server.SPEC)
@@ -193,7 +199,7 @@ def test_priorities_go_to_their_own_shard(make, ports, processes):
       for one, size in zip(found, SIZES, strict=True)
     )
 
-  until(are_pushed, "priorities arrive")
+  wait_until(are_pushed, "priorities arrive")
   for shard, port in enumerate(ports):
     first = sum(SIZES[:shard])
     for reward, priority in priorities_at(port).items():
@@ -203,49 +209,51 @@ def test_priorities_go_to_their_own_shard(make, ports, processes):
       assert priority in (before, new)
 
 
-def test_one_that_is_killed_is_left_out_and_comes_back(make, ports, processes):
+def test_a_killed_server_is_excluded_until_its_restart(make, ports, processes):
   learner = CountingLearner()
   updates = make(learner, spec=table_server.SPEC)
   for _ in range(6):
     updates.run()
   threading.Timer(0.2, processes[1].kill).start()
-  until(lambda: (updates.run(), updates.up == 1)[-1], "the loss is noticed")
-  before = by_shard(learner.draws)
+  wait_until(lambda: (updates.run(), updates.up == 1)[-1], "the server is down")
+  before = by_shard(learner.samples)
   for _ in range(20):
     assert updates.run() is not None
-  after = by_shard(learner.draws)
+  after = by_shard(learner.samples)
   assert after[0].sum() == before[0].sum() + 20 * UPDATES * table_server.BATCH
   assert after[1].sum() == before[1].sum()
   with start(ports[1], 1):
-    until(lambda: (updates.run(), updates.up == 2)[-1], "it is found again")
-    until(
+    wait_until(
+      lambda: (updates.run(), updates.up == 2)[-1], "the server is up again"
+    )
+    wait_until(
       lambda: (
         updates.run(),
-        by_shard(learner.draws)[1].sum() > after[1].sum() + 1_000,
+        by_shard(learner.samples)[1].sum() > after[1].sum() + 1_000,
       )[-1],
-      "it is read again",
+      "its items are sampled again",
     )
 
 
 @pytest.mark.chaos
-def test_the_only_one_is_killed_and_comes_back(make, ports, processes):
+def test_the_only_server_is_killed_and_restarts(make, ports, processes):
   learner = CountingLearner()
   updates = make(learner, spec=table_server.SPEC, servers=1)
-  until(updates.run, "it runs")
+  wait_until(updates.run, "updates run")
   threading.Timer(0.2, processes[0].kill).start()
-  until(lambda: (updates.run(), updates.up == 0)[-1], "the loss is noticed")
+  wait_until(lambda: (updates.run(), updates.up == 0)[-1], "the server is down")
   assert updates.run() is None
   assert updates.statuses() == []
   with start(ports[0], 0):
-    until(updates.run, "it continues")
+    wait_until(updates.run, "updates continue")
 
 
 @pytest.mark.chaos
-def test_all_are_down(make, processes):
+def test_all_servers_are_down(make, processes):
   learner = CountingLearner()
   updates = make(learner)
   assert updates.run() is not None
   for process in processes:
     process.kill()
-  until(lambda: (updates.run(), updates.up == 0)[-1], "the loss is noticed")
+  wait_until(lambda: (updates.run(), updates.up == 0)[-1], "the server is down")
   assert updates.run() is None

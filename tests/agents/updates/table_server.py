@@ -1,4 +1,4 @@
-"""A table in a process of its own, which can be killed."""
+"""Function of a test process that serves a table, and can be killed."""
 
 import time
 
@@ -31,12 +31,12 @@ SPEC = given.make_table_spec(
 
 
 def serve(port: int, first: int, priorities: list[float]) -> None:
-  """Serves transitions that are known by their rewards, from `first` on."""
+  """Serves transitions that are numbered by their rewards, from `first`."""
   manager = trajectory_manager.TrajectoryManager(
     [tables.make_table(SPEC)], port
   )
   count = len(priorities)
-  rows = SCHEMA.record.pack(
+  records = SCHEMA.record.pack(
     {
       "o_tm1": np.zeros((count, 2)),
       "a_tm1": np.zeros(count),
@@ -50,7 +50,7 @@ def serve(port: int, first: int, priorities: list[float]) -> None:
     routes.DirectRoute(manager.address), tables.TRANSITIONS
   )
   assert writer.wait(timeout_s=30)
-  writer.write(rows, np.array(priorities))
+  writer.write(records, np.array(priorities))
   assert writer.close(timeout_s=30)
   print("ready", flush=True)
   time.sleep(600)
