@@ -1,4 +1,4 @@
-"""Asynchronous environments: as fast as the slowest, and otherwise the same."""
+"""Tests of asynchronous environments: equal results, overlapping steps."""
 
 import time
 
@@ -12,7 +12,7 @@ from tests.environments import given
 
 
 class Waiting(frozen_lake.FrozenLakeEnv):
-  """Waits in each step, and fails in a chosen one."""
+  """Environment that waits in each step, and fails in a given one."""
 
   def __init__(self, wait_s=0.0, fails_at=0):
     super().__init__()
@@ -70,7 +70,7 @@ def test_results_are_bit_identical(name):
     steps = [environment.reset(), *play(environment, 250)]
     made.append([*steps, environment.reset(), *play(environment, 20)])
     environment.close()
-  assert sum(step.first.sum() for step in made[0]) > 6, "with autoresets"
+  assert sum(step.first.sum() for step in made[0]) > 6, "some episodes end"
   assert equal(*made)
 
 
@@ -83,7 +83,7 @@ def test_the_steps_of_a_batch_overlap():
   environment.close()
 
 
-def test_a_state_continues_in_other_threads():
+def test_another_environment_continues_from_a_state():
   one, other = (make("FrozenLake-v1", 2) for _ in range(2))
   one.reset()
   other.reset()

@@ -1,4 +1,4 @@
-"""Human-normalized scores."""
+"""Tests of human-normalized scores of Atari games."""
 
 import math
 
@@ -14,7 +14,7 @@ from slipway.environments import atari_scores
   [
     ("Pong", -20.7, 0.0),
     ("Pong", 14.6, 1.0),
-    ("Breakout", 401.2, 13.8715),  # Mnih et al. 2015, table 2: 1,327 % then
+    ("Breakout", 401.2, 13.8715),  # Mnih et al. 2015, table 2: 1,327 %
     ("MontezumaRevenge", 0.0, 0.0),
   ],
 )
@@ -28,7 +28,7 @@ def test_other_environments_have_none(name):
   assert math.isnan(atari_scores.normalize(name, 1.0))
 
 
-def test_all_57_games_are_there():
+def test_all_57_games_have_a_score():
   gymnasium.register_envs(ale_py)
   games = [x for x in gymnasium.registry if x.startswith("ALE/")]
   known = [x for x in games if not math.isnan(atari_scores.normalize(x, 0.0))]

@@ -1,4 +1,4 @@
-"""Autoreset: frame by frame what stepping by hand gives."""
+"""Tests of autoreset, against environments that are reset by hand."""
 
 import gymnasium
 import numpy as np
@@ -12,10 +12,10 @@ from tests.environments import given
 
 
 class Corridor(gymnasium.Env):
-  """Episode k lasts lengths[k] steps; each step pays its action.
+  """Environment whose episode k has lengths[k] steps; rewards are the actions.
 
-  An observation is (episode, step, sum of the episode's actions), in float64
-  that float32 holds exactly.
+  An observation is (episode, step, sum of the episode's actions). These float64
+  numbers are exact in float32.
   """
 
   action_space = spaces.Discrete(3, start=5)
@@ -34,12 +34,12 @@ class Corridor(gymnasium.Env):
   def step(self, action):
     self._step += 1
     self._sum += action
-    over = self._step == self._lengths[self._episode]
-    truncated = over and self._truncates[self._episode]
+    has_ended = self._step == self._lengths[self._episode]
+    truncated = has_ended and self._truncates[self._episode]
     return (
       self._observation(),
       float(action),
-      over and not truncated,
+      has_ended and not truncated,
       truncated,
       {},
     )
@@ -48,28 +48,28 @@ class Corridor(gymnasium.Env):
     return np.array([self._episode, self._step, self._sum], np.float64)
 
 
-class Lines:
-  """One environment stepped by hand, reset where an episode has ended."""
+class SteppedByHand:
+  """Environment that is stepped by hand, and reset after each episode."""
 
   def __init__(self, env):
-    self._env, self._over = env, False
+    self._env, self._has_ended = env, False
     self.opening, _ = env.reset(seed=0)
 
   def step(self, action):
-    if self._over:
+    if self._has_ended:
       observation, _ = self._env.reset()
-      self._over = False
+      self._has_ended = False
       return observation, 0.0, False, False, True
     observation, reward, terminated, truncated, _ = self._env.step(action)
-    self._over = terminated or truncated
+    self._has_ended = terminated or truncated
     return observation, reward, terminated, truncated, False
 
 
-def assert_line(step, index, expected):
-  for name, got, wanted in zip(
+def assert_step(step, index, expected):
+  for name, found, wanted in zip(
     step._fields[:5], step[:5], expected, strict=True
   ):
-    np.testing.assert_array_equal(got[index], wanted, err_msg=name)
+    np.testing.assert_array_equal(found[index], wanted, err_msg=name)
 
 
 def test_sync_equals_environments_stepped_by_hand():
@@ -83,10 +83,10 @@ def test_sync_equals_environments_stepped_by_hand():
     "Corridor",
     seed=0,
   )
-  lines = [Lines(Corridor(*script)) for script in scripts]
+  references = [SteppedByHand(Corridor(*script)) for script in scripts]
   opening = environment.reset()
   np.testing.assert_array_equal(
-    opening.observation, [line.opening for line in lines]
+    opening.observation, [reference.opening for reference in references]
   )
   assert opening.first.all()
   assert not (opening.reward.any() or opening.terminated.any())
@@ -95,9 +95,9 @@ def test_sync_equals_environments_stepped_by_hand():
   for _ in range(18):
     actions = rng.integers(0, 3, 3).astype(np.int32)
     step = environment.step(actions)
-    for index, line in enumerate(lines):
-      # Discrete(3, start=5): the agent's 0 is the environment's 5.
-      assert_line(step, index, line.step(int(actions[index]) + 5))
+    for index, reference in enumerate(references):
+      # The space is Discrete(3, start=5): action 0 of the agent is 5 there.
+      assert_step(step, index, reference.step(int(actions[index]) + 5))
     ended += step.first
   assert (ended >= 3).all()
 
@@ -134,7 +134,7 @@ def push_right(observation):
 @pytest.mark.parametrize(
   ("act", "terminates"), [(balance, False), (push_right, True)]
 )
-def test_cartpole_falls_terminated_and_balances_until_truncated(
+def test_cartpole_terminates_at_a_fall_and_truncates_at_its_time_limit(
   act, terminates
 ):
   environment = factory.make(given.config_of("CartPole-v1"), 4, seed=1)
@@ -142,13 +142,13 @@ def test_cartpole_falls_terminated_and_balances_until_truncated(
   ages = np.zeros(4, int)
   ends = firsts = 0
   for _ in range(1100):
-    over = ages < 0
+    has_ended = ages < 0
     step = environment.step(act(observation))
-    np.testing.assert_array_equal(step.first, over)
-    np.testing.assert_array_equal(step.reward, np.where(over, 0, 1))
-    ages = np.where(over, 0, ages + 1)
-    # The last observation is the true one: out of bounds if and only if
-    # terminated; an opening one is within 0.05 of upright.
+    np.testing.assert_array_equal(step.first, has_ended)
+    np.testing.assert_array_equal(step.reward, np.where(has_ended, 0, 1))
+    ages = np.where(has_ended, 0, ages + 1)
+    # The last observation of an episode is out of bounds if and only if it
+    # terminated. The first observation is within 0.05 of upright.
     fallen = (abs(step.observation[:, 2]) > 12 * np.pi / 180) | (
       abs(step.observation[:, 0]) > 2.4
     )
@@ -192,8 +192,8 @@ def test_atari_equals_gymnasiums_wrappers_stepped_by_hand():
   environment = factory.make(
     given.config_of("ALE/Pong-v5", {"time_limit": 12}, **ATARI), 2, seed=0
   )
-  lines = [
-    Lines(
+  references = [
+    SteppedByHand(
       FrameStackObservation(
         AtariPreprocessing(
           gymnasium.make(
@@ -212,19 +212,21 @@ def test_atari_equals_gymnasiums_wrappers_stepped_by_hand():
   ]
   observation = environment.reset().observation
   assert observation.shape == (2, 4, 84, 84)
-  np.testing.assert_array_equal(observation, [line.opening for line in lines])
+  np.testing.assert_array_equal(
+    observation, [reference.opening for reference in references]
+  )
   rng = np.random.default_rng(0)
   firsts = []
   for _ in range(30):
     actions = rng.integers(0, 6, 2).astype(np.int32)
     step = environment.step(actions)
-    for index, line in enumerate(lines):
-      assert_line(step, index, line.step(int(actions[index])))
+    for index, reference in enumerate(references):
+      assert_step(step, index, reference.step(int(actions[index])))
     firsts.append(bool(step.first.all()))
   assert [at for at, first in enumerate(firsts) if first] == [12, 25]
 
 
-def test_atari_loses_a_game_terminated():
+def test_a_lost_atari_game_terminates():
   environment = factory.make(
     given.config_of("ALE/Pong-v5", repeat_action_probability=0.0), 1, seed=0
   )
@@ -242,7 +244,7 @@ def test_atari_loses_a_game_terminated():
   assert not environment.step(np.zeros(1, np.int32)).first[0]
 
 
-def test_gymnasium_has_the_three_autoreset_modes_we_know():
+def test_gymnasium_has_the_three_known_autoreset_modes():
   assert {mode.name for mode in AutoresetMode} == {
     "NEXT_STEP",
     "SAME_STEP",
@@ -251,7 +253,7 @@ def test_gymnasium_has_the_three_autoreset_modes_we_know():
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-def test_only_next_step_autoreset_is_taken(mode):
+def test_only_next_step_autoreset_is_supported(mode):
   envs = SyncVectorEnv([lambda: Corridor([1], [False])], autoreset_mode=mode)
   if mode is AutoresetMode.NEXT_STEP:
     assert vector.VectorEnvironment(envs, "Corridor", seed=0).num_envs == 1
@@ -260,12 +262,13 @@ def test_only_next_step_autoreset_is_taken(mode):
     vector.VectorEnvironment(envs, "Corridor", seed=0)
 
 
-def test_an_undeclared_autoreset_is_refused():
+def test_an_undeclared_autoreset_mode_is_rejected():
   class Undeclared(gymnasium.vector.VectorEnv):
     num_envs = 1
     single_observation_space = single_action_space = spaces.Discrete(2)
 
-  # ale_py writes its own mode where every class without metadata reads it.
+  # ale_py writes its own mode to the metadata of the base class, which classes
+  # without metadata inherit.
   factory.make(given.config_of("ALE/Pong-v5"), 1, seed=0).close()
   assert "autoreset_mode" in Undeclared.metadata
   with pytest.raises(ValueError, match=r"'Undeclared'.*mode None"):

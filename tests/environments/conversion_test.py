@@ -1,4 +1,4 @@
-"""Conversion: bounds are reached exactly, and values come back."""
+"""Tests of conversion between spaces and specs: bounds, and round trips."""
 
 import math
 
@@ -10,7 +10,7 @@ from gymnasium import spaces
 from slipway.environments import conversion, factory
 from tests.environments import given
 
-# low, high, the spec's action, the space's own
+# Low bound, high bound, actions of the spec, and those of the space.
 RESCALED = [
   (-1.0, 1.0, [-1.0, -0.25, 0.0, 1.0], [-1.0, -0.25, 0.0, 1.0]),
   (-2.0, 2.0, [-1.0, -0.25, 0.0, 1.0], [-2.0, -0.5, 0.0, 2.0]),
@@ -19,7 +19,12 @@ RESCALED = [
   (0.1, 0.3, [-1.0, 1.0], [0.1, 0.3]),
   (-0.3, 1e6, [-1.0, 1.0], [-0.3, 1e6]),
   (2.0, 2.0, [-1.0, 0.0, 1.0], [2.0, 2.0, 2.0]),
-  (-2.0, 2.0, [-7.0, 1.5, np.inf], [-2.0, 2.0, 2.0]),  # clipped first
+  (
+    -2.0,
+    2.0,
+    [-7.0, 1.5, np.inf],
+    [-2.0, 2.0, 2.0],
+  ),  # clipped before the conversion
 ]
 
 
@@ -68,7 +73,7 @@ def test_no_rounding_leaves_the_bounds():
 @pytest.mark.parametrize(
   "space", [spaces.Discrete(4), spaces.Discrete(3, start=-1)]
 )
-def test_discrete_values_come_back(space):
+def test_discrete_values_survive_a_round_trip(space):
   own = np.arange(space.start, space.start + space.n)
   actions = conversion.convert_actions_to_spec(space, own)
   assert actions.dtype == np.int32
@@ -84,7 +89,7 @@ def test_discrete_values_come_back(space):
   )
 
 
-def test_pendulum_moves_as_its_own_torques_move_it():
+def test_pendulum_gets_the_converted_torques():
   environment = factory.make(given.config_of("Pendulum-v1"), 1, seed=0)
   angle = environment.reset().observation[0]
   raw = gymnasium.make("Pendulum-v1").unwrapped

@@ -1,4 +1,4 @@
-"""ExternalEnvironment: a loop of its own steps the environment of a worker."""
+"""Tests of ExternalEnvironment: a worker is driven by the user's own loop."""
 
 import threading
 
@@ -14,13 +14,13 @@ _CARTPOLE = ml_collections.ConfigDict(
 )
 
 
-def seen(number):
-  """A distinct observation."""
+def make_observation(number):
+  """Returns an observation that holds a number."""
   return np.full(4, number, np.float32)
 
 
 class Worker:
-  """Steps an external environment in a thread, and keeps the steps."""
+  """Thread that steps an external environment, and keeps the steps."""
 
   def __init__(self, config=_CARTPOLE):
     self.environment, self.exchange = factory.make_external(config)
@@ -48,22 +48,22 @@ class Worker:
 def test_a_loop_of_two_episodes():
   worker = Worker()
   act, observe = worker.exchange.act, worker.exchange.observe
-  assert act(seen(0)) == 1
-  observe(1.0, False, False, seen(1))
-  assert act(seen(1)) == 0
-  observe(2.0, False, True, seen(2))
-  # The worker's third action was for the step that resets: it is ignored.
-  assert act(seen(10)) == 0
-  observe(3, np.True_, False, seen(11))
-  act(seen(20))
+  assert act(make_observation(0)) == 1
+  observe(1.0, False, False, make_observation(1))
+  assert act(make_observation(1)) == 0
+  observe(2.0, False, True, make_observation(2))
+  # The autoreset ignores the worker's third action.
+  assert act(make_observation(10)) == 0
+  observe(3, np.True_, False, make_observation(11))
+  act(make_observation(20))
   worker.end()
   numbers = [step.observation[0, 0] for step in worker.steps]
   assert numbers == [0, 1, 2, 10, 11, 20]
-  rows = [
+  found = [
     (s.reward[0], s.terminated[0], s.truncated[0], s.first[0])
     for s in worker.steps
   ]
-  assert rows == [
+  assert found == [
     (0.0, False, False, True),
     (1.0, False, False, False),
     (2.0, False, True, False),
@@ -73,9 +73,9 @@ def test_a_loop_of_two_episodes():
   ]
 
 
-def test_an_observation_is_the_workers_own():
+def test_observations_are_copied():
   worker = Worker()
-  observation = seen(7)
+  observation = make_observation(7)
   worker.exchange.act(observation)
   observation[:] = 0.0
   worker.end()
@@ -84,11 +84,11 @@ def test_an_observation_is_the_workers_own():
 
 WRONG = {
   "act twice": (
-    lambda e: e.act(seen(0)) is None or e.act(seen(1)),
+    lambda e: e.act(make_observation(0)) is None or e.act(make_observation(1)),
     "act was called twice in a row",
   ),
   "observe first": (
-    lambda e: e.observe(1.0, False, False, seen(0)),
+    lambda e: e.observe(1.0, False, False, make_observation(0)),
     "observe was called before act",
   ),
   "shape": (lambda e: e.act(np.zeros(3)), r"of shape \(3,\) and type float64"),
@@ -96,27 +96,37 @@ WRONG = {
     lambda e: e.act(np.array(list("abcd"))),
     r"shape \(4,\) and type <U1",
   ),
-  "not finite": (lambda e: e.act(seen(np.nan)), "not finite"),
+  "not finite": (lambda e: e.act(make_observation(np.nan)), "not finite"),
   "too large for float32": (
     lambda e: e.act(np.full(4, 1e300)),
     "not finite as float32",
   ),
   "large reward": (
-    lambda e: e.act(seen(0)) is None or e.observe(1e300, False, False, seen(1)),
+    lambda e: (
+      e.act(make_observation(0)) is None
+      or e.observe(1e300, False, False, make_observation(1))
+    ),
     r"reward is 1e\+300",
   ),
   "huge integer as reward": (
     lambda e: (
-      e.act(seen(0)) is None or e.observe(10**400, False, True, seen(1))
+      e.act(make_observation(0)) is None
+      or e.observe(10**400, False, True, make_observation(1))
     ),
     "reward is 1000",
   ),
   "reward": (
-    lambda e: e.act(seen(0)) is None or e.observe(None, False, False, seen(1)),
+    lambda e: (
+      e.act(make_observation(0)) is None
+      or e.observe(None, False, False, make_observation(1))
+    ),
     "reward is None",
   ),
   "flag": (
-    lambda e: e.act(seen(0)) is None or e.observe(1.0, "no", False, seen(1)),
+    lambda e: (
+      e.act(make_observation(0)) is None
+      or e.observe(1.0, "no", False, make_observation(1))
+    ),
     "terminated is 'no'",
   ),
 }
@@ -130,10 +140,10 @@ def test_a_wrong_call_changes_nothing(case):
     wrong(worker.exchange)
   assert "\n" not in str(caught.value)
   if case in ("act twice", "flag") or "reward" in case:
-    worker.exchange.observe(1.0, False, False, seen(1))
-    worker.exchange.act(seen(1))
+    worker.exchange.observe(1.0, False, False, make_observation(1))
+    worker.exchange.act(make_observation(1))
   else:
-    worker.exchange.act(seen(0))
+    worker.exchange.act(make_observation(0))
   worker.end()
 
 
@@ -172,15 +182,15 @@ def test_a_wrong_part_of_an_observation_changes_nothing(
   assert exchange.wait_for_step()[1:] == (0.0, False, False)
 
 
-def test_an_end_reaches_the_loop():
+def test_the_workers_end_interrupts_the_loop():
   worker = Worker()
-  worker.exchange.act(seen(0))
+  worker.exchange.act(make_observation(0))
   worker.end()
   with pytest.raises(external.Interrupted):
-    worker.exchange.observe(1.0, False, False, seen(1))
+    worker.exchange.observe(1.0, False, False, make_observation(1))
 
 
-def test_values_are_those_of_the_spaces():
+def test_values_of_the_loop_are_those_of_the_spaces():
   config = ml_collections.ConfigDict(
     {"name": "Pendulum-v1", "kwargs": ml_collections.ConfigDict()}
   )
@@ -197,4 +207,4 @@ def test_values_are_those_of_the_spaces():
   step = environment.step(np.array([[0.5]], np.float32))
   thread.join(5)
   assert step.truncated[0] and step.reward[0] == -1.0
-  np.testing.assert_allclose(taken[0], [1.0])  # of -2 to 2
+  np.testing.assert_allclose(taken[0], [1.0])  # 0.5 of [-1, 1] is 1 of [-2, 2]

@@ -1,4 +1,4 @@
-"""Factory: which environments it makes, and its errors word by word."""
+"""Tests of the factory: its environments and specs, and its error messages."""
 
 import subprocess
 import sys
@@ -19,7 +19,10 @@ from tests.environments import given
     ("ALE/Pong-v5", "vector_entry_point"),
     ("Pendulum-v1", "sync"),
     ("LunarLander-v3", "sync"),
-    ("phys2d/CartPole-v1", "sync"),  # JAX: its autoreset breaks the batch.
+    (
+      "phys2d/CartPole-v1",
+      "sync",
+    ),  # JAX; with its autoreset, batches do not work
   ],
 )
 def test_vectorization_mode(name, mode):
@@ -53,7 +56,7 @@ def test_discrete_observations_are_one_hot():
   )
   opening = environment.reset().observation
   np.testing.assert_array_equal(opening, np.eye(16)[[0, 0]])
-  step = environment.step(np.array([1, 2], np.int32))  # Down, right.
+  step = environment.step(np.array([1, 2], np.int32))  # down, right
   np.testing.assert_array_equal(step.observation, np.eye(16)[[4, 1]])
 
 
@@ -104,7 +107,7 @@ def test_discrete_observations_are_one_hot():
     ),
   ],
 )
-def test_a_config_is_refused_in_one_line(name, kwargs, fields):
+def test_an_invalid_config_is_rejected_in_one_line(name, kwargs, fields):
   for make in (lambda c: factory.make(c, 2, 0), factory.make_spec):
     with pytest.raises(ValueError) as caught:
       make(given.config_of(name, **kwargs))
@@ -151,8 +154,8 @@ def test_importing_the_factory_is_silent_and_light():
     "import sys, slipway.environments.factory\n"
     f"sys.exit(', '.join(m for m in {heavy} if m in sys.modules))"
   )
-  environ = {"PATH": "/usr/bin:/bin"}  # Without TF_CPP_MIN_LOG_LEVEL.
-  done = subprocess.run(
+  environ = {"PATH": "/usr/bin:/bin"}  # without TF_CPP_MIN_LOG_LEVEL
+  process = subprocess.run(
     [sys.executable, "-c", code], env=environ, capture_output=True, text=True
   )
-  assert (done.stdout, done.stderr) == ("", "\n")
+  assert (process.stdout, process.stderr) == ("", "\n")

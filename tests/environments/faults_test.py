@@ -1,4 +1,4 @@
-"""Environments that fail: which one it was, when, and the user's own frames."""
+"""Tests of failing environments: index, step, and the user's stack frames."""
 
 import asyncio
 import multiprocessing
@@ -16,7 +16,7 @@ _BOX = spaces.Box(0.0, 1.0, (4,), np.float32)
 
 
 class Faulty(gymnasium.Env):
-  """Does one thing wrong, in the second environment of a batch."""
+  """Environment with one fault, in the second instance of a batch."""
 
   made = 0
 
@@ -52,7 +52,7 @@ def raise_error(error):
 
 
 def put(position, value):
-  """Returns a step's result with another value at a position."""
+  """Returns a fault that replaces the value at a position of the result."""
   return lambda result: (*result[:position], value, *result[position + 1 :])
 
 
@@ -65,7 +65,7 @@ def registered():
 
 
 def play(**kwargs):
-  """Makes three environments, plays them and closes them."""
+  """Makes three environments, steps them twice, and closes them."""
   environment = factory.make(given.config_of("Faulty-v0", **kwargs), 3, seed=5)
   environment.reset()
   for _ in range(2):
@@ -74,7 +74,7 @@ def play(**kwargs):
 
 
 class Panic(BaseException):
-  """What PyO3 raises where Rust code panics is such a class."""
+  """Stand-in for the class that PyO3 raises after a panic of Rust code."""
 
 
 class Unprintable(Exception):
@@ -83,7 +83,7 @@ class Unprintable(Exception):
 
 
 class Odd:
-  """A value whose every use raises an error."""
+  """Value that raises an error whenever it is used."""
 
   def __repr__(self):
     raise Panic
@@ -92,7 +92,7 @@ class Odd:
     raise Panic("no array")
 
 
-# call, what the environment raises, what the line says of it
+# Failing call, raised error, and the end of the expected message.
 RAISED = [
   ("constructor", ValueError("b\nc"), "constructor raised ValueError: b"),
   ("constructor", SystemExit(0), "constructor raised SystemExit: 0"),
@@ -111,9 +111,9 @@ RAISED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "error", "says"), RAISED)
+@pytest.mark.parametrize(("call", "error", "message"), RAISED)
 def test_an_error_names_the_environment_and_keeps_its_own_frames(
-  call, error, says
+  call, error, message
 ):
   with pytest.raises(checked.EnvironmentFailedError) as caught:
     play(call=call, fault=raise_error(error))
@@ -122,7 +122,7 @@ def test_an_error_names_the_environment_and_keeps_its_own_frames(
   assert failed.step == {"step": 1, "close": 2}.get(call, 0)
   assert (failed.seed is None) == (call == "constructor")
   assert failed.line.startswith("environment Faulty-v0 (index 1")
-  assert failed.line.endswith(says)
+  assert failed.line.endswith(message)
   assert __file__ in failed.traceback
   for foreign in ("gymnasium/", "environments/checked.py", "factory.py"):
     assert foreign not in failed.traceback
@@ -144,13 +144,13 @@ def test_the_seed_is_the_one_that_the_environment_got():
   assert f"(index 1, seed {seeds[1]}, step 1)" in caught.value.line
 
 
-def test_an_exit_without_a_word_is_an_error():
+def test_a_call_of_os_exit_is_an_error():
   with user_code.exit_as_error(), pytest.raises(user_code.UserCodeError) as e:
     play(fault=lambda result: os._exit(0))
   assert e.value.line.endswith("step() raised SystemExit: os._exit(0)")
 
 
-def test_a_fork_may_exit_without_a_word():
+def test_a_forked_process_may_call_os_exit():
   with user_code.exit_as_error():
     process = multiprocessing.get_context("fork").Process(target=lambda: None)
     process.start()
@@ -158,14 +158,15 @@ def test_a_fork_may_exit_without_a_word():
   assert process.exitcode == 0
 
 
-def test_a_keyboard_interrupt_is_not_the_environments():
+def test_a_keyboard_interrupt_is_not_a_fault_of_the_environment():
   with pytest.raises(KeyboardInterrupt):
     play(fault=raise_error(KeyboardInterrupt()))
 
 
 _BYTES = spaces.Box(0, 255, (2, 2), np.uint8)
 _ZEROS = np.zeros(4, np.float32)
-# call, what it returns instead, the observation space, what the line says
+# Call with a wrong result, fault, observation space, and texts that the message
+# contains.
 RETURNED = [
   ("reset", put(0, np.zeros(5, np.float32)), _BOX, ["(5,)", "Box(0.0, "]),
   ("step", put(0, np.zeros((4, 1), np.float32)), _BOX, ["(4, 1)"]),
@@ -193,22 +194,23 @@ RETURNED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "fault", "space", "says"), RETURNED)
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # 1e300 as float32
-def test_what_an_environment_may_not_return(call, fault, space, says):
+@pytest.mark.parametrize(("call", "fault", "space", "texts"), RETURNED)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from 1e300 as float32
+def test_invalid_results_are_errors(call, fault, space, texts):
   with pytest.raises(checked.EnvironmentFailedError) as caught:
     play(call=call, fault=fault, space=space)
   assert caught.value.line.startswith("environment Faulty-v0 (index 1, seed ")
   assert "\n" not in caught.value.line
-  for words in says:
-    assert words in caught.value.line
+  for text in texts:
+    assert text in caught.value.line
 
 
-# what is not as declared, but can be meant
-UNDERSTOOD = [
-  (put(0, np.zeros(4)), _BOX),  # float64
+# Faults whose values differ from the declaration, but are unambiguous, and the
+# observation space.
+ACCEPTED = [
+  (put(0, np.zeros(4)), _BOX),  # float64 instead of float32
   (put(0, [0.0, 0.5, 1.0, 1.0]), _BOX),
-  (put(0, np.float32([3e38] * 4)), _BOX),  # finite, though the sum is not
+  (put(0, np.float32([3e38] * 4)), _BOX),  # finite values whose sum is infinite
   (put(0, np.int32(2)), spaces.Discrete(3)),
   (put(1, 1), _BOX),
   (put(1, np.float32(1.0)), _BOX),
@@ -218,14 +220,14 @@ UNDERSTOOD = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "space"), UNDERSTOOD)
+@pytest.mark.parametrize(("fault", "space"), ACCEPTED)
 @pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
-def test_what_is_understood(fault, space):
+def test_unambiguous_results_are_accepted(fault, space):
   play(fault=fault, space=space)
 
 
 @pytest.mark.parametrize("call", ["constructor", "reset", "step", "close"])
-def test_a_spec_is_made_of_an_environment_that_works(call):
+def test_a_spec_needs_an_environment_that_works(call):
   Faulty.made = 1
   config = given.config_of(
     "Faulty-v0", call=call, fault=raise_error(ValueError("boom"))
@@ -235,7 +237,7 @@ def test_a_spec_is_made_of_an_environment_that_works(call):
 
 
 class FaultyVector(gymnasium.vector.VectorEnv):
-  """Makes its steps of all environments at once."""
+  """Vector environment whose step and reset handle all environments at once."""
 
   def __init__(self, num_envs, fault):
     self.num_envs, self._fault = num_envs, fault
@@ -252,7 +254,7 @@ class FaultyVector(gymnasium.vector.VectorEnv):
 
 
 @pytest.mark.parametrize(
-  ("fault", "says"),
+  ("fault", "message"),
   [
     (raise_error(Panic()), "(seed 1, step 1): step() raised Panic"),
     (raise_error(SystemExit(0)), "(seed 1, step 1): step() raised SystemExit"),
@@ -261,16 +263,16 @@ class FaultyVector(gymnasium.vector.VectorEnv):
     (put(1, np.zeros(4)), "rewards (4,)"),
   ],
 )
-def test_environments_that_are_a_batch_of_their_own(fault, says):
+def test_faults_of_vector_environments(fault, message):
   environment = vector.VectorEnvironment(FaultyVector(3, fault), "Own-v0", 1)
   environment.reset()
   with pytest.raises(checked.EnvironmentFailedError) as caught:
     environment.step(np.zeros(3, np.int32))
   assert "environment Own-v0 " in caught.value.line
-  assert says in caught.value.line
+  assert message in caught.value.line
 
 
-# text of a module, what the line says
+# Text of a module, and the text that the message contains.
 MODULES = {
   "panics": ("class P(BaseException): ...\nraise P(1)\n", "P: 1"),
   "exits": ("import sys\nsys.exit(0)\n", "SystemExit: 0"),
@@ -282,7 +284,7 @@ MODULES = {
 
 @pytest.mark.parametrize("title", MODULES)
 def test_a_module_that_cannot_be_imported(title, tmp_path, monkeypatch):
-  text, says = MODULES[title]
+  text, message = MODULES[title]
   monkeypatch.syspath_prepend(tmp_path)
   module = f"users_{title.replace(' ', '_')}"
   path = tmp_path / f"{module}.py"
@@ -290,6 +292,6 @@ def test_a_module_that_cannot_be_imported(title, tmp_path, monkeypatch):
   with pytest.raises(user_code.UserCodeError) as caught:
     factory.make_spec(given.config_of(f"{module}:Toy-v0"))
   assert f"importing {module} failed" in caught.value.line
-  assert says in caught.value.line
+  assert message in caught.value.line
   assert f'File "{path}", line ' in caught.value.traceback
   assert caught.value.traceback.count("File ") == 1

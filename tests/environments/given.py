@@ -1,14 +1,14 @@
-"""What environments are made from."""
+"""Sections `environment` of configs, and their specs, for tests."""
 
 import ml_collections
 
 from slipway.environments import factory
 
-_specs = {}  # by environment section
+_specs = {}  # by the text of the environment section
 
 
 def make_spec(environment):
-  """Returns the spec of an `environment` section, made once per process."""
+  """Returns the spec of an `environment` section, cached for the process."""
   key = repr(environment.to_dict())
   if key not in _specs:
     _specs[key] = factory.make_spec(environment)
@@ -16,7 +16,7 @@ def make_spec(environment):
 
 
 def config_of(name, fields=None, **kwargs):
-  """Returns an `environment` section of these fields and kwargs."""
+  """Returns an `environment` section with these fields and kwargs."""
   return ml_collections.ConfigDict(
     {"name": name, "kwargs": kwargs, **(fields or {})}
   )

@@ -1,4 +1,4 @@
-"""Hanging environments: which one, in which call, and for how long."""
+"""Tests of hanging environments: index, call, and duration in the error."""
 
 import queue
 import threading
@@ -16,7 +16,7 @@ _TIMEOUT_S = 0.3
 
 
 class Hanging(cartpole.CartPoleEnv):
-  """Hangs for a second: one of three, in one call."""
+  """Environment whose second of three instances hangs for 1 s in one call."""
 
   made = 0
 
@@ -43,7 +43,7 @@ class Hanging(cartpole.CartPoleEnv):
 
 @pytest.fixture
 def errors(monkeypatch):
-  """Errors of threads."""
+  """Queue of the errors that threads raise."""
   raised = queue.Queue()
   hook = lambda args: raised.put(args.exc_value)  # noqa: E731
   monkeypatch.setattr(threading, "excepthook", hook)

@@ -1,4 +1,4 @@
-"""MinAtar's games as the factory makes them."""
+"""Tests of MinAtar's games, as the factory makes them."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def rewards(seed, **kwargs):
   return np.stack([step.reward for step in steps])
 
 
-def test_a_seed_says_all():
+def test_rewards_depend_on_the_seed_only():
   np.testing.assert_array_equal(rewards(1), rewards(1))
   assert (rewards(1) != rewards(2)).any()
   assert rewards(1).sum() > 0
@@ -49,14 +49,14 @@ def test_sticky_actions_can_be_set():
   assert (rewards(1) != rewards(1, sticky_action_prob=0.9)).any()
 
 
-def test_an_unknown_game_is_refused_with_the_nearest():
+def test_an_unknown_game_is_rejected_and_the_nearest_named():
   config = given.config_of("slipway.environments.minatar:MinAtar/{game}-v1")
   config.game = "Brekout"
   with pytest.raises(ValueError, match=":MinAtar/Breakout-v1'"):
     factory.make(config, 1, 0)
 
 
-def test_it_can_be_filmed(tmp_path):
+def test_a_game_can_be_recorded_as_a_video(tmp_path):
   config = given.config_of("slipway.environments.minatar:MinAtar/Breakout-v1")
   video.record(
     config,

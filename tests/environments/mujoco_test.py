@@ -1,7 +1,7 @@
-"""MuJoCo: the environments of the lock's version are silent and write nothing.
+"""Tests that environments of the locked MuJoCo print and write nothing.
 
-MuJoCo 3.16 warns on the terminal for each HalfCheetah that is made, and writes
-a log file to the working directory.
+MuJoCo 3.16 prints a warning for each HalfCheetah that is made, and writes a log
+file to the working directory.
 """
 
 import numpy as np
@@ -11,8 +11,8 @@ from slipway.environments import factory
 from tests.environments import given
 
 
-# Of gymnasium's, torques in [-1, 1], [-0.4, 0.4] and [-3, 3]. The control suite
-# has several observations.
+# In gymnasium's environments, actions are torques in [-1, 1], [-0.4, 0.4] and
+# [-3, 3]. Those of the control suite have several observations.
 @pytest.mark.parametrize(
   "name",
   [

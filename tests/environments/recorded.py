@@ -1,4 +1,4 @@
-"""Recorded episodes, for tests that need some."""
+"""Recorded episodes for tests."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from tests.environments import given
 
 
 def record(folder, name="CartPole-v1", steps=60, config=None):
-  """Records two environments' random actions; returns the environment's spec.
+  """Records random actions in two environments; returns the spec.
 
-  60 steps of CartPole-v1 are some 100 steps of finished episodes.
+  60 steps of CartPole-v1 give about 100 steps of finished episodes.
   """
   config = config or given.config_of(name)
   environment = factory.make(config, 2, seed=3)

@@ -1,4 +1,4 @@
-"""Recordings: episodes come back as they were played; errors in one line."""
+"""Tests of recordings: read episodes equal the played ones; errors."""
 
 import json
 import os
@@ -18,11 +18,11 @@ from tests.environments import given, shaped
 
 CARTPOLE = given.config_of("CartPole-v1")
 PENDULUM = given.config_of("Pendulum-v1")
-EVERYONE = np.ones(2, bool)
+ALL = np.ones(2, bool)
 
 
-def record(folder, config, steps, recorded=EVERYONE):
-  """Records two environments; returns their spec and what they returned."""
+def record(folder, config, steps, recorded=ALL):
+  """Records two environments; returns their spec, actions and steps."""
   environment = factory.make(config, 2, seed=3)
   random = np.random.default_rng(0)
   with recordings.Recorder(folder, config, environment) as recorder:
@@ -38,7 +38,7 @@ def record(folder, config, steps, recorded=EVERYONE):
 
 
 def finished(played, envs=(0, 1)):
-  """The finished episodes of some environments, in the order of their ends."""
+  """Returns finished episodes of some environments, in the order of ends."""
   open_episodes = [[], []]
   found = []
   for actions, step in played:
@@ -53,21 +53,23 @@ def finished(played, envs=(0, 1)):
 
 
 def assert_equal(episodes, expected):
-  """Compares what was read with lists of steps, each opened by a reset."""
+  """Compares read episodes with lists of steps, which start with a reset."""
   assert episodes.lengths.tolist() == [len(steps) - 1 for steps in expected]
   resets = np.cumsum([0] + [len(steps) for steps in expected[:-1]])
-  rows = [row for steps in expected for row in steps]
-  _, observations, rewards, terminated, truncated, *_ = zip(*rows, strict=True)
+  all_steps = [step for steps in expected for step in steps]
+  _, observations, rewards, terminated, truncated, *_ = zip(
+    *all_steps, strict=True
+  )
   np.testing.assert_array_equal(episodes.observations, np.stack(observations))
   for column, values in (
     (episodes.rewards, rewards),
     (episodes.terminated, terminated),
     (episodes.truncated, truncated),
   ):
-    kept = np.delete(np.stack(values), resets)
-    assert column.dtype == kept.dtype
-    np.testing.assert_array_equal(column, kept)
-  actions = np.stack([row[0] for steps in expected for row in steps[1:]])
+    without_resets = np.delete(np.stack(values), resets)
+    assert column.dtype == without_resets.dtype
+    np.testing.assert_array_equal(column, without_resets)
+  actions = np.stack([step[0] for steps in expected for step in steps[1:]])
   assert episodes.actions.dtype == actions.dtype
   np.testing.assert_allclose(episodes.actions, actions, atol=1e-6)
 
@@ -106,26 +108,26 @@ def test_a_round_trip(tmp_path, config, steps, truncates):
   assert os.listdir(tmp_path / "new") == ["episodes"]
 
 
-def test_only_what_is_to_be_recorded_is(tmp_path):
+def test_only_selected_environments_are_recorded(tmp_path):
   recorded = np.array([False, True])
   spec, played = record(tmp_path / "some", CARTPOLE, 150, recorded)
   episodes = recordings.read(tmp_path / "some", spec)
   assert_equal(episodes, finished(played, envs=[1]))
 
 
-def test_minari_finds_the_environments_own_values(tmp_path, monkeypatch):
+def test_minari_reads_the_actions_of_the_space(tmp_path, monkeypatch):
   _, played = record(tmp_path / "swings", PENDULUM, 210)
   monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
   dataset = minari.load_dataset("swings")
   assert dataset.total_episodes == 2
   assert dataset.action_space == gymnasium.make("Pendulum-v1").action_space
   for episode, steps in zip(dataset, finished(played), strict=True):
-    torques = 2 * np.stack([row[0] for row in steps[1:]])
+    torques = 2 * np.stack([step[0] for step in steps[1:]])
     np.testing.assert_allclose(episode.actions, torques, atol=1e-6)
   assert dataset.recover_environment().spec.id == "Pendulum-v1"
 
 
-def test_a_folder_has_the_users_own_permissions(tmp_path):
+def test_a_folder_has_the_users_default_permissions(tmp_path):
   record(tmp_path / "a", CARTPOLE, 5)
   (tmp_path / "b").mkdir()
   modes = [stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in "ab"]
@@ -138,13 +140,13 @@ def test_an_error_leaves_no_files(tmp_path):
     pytest.raises(KeyboardInterrupt),
     recordings.Recorder(tmp_path / "a", CARTPOLE, environment) as recorder,
   ):
-    recorder.add(None, environment.reset(), EVERYONE)
+    recorder.add(None, environment.reset(), ALL)
     raise KeyboardInterrupt
   assert os.listdir(tmp_path) == []
 
 
-def write_by_minari(folder, lengths, observations=1, flags=False):
-  """A dataset of CartPole's spaces, without its environment's spec."""
+def write_with_minari(folder, lengths, observations=1, flags=False):
+  """Writes a dataset with CartPole's spaces, but no environment spec."""
   environment = gymnasium.make("CartPole-v1")
   storage = minari_storage.MinariStorage.new(
     folder / "data", environment.observation_space, environment.action_space
@@ -167,7 +169,7 @@ def write_by_minari(folder, lengths, observations=1, flags=False):
 
 
 def test_an_episode_without_an_end_is_truncated(tmp_path):
-  write_by_minari(tmp_path, [3, 2])
+  write_with_minari(tmp_path, [3, 2])
   episodes = recordings.read(tmp_path, factory.make_spec(CARTPOLE))
   assert episodes.truncated.tolist() == [False, False, True, False, True]
   assert not episodes.terminated.any()
@@ -184,31 +186,31 @@ def other_files(folder):
 
 
 def damaged(folder):
-  write_by_minari(folder, [3])
+  write_with_minari(folder, [3])
   metadata = json.loads((folder / "data" / "metadata.json").read_text())
   metadata["minari_version"] = "0.0.1"
   (folder / "data" / "metadata.json").write_text(json.dumps(metadata))
 
 
 def cut_short(folder):
-  write_by_minari(folder, [3])
+  write_with_minari(folder, [3])
   os.truncate(folder / "data" / "main_data.hdf5", 1_000)
 
 
 def empty(folder):
-  write_by_minari(folder, [])
+  write_with_minari(folder, [])
 
 
-def of_pendulum(folder):
+def pendulum(folder):
   record(folder, PENDULUM, 3)
 
 
-def of_acrobot(folder):
+def acrobot(folder):
   record(folder, given.config_of("Acrobot-v1"), 3)
 
 
 def without_last_observations(folder):
-  write_by_minari(folder, [3], observations=0)
+  write_with_minari(folder, [3], observations=0)
 
 
 @pytest.mark.parametrize(
@@ -219,12 +221,12 @@ def without_last_observations(folder):
     (damaged, ["not a Minari dataset", "0.0.1"]),
     (cut_short, ["not a Minari dataset"]),
     (empty, ["without episodes"]),
-    (of_pendulum, ["observations", "float32 [3]", "float32 [4]"]),
-    (of_acrobot, ["float32 [6]", "float32 [4]"]),
+    (pendulum, ["observations", "float32 [3]", "float32 [4]"]),
+    (acrobot, ["float32 [6]", "float32 [4]"]),
     (without_last_observations, ["3 observations for 3 steps"]),
   ],
 )
-def test_what_can_not_be_read(tmp_path, write, fields):
+def test_invalid_folders_are_rejected(tmp_path, write, fields):
   folder = tmp_path / "episodes"
   folder.mkdir()
   write(folder)
@@ -236,7 +238,7 @@ def test_what_can_not_be_read(tmp_path, write, fields):
     assert field in message
 
 
-def test_other_actions_are_named(tmp_path):
+def test_other_actions_are_rejected(tmp_path):
   record(tmp_path / "a", CARTPOLE, 3)
   spec = factory.make_spec(CARTPOLE)
   spec = spec._replace(actions=specs.DiscreteArray(3, np.int32, "action"))
@@ -259,7 +261,7 @@ def test_files_are_not_replaced(tmp_path):
   assert os.listdir(tmp_path) == ["notes.txt"]
 
 
-def test_reading_is_light_and_leaves_the_home_directory_alone(tmp_path):
+def test_reading_is_light_and_does_not_write_to_the_home_directory(tmp_path):
   record(tmp_path / "a", CARTPOLE, 40)
   home = tmp_path / "home"
   home.mkdir()
@@ -272,11 +274,11 @@ def test_reading_is_light_and_leaves_the_home_directory_alone(tmp_path):
     "heavy = {'tensorflow', 'jax', 'reverb'} & set(sys.modules)\n"
     "sys.exit(', '.join(heavy))"
   )
-  done = subprocess.run(
+  process = subprocess.run(
     [sys.executable, "-c", code, str(tmp_path / "a")],
     env={"PATH": "/usr/bin:/bin", "HOME": str(home)},
     capture_output=True,
     text=True,
   )
-  assert (done.stdout, done.stderr) == ("", "\n")
+  assert (process.stdout, process.stderr) == ("", "\n")
   assert os.listdir(home) == []

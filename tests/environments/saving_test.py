@@ -1,4 +1,4 @@
-"""Saving: what is called exact goes on equally, through ends of episodes."""
+"""Tests of saving: exactly saved environments continue equally."""
 
 import gymnasium
 import numpy as np
@@ -12,14 +12,14 @@ NUM_ENVS = 3
 
 
 def play(environment, actions):
-  """All that some steps return, as bytes."""
+  """Returns the results of steps, as bytes."""
   return [
     b"".join(array.tobytes() for array in environment.step(action))
     for action in actions
   ]
 
 
-def draw(name, steps, seed):
+def make_actions(name, steps, seed):
   random = np.random.default_rng(seed)
   if name.startswith("Pendulum"):
     actions = random.uniform(-1, 1, (steps, NUM_ENVS, 1))
@@ -32,19 +32,19 @@ def draw(name, steps, seed):
   "name",
   ["CartPole-v1", "Pendulum-v1", "MountainCar-v0", "FrozenLake-v1"],
 )
-def test_environments_go_on_equally(name):
+def test_environments_continue_equally(name):
   config = given.config_of(name)
   assert saving.is_exact(config)
   environment = factory.make(config, NUM_ENVS, seed=3)
   environment.reset()
-  play(environment, draw(name, 250, seed=0))
-  state, actions = environment.get_state(), draw(name, 450, seed=1)
+  play(environment, make_actions(name, 250, seed=0))
+  state, actions = environment.get_state(), make_actions(name, 450, seed=1)
   expected = play(environment, actions)
-  # Some reset themselves, from generators that went on.
+  # Some episodes end, so that autoresets use the restored generators.
   ended = [step.first.any() for step in map(environment.step, actions)]
   assert any(ended)
   other = factory.make(config, NUM_ENVS, seed=4)
-  for _ in range(2):  # the state is not used up
+  for _ in range(2):  # a state can be restored repeatedly
     other.reset()
     other.set_state(state)
     assert play(other, actions) == expected
@@ -52,7 +52,7 @@ def test_environments_go_on_equally(name):
   other.close()
 
 
-def test_a_reset_after_a_restored_one_goes_on_with_its_generators():
+def test_a_reset_after_a_restore_uses_the_restored_generators():
   config = given.config_of("CartPole-v1")
   one, other = (factory.make(config, NUM_ENVS, seed) for seed in (3, 4))
   one.reset()
@@ -63,7 +63,7 @@ def test_a_reset_after_a_restored_one_goes_on_with_its_generators():
 
 
 class Forgetful(gymnasium.Env, ezpickle.EzPickle):
-  """Comes back from its pickle with its arguments only, and says nothing."""
+  """Environment whose pickle has only its arguments, so its time is lost."""
 
   observation_space = gymnasium.spaces.Box(0.0, 1.0, (1,), np.float64)
   action_space = gymnasium.spaces.Discrete(2)
@@ -85,7 +85,7 @@ class Forgetful(gymnasium.Env, ezpickle.EzPickle):
 
 
 class Unseeded(Forgetful):
-  """Draws from a generator that no seed reaches."""
+  """Environment that uses a global generator, which no seed sets."""
 
   def __getstate__(self):
     return vars(self)
@@ -94,11 +94,11 @@ class Unseeded(Forgetful):
     vars(self).update(state)
 
   def _observe(self):
-    return np.random.random(1)  # noqa: NPY002 the one to be found out
+    return np.random.random(1)  # noqa: NPY002 the fault that the test detects
 
 
 @pytest.mark.parametrize("kind", [Forgetful, Unseeded])
-def test_what_only_seems_to_be_saved_is_found_out(kind):
+def test_environments_that_are_not_exactly_saved_are_detected(kind):
   name = f"{kind.__name__}-v0"
   gymnasium.register(name, kind, disable_env_checker=True, order_enforce=False)
   try:

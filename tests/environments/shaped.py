@@ -1,4 +1,4 @@
-"""Environments of many spaces, 'tests.environments.shaped:Shaped-v0'."""
+"""Environment with many spaces, 'tests.environments.shaped:Shaped-v0'."""
 
 import typing
 
@@ -43,7 +43,7 @@ SIZES = {
 
 
 class Shaped(gymnasium.Env):
-  """Random observations; pays for the highest values, also the highest legal.
+  """Environment with random observations, whose rewards rise with the action.
 
   An action that is not in its space, or that the last mask forbids, raises an
   error. The last observation of an episode has no legal action.
@@ -103,7 +103,7 @@ gymnasium.register("Shaped-v0", Shaped)
 
 
 def config_of(**kwargs):
-  """Returns a config of `Shaped`, with its keyword arguments."""
+  """Returns an `environment` section of `Shaped` with keyword arguments."""
   return ml_collections.ConfigDict(
     {
       "name": f"{__name__}:Shaped-v0",

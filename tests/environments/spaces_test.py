@@ -1,4 +1,4 @@
-"""Spaces: parts become one vector, components and masks reach both sides."""
+"""Tests of spaces: observation parts, action components, and masks."""
 
 import gymnasium
 import numpy as np
@@ -21,7 +21,7 @@ DISCRETE = spaces.Discrete(3)
 
 
 def read_batch(space, values):
-  """Reads a batch as a vector environment of gymnasium returns it."""
+  """Converts a batch from the form of gymnasium's vector environments."""
   batch = gymnasium.vector.utils.create_empty_array(space, len(values))
   batch = gymnasium.vector.utils.concatenate(space, values, batch)
   spec = specs.make_spec("Own-v0", space, DISCRETE).observations
@@ -37,7 +37,7 @@ def read_batch(space, values):
 @pytest.mark.parametrize(
   "name", ["parts", "tuple", "multi_discrete", "multi_binary"]
 )
-def test_parts_lie_in_the_vector_as_gymnasium_flattens_them(name):
+def test_parts_are_flattened_as_in_gymnasium(name):
   space = shaped.OBSERVATIONS[name]
   values = [space.sample() for _ in range(BATCH)]
   expected = np.stack([spaces.flatten(space, value) for value in values])
@@ -50,9 +50,11 @@ def test_a_torso_gets_the_parts_by_key():
   space = shaped.OBSERVATIONS["parts"]
   values = [space.sample() for _ in range(BATCH)]
   parts = spaces_lib.split(space, read_batch(space, values))
-  places = np.stack([value["position"].reshape(-1) for value in values])
-  np.testing.assert_array_equal(parts["position"], places.astype(np.float32))
-  goals = parts["goal"].argmax(axis=1) - 1  # the space starts at -1
+  positions = np.stack([value["position"].reshape(-1) for value in values])
+  np.testing.assert_array_equal(parts["position"], positions.astype(np.float32))
+  goals = (
+    parts["goal"].argmax(axis=1) - 1
+  )  # the values of the space start at -1
   np.testing.assert_array_equal(goals, [value["goal"] for value in values])
   bits = [value["pair"][0] for value in values]
   np.testing.assert_array_equal(parts["pair"][0], bits)
@@ -61,7 +63,7 @@ def test_a_torso_gets_the_parts_by_key():
     spaces_lib.split(space, np.zeros((BATCH, 13)))
 
 
-def test_an_only_part_is_the_observation():
+def test_a_single_part_is_the_observation():
   space = shaped.OBSERVATIONS["inner_image"]
   values = [space.sample() for _ in range(BATCH)]
   found = read_batch(space, values)
@@ -71,8 +73,8 @@ def test_an_only_part_is_the_observation():
 
 @pytest.mark.parametrize("action", shaped.ACTIONS)
 @pytest.mark.parametrize("masked", [False, True])
-def test_actions_of_components_arrive(action, masked):
-  """The environment raises an error for any that is not legal."""
+def test_the_environment_gets_actions_of_its_space(action, masked):
+  """The environment raises an error for each illegal action."""
   config = shaped.config_of(observation="parts", action=action, masked=masked)
   environment = factory.make(config, BATCH, seed=0)
   random, step = np.random.default_rng(0), environment.reset()
@@ -86,7 +88,7 @@ def test_actions_of_components_arrive(action, masked):
 
 
 @pytest.mark.parametrize("action", ["multi_discrete", "multi_binary"])
-def test_numbers_of_joint_actions_stand_for_their_components(action):
+def test_joint_actions_are_converted_to_their_components(action):
   sizes = shaped.SIZES[action]
   joint = arrays.JointActionArray(sizes)
   write = conversion.make_action_converter_to_space(shaped.ACTIONS[action])
@@ -100,7 +102,7 @@ def test_numbers_of_joint_actions_stand_for_their_components(action):
   assert all(map(shaped.ACTIONS[action].contains, own))
 
 
-def test_masks_follow_their_observations():
+def test_masks_belong_to_their_observations():
   config = shaped.config_of(observation="parts", masked=True)
   environment = factory.make(config, 1, seed=0)
   spec = environment.spec.observations
@@ -109,7 +111,7 @@ def test_masks_follow_their_observations():
   info = raw.reset(seed=environment._envs.envs[0].seed)[1]
   for i in range(1, 8):
     _, mask = spec.split(step.observation)
-    # Terminated: nothing acts, and nothing is a legal action.
+    # After a termination no action has an effect, so all count as legal.
     expected = info["action_mask"] if i != 6 else np.ones(4, bool)
     np.testing.assert_array_equal(mask[0], expected)
     action = int(np.argmax(mask[0]))
@@ -118,8 +120,8 @@ def test_masks_follow_their_observations():
   environment.close()
 
 
-def mask_after(info):
-  """Returns a function that makes an environment whose steps have an info."""
+def make_class(info):
+  """Returns an environment class whose steps return a given info."""
 
   class Own(shaped.Shaped):
     def step(self, action):
@@ -129,7 +131,7 @@ def mask_after(info):
 
 
 @pytest.mark.parametrize(
-  ("info", "says"),
+  ("info", "message"),
   [
     ({}, "step() returned no info['action_mask'], though"),
     (None, "no info['action_mask'], though"),
@@ -141,8 +143,8 @@ def mask_after(info):
     ({"action_mask": np.zeros(4, int)}, "without a legal action, though"),
   ],
 )
-def test_a_mask_that_is_of_no_use_is_one_line(info, says):
-  gymnasium.register("Own-v0", mask_after(info), disable_env_checker=True)
+def test_an_invalid_mask_is_one_line(info, message):
+  gymnasium.register("Own-v0", make_class(info), disable_env_checker=True)
   try:
     config = given.config_of("Own-v0", masked=True)
     config.action_mask = True
@@ -155,10 +157,10 @@ def test_a_mask_that_is_of_no_use_is_one_line(info, says):
     del gymnasium.registry["Own-v0"]
   assert caught.value.index == 0
   assert "\n" not in caught.value.line
-  assert says in caught.value.line
+  assert message in caught.value.line
 
 
-def test_a_component_without_a_legal_value_is_named():
+def test_a_component_without_a_legal_value_is_an_error():
   reader = masks.MaskReader(spaces.MultiDiscrete([2, 3]))
   batch = np.array([[1, 1, 0, 1, 0], [1, 0, 0, 0, 0]], np.int8)
   with pytest.raises(masks.InvalidMaskError, match="for component 1") as caught:
@@ -168,7 +170,7 @@ def test_a_component_without_a_legal_value_is_named():
   np.testing.assert_array_equal(ended, [[1, 1, 0, 1, 0], [1] * 5])
 
 
-def test_masks_of_environments_that_are_a_batch_of_their_own():
+def test_masks_of_vector_environments():
   reader = masks.MaskReader(spaces.Discrete(2))
   batch = np.array([[True, False], [False, False]])
   infos = {"action_mask": batch, "_action_mask": np.array([True, False])}
@@ -184,7 +186,7 @@ def test_masks_of_environments_that_are_a_batch_of_their_own():
 
 
 class Short(shaped.Shaped):
-  """Leaves a part of its observations out."""
+  """Environment whose steps return observations without one part."""
 
   def step(self, action):
     observation, *others = super().step(action)
@@ -192,7 +194,7 @@ class Short(shaped.Shaped):
     return observation, *others
 
 
-def test_a_part_that_is_missing_is_named():
+def test_a_missing_part_is_an_error():
   gymnasium.register("Short-v0", Short, disable_env_checker=True)
   try:
     config = given.config_of("Short-v0", observation="parts")

@@ -1,4 +1,4 @@
-"""Specs: spaces in, specs out."""
+"""Tests of the specs that are made from spaces."""
 
 import pickle
 
@@ -146,7 +146,7 @@ def test_continuous_actions_have_no_mask():
       spaces.Box(np.float32([-1, 0]), np.float32([1, INF])),
       ["action", "inf", "floats with finite bounds"],
     ),
-    # gymnasium prints the bounds of this one on several lines.
+    # gymnasium prints the bounds of this space in several lines.
     (
       BIT,
       spaces.Box(np.zeros((4, 9)), np.arange(36.0).reshape(4, 9), dtype=int),
@@ -154,7 +154,7 @@ def test_continuous_actions_have_no_mask():
     ),
   ],
 )
-def test_other_spaces_are_refused_in_one_line(observation, action, fields):
+def test_other_spaces_are_rejected_in_one_line(observation, action, fields):
   with pytest.raises(ValueError) as caught:
     specs.make_spec("Toy-v0", observation, action)
   message = str(caught.value)

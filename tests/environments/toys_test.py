@@ -1,4 +1,4 @@
-"""The toys: what is paid for what, and that no policy is paid otherwise."""
+"""Tests of the toy environments: rewards of good and of blind policies."""
 
 import gymnasium
 import numpy as np
@@ -9,37 +9,37 @@ from tests.environments import given
 
 
 def play(env, act):
-  """The rewards and observations of an episode."""
+  """Returns the rewards and observations of an episode."""
   observation, _ = env.reset()
   seen, rewards, ended = [observation], [], False
   while not ended:
     assert env.observation_space.contains(observation)
-    observation, reward, terminated, late, _ = env.step(act(observation))
-    ended = terminated or late
+    observation, reward, terminated, truncated, _ = env.step(act(observation))
+    ended = terminated or truncated
     seen.append(observation)
     rewards.append(reward)
   return rewards, seen
 
 
 def follow(board):
-  """Moves the paddle below the ball."""
+  """Returns the action that moves the paddle towards the ball."""
   (ball,) = np.flatnonzero(board[:-1].any(axis=0)) if board[:-1].any() else [0]
   (paddle,) = np.flatnonzero(board[-1] == 1)[:1]
   return 1 + int(np.sign(ball - paddle))
 
 
-def test_catch_pays_who_follows_the_ball():
+def test_catch_rewards_following_the_ball():
   env = toys.Catch()
   env.reset(seed=1)
   for _ in range(20):
     rewards, seen = play(env, follow)
     assert rewards == [0.0] * 8 + [1.0]
     assert len(seen) == 10
-  kept = {play(env, lambda _: toys.STAY)[0][-1] for _ in range(50)}
-  assert kept == {1.0, -1.0}
+  last_rewards = {play(env, lambda _: toys.STAY)[0][-1] for _ in range(50)}
+  assert last_rewards == {1.0, -1.0}
 
 
-def test_pointing_pays_who_points_at_the_dot():
+def test_pointing_rewards_pointing_at_the_dot():
   env = toys.Pointing(size=5)
   env.reset(seed=1)
 
@@ -53,7 +53,7 @@ def test_pointing_pays_who_points_at_the_dot():
   assert np.mean(blind) == pytest.approx(-6.0, abs=0.3)
 
 
-def test_only_positions_of_cartpole_are_seen():
+def test_cartpole_without_velocities_shows_positions_only():
   whole = gymnasium.make("CartPole-v1")
   env = gymnasium.make(f"{toys.__name__}:CartPoleWithoutVelocities-v0")
   assert env.spec.max_episode_steps == whole.spec.max_episode_steps
@@ -76,7 +76,7 @@ def test_catch_keeps_the_paddle_on_the_board():
 
 
 @pytest.mark.parametrize("length", [1, 8])
-def test_memory_pays_who_remembers(length):
+def test_memory_rewards_the_remembered_sign(length):
   env = toys.MemoryChain(length)
   env.reset(seed=2)
   signs = []
@@ -89,7 +89,7 @@ def test_memory_pays_who_remembers(length):
   for _ in range(20):
     rewards, seen = play(env, remember)
     assert rewards == [0.0] * length + [1.0]
-    # Nothing but the first observation tells the sign.
+    # Only the first observation has the sign.
     assert all(x[0] == 0 for x in seen[1:])
     assert seen[length][2] == 1 and seen[length - 1][2] == 0
   assert set(signs) == {1.0, -1.0}
@@ -97,7 +97,7 @@ def test_memory_pays_who_remembers(length):
   assert abs(np.mean(blind)) < 0.2
 
 
-def test_the_lock_pays_at_its_end_only():
+def test_the_lock_rewards_its_last_state_only():
   env = toys.CombinationLock(states=5)
   rewards, seen = play(env, lambda x: int(x.argmax()) % 2)
   np.testing.assert_allclose(rewards, [-0.02] * 4 + [0.98])
@@ -106,7 +106,7 @@ def test_the_lock_pays_at_its_end_only():
 
 @pytest.mark.parametrize("forgiving", [False, True])
 @pytest.mark.parametrize("wrong", range(5))
-def test_a_wrong_action_leads_back_or_nowhere(wrong, forgiving):
+def test_a_wrong_action_resets_the_lock_or_has_no_effect(wrong, forgiving):
   env = toys.CombinationLock(states=5, forgiving=forgiving)
   rewards, seen = play(
     env, lambda x: (int(x.argmax()) + (x.argmax() == wrong)) % 2
@@ -116,7 +116,7 @@ def test_a_wrong_action_leads_back_or_nowhere(wrong, forgiving):
   np.testing.assert_array_equal(seen[wrong + 1], np.eye(5)[state])
 
 
-def test_noisy_rewards_are_as_said():
+def test_noisy_rewards_have_the_documented_values():
   env = toys.NoisyReward()
   env.reset(seed=3)
   for action, (low, high) in enumerate(env.REWARDS):
@@ -128,7 +128,7 @@ def test_noisy_rewards_are_as_said():
 @pytest.mark.parametrize(
   "name", ["Catch", "MemoryChain", "CombinationLock", "NoisyReward"]
 )
-def test_they_are_gymnasium_environments(name):
+def test_the_factory_makes_toys(name):
   config = given.config_of(f"slipway.environments.toys:{name}-v0")
 
   def returns(seed):

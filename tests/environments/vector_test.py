@@ -1,4 +1,4 @@
-"""VectorEnvironment: who owns its arrays, and what a seed fixes."""
+"""Tests of VectorEnvironment: ownership of arrays, and seeds."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from tests.environments import given
     ("ALE/Pong-v5", {"time_limit": 12}),
   ],
 )
-def test_the_caller_owns_what_it_got(name, fields):
+def test_the_caller_owns_the_returned_arrays(name, fields):
   environment = factory.make(given.config_of(name, fields), 2, seed=3)
   action = environment.spec.actions.generate_value()
   actions = np.stack([action, action])
@@ -50,7 +50,7 @@ def test_the_caller_owns_what_it_got(name, fields):
     ("ALE/Pong-v5", {"time_limit": 25}),
   ],
 )
-def test_one_seed_one_trajectory(name, fields):
+def test_trajectories_depend_on_the_seed_only(name, fields):
   def play(seed):
     environment = factory.make(given.config_of(name, fields), 3, seed)
     rng = np.random.default_rng(0)
@@ -68,11 +68,11 @@ def test_one_seed_one_trajectory(name, fields):
   same, again, other = play(7), play(7), play(8)
   np.testing.assert_array_equal(same, again)
   assert (same != other).any()
-  # Nor do neighbouring seeds share environments: 8 + 0 is not 7 + 1.
-  lines = [*np.moveaxis(same, 1, 0), *np.moveaxis(other, 1, 0)]
-  for index, line in enumerate(lines):
-    for later in lines[index + 1 :]:
-      assert (line != later).any()
+  # Seeds 7 and 8 share no environment: 8 + 0 is not the same as 7 + 1.
+  trajectories = [*np.moveaxis(same, 1, 0), *np.moveaxis(other, 1, 0)]
+  for index, one in enumerate(trajectories):
+    for later in trajectories[index + 1 :]:
+      assert (one != later).any()
 
 
 def test_a_step_needs_a_reset():

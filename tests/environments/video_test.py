@@ -1,4 +1,4 @@
-"""Video: an mp4 with one frame a step, of the episode that was played."""
+"""Tests of videos: an mp4 with one frame per step of the played episode."""
 
 import typing
 
@@ -32,7 +32,7 @@ def zeros(step):
     ),
   ],
 )
-def test_record(
+def test_a_video_of_an_episode(
   tmp_path, capfd, config, max_steps, steps, size, frames_per_second
 ):
   path = tmp_path / "new" / "episode.mp4"
@@ -46,23 +46,23 @@ def test_record(
   assert capfd.readouterr().out == ""
   assert [entry.name for entry in path.parent.iterdir()] == ["episode.mp4"]
   with imageio.get_reader(path) as reader:
-    about = reader.get_meta_data()
+    metadata = reader.get_meta_data()
     assert reader.count_frames() == steps + 1
-  assert about["size"] == size
-  assert about["fps"] == frames_per_second
-  # The policy saw what it sees in training, from the same seed.
+  assert metadata["size"] == size
+  assert metadata["fps"] == frames_per_second
+  # The policy got the same observations as in training, with the same seed.
   environment = factory.make(config, 1, seed=5)
   step = environment.reset()
   assert len(seen) == steps
   for shown in seen:
-    for part, expected in zip(shown, step, strict=True):
-      np.testing.assert_array_equal(part, expected)
+    for array, expected in zip(shown, step, strict=True):
+      np.testing.assert_array_equal(array, expected)
     step = environment.step(zeros(step))
 
 
-def test_the_atari_picture_is_of_the_game_the_policy_plays(tmp_path):
-  # Two emulators play, with sticky actions: were they to part, the frames in
-  # colour would no longer be those that the policy saw.
+def test_an_atari_video_shows_the_game_of_the_policy(tmp_path):
+  # Two emulators run in parallel, with sticky actions. If they diverged, the
+  # colour frames would not show the policy's observations.
   path = tmp_path / "pong.mp4"
   rng = np.random.default_rng(0)
   seen = []
@@ -81,7 +81,7 @@ def test_the_atari_picture_is_of_the_game_the_policy_plays(tmp_path):
     .argmin()
     for grey in (cv2.cvtColor(frame, cv2.COLOR_RGB2GRAY) for frame in frames)
   ]
-  # The paddles stand still on a few frames, which compression then blurs.
+  # The paddles do not move in a few frames, which look equal after compression.
   assert np.mean(nearest == np.arange(len(seen))) > 0.9
 
 
@@ -94,7 +94,7 @@ def test_the_return_is_the_sum_of_the_episodes_rewards(tmp_path):
 
 
 class Blind(gymnasium.Env):
-  """Has no picture."""
+  """Environment without rendering."""
 
   observation_space = spaces.Discrete(2)
   action_space = spaces.Discrete(2)
@@ -113,7 +113,7 @@ class Blind(gymnasium.Env):
 
 
 class Unrendered(Blind):
-  """Has a picture, but not on this machine."""
+  """Environment whose rendering fails on this machine."""
 
   metadata: typing.ClassVar = {"render_modes": ["rgb_array"]}
 
@@ -136,7 +136,7 @@ class Unrendered(Blind):
   ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning:gymnasium")
-def test_refusals(tmp_path, name, file, max_steps, fields):
+def test_errors_are_one_line(tmp_path, name, file, max_steps, fields):
   gymnasium.register("Blind-v0", entry_point=Blind)
   gymnasium.register("Unrendered-v0", entry_point=Unrendered)
   try:

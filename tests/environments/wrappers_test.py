@@ -1,4 +1,4 @@
-"""Wrappers: what each field of a config does to a small environment."""
+"""Tests of the wrappers that each field of an environment section adds."""
 
 import sys
 
@@ -15,7 +15,7 @@ ZERO = np.zeros(1, np.int32)
 
 
 class Clock(gymnasium.Env):
-  """Shows the steps so far, pays as much, and ends after seven of them."""
+  """Environment whose observations and rewards count its 7 steps."""
 
   observation_space = spaces.Box(0.0, 9.0, (1,), np.float32)
   action_space = spaces.Discrete(2)
@@ -34,7 +34,7 @@ class Clock(gymnasium.Env):
 
 
 class TimesTen(gymnasium.ObservationWrapper):
-  """Multiplies observations."""
+  """Wrapper that multiplies observations by 10."""
 
   def observation(self, observation):
     return 10 * observation
@@ -61,7 +61,7 @@ def registered():
 
 
 def play(fields, steps, num_envs=1):
-  """Returns the step of the reset, and those after it."""
+  """Returns the result of the reset, and those of the steps after it."""
   config = given.config_of("Clock-v0", fields)
   environment = factory.make(config, num_envs, seed=0)
   found = [environment.reset()]
@@ -74,7 +74,7 @@ def names(*attributes):
   return {"wrappers": tuple(f"{HERE}:{name}" for name in attributes)}
 
 
-# fields, observations of an episode, rewards, whether it was terminated
+# Config fields, an episode's observations and rewards, whether it terminates.
 TABLE = [
   ({}, [0, 1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 7], True),
   ({"frame_skip": 3}, [0, 3, 6, 7], [6, 15, 7], True),
@@ -88,7 +88,7 @@ TABLE = [
     True,
   ),
   ({**names("TimesTen"), "time_limit": 2}, [0, 10, 20], [1, 2], False),
-  # The first is the innermost.
+  # The first wrapper is the innermost.
   (
     {**names("TimesTen", "plus_one"), "time_limit": 2},
     [1, 11, 21],
@@ -113,7 +113,9 @@ TABLE = [
 @pytest.mark.parametrize(
   ("fields", "observations", "rewards", "terminated"), TABLE
 )
-def test_an_episode(fields, observations, rewards, terminated):
+def test_observations_rewards_and_end_of_an_episode(
+  fields, observations, rewards, terminated
+):
   first, *steps, reset = play(fields, len(rewards) + 1)
   seen = [first.observation, *(step.observation for step in steps)]
   assert [x[0].squeeze().tolist() for x in seen] == observations
@@ -126,7 +128,7 @@ def test_an_episode(fields, observations, rewards, terminated):
   np.testing.assert_array_equal(reset.observation, first.observation)
 
 
-# fields, what is learned from the rewards 1, 2, 3 (and 6, 15 of skipped frames)
+# Config fields, and the rewards for learning, of the raw rewards 1, 2 and 3.
 REWARDS = [
   ({}, [1, 2, 3]),
   ({"reward_scale": 0.5}, [0.5, 1, 1.5]),
@@ -159,7 +161,9 @@ def test_negative_rewards_are_clipped():
 
 def test_atari_rewards_are_clipped_for_learning_only():
   fields = {"reward_clip": 1.0}
-  config = given.config_of("ALE/SpaceInvaders-v5", fields)  # rewards from 5
+  config = given.config_of(
+    "ALE/SpaceInvaders-v5", fields
+  )  # raw rewards are at least 5
   environment = factory.make(config, 1, seed=3)
   environment.reset()
   steps = [environment.step(np.ones(1, np.int32)) for _ in range(250)]
@@ -167,12 +171,12 @@ def test_atari_rewards_are_clipped_for_learning_only():
   assert max(float(step.raw_reward[0]) for step in steps) >= 5.0
 
 
-def test_the_spec_is_of_the_wrapped_environment():
+def test_the_spec_is_that_of_the_wrapped_environment():
   config = given.config_of("Clock-v0", {"frame_stack": 4})
   assert factory.make_spec(config).observations.shape == (4, 1)
 
 
-def test_an_environment_that_is_one_batch_is_wrapped_one_by_one():
+def test_environments_of_a_vector_environment_are_wrapped_singly():
   config = given.config_of("CartPole-v1", {"frame_skip": 2, "time_limit": 3})
   environment = factory.make(config, 2, seed=0)
   environment.reset()
@@ -181,7 +185,7 @@ def test_an_environment_that_is_one_batch_is_wrapped_one_by_one():
   assert steps[-1].truncated.all()
 
 
-def test_a_batch_without_a_time_limit_of_its_own_is_stepped_one_by_one():
+def test_a_vector_environment_without_a_time_limit_is_stepped_singly():
   gymnasium.register(
     "Batch-v0", entry_point=Clock, vector_entry_point=lambda num_envs: None
   )
@@ -210,7 +214,7 @@ def test_wrapped_environments_are_saved_exactly(fields):
 
 
 @pytest.mark.parametrize(
-  ("name", "fields", "parts"),
+  ("name", "fields", "texts"),
   [
     ("Clock-v0", {"wrappers": ("absent:X",)}, ["'absent:X'", "ModuleNotFound"]),
     ("Clock-v0", names("Absent"), [":Absent'", "AttributeError"]),
@@ -238,13 +242,13 @@ def test_wrapped_environments_are_saved_exactly(fields):
     ),
   ],
 )
-def test_errors_are_one_line(name, fields, parts):
+def test_errors_are_one_line(name, fields, texts):
   with pytest.raises(ValueError) as caught:
     factory.make_spec(given.config_of(name, fields))
   message = str(caught.value)
   assert "\n" not in message
-  for part in ["config.environment.", *parts]:
-    assert part in message
+  for text in ["config.environment.", *texts]:
+    assert text in message
 
 
 def test_an_error_in_a_wrapper_is_shown_with_its_lines():
