@@ -1,8 +1,9 @@
 #!/bin/sh
-# host_init.sh NAME FOLDER SHARED PATH...: pid 1 of a host of hosts.py, in its
-# new namespaces. Gives it the NAME, the FOLDER's table of names, and a /tmp and
-# a /dev/shm of its own, in which each PATH is still the machine's; so is FOLDER
-# if SHARED is "yes". Says "ready", and lives until its standard input ends.
+# host_init.sh NAME FOLDER SHARED PATH...: process 1 of a simulated host
+# (hosts.py), in namespaces of its own. The host gets the name NAME, the table of
+# host names in FOLDER, and its own /tmp and /dev/shm. Each PATH below /tmp is
+# still the machine's, and so is FOLDER if SHARED is "yes". The script prints
+# "ready", and ends when its standard input is closed.
 set -eu
 name=$1 folder=$2 shared=$3
 shift 3
@@ -12,7 +13,7 @@ echo "$name" >/proc/sys/kernel/hostname
 mount --bind "$folder/hosts" /etc/hosts
 [ "$shared" = yes ] || mount -t tmpfs none "$folder"
 mount -t tmpfs -o mode=1777 shm /dev/shm
-# Put together aside, as it hides what it shows again.
+# The new /tmp hides the machine's, so its mounts are prepared elsewhere first.
 aside=/dev/shm/tmp
 mkdir "$aside"
 mount -t tmpfs -o mode=1777 tmp "$aside"
