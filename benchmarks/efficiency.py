@@ -77,19 +77,19 @@ TASKS = {
     "SAC on Pendulum",
     10_000,
     ("sac:pendulum",),
-    ("sac_pendulum", "actor_critic"),
+    ("sac_pendulum", "zoo"),
   ),
   "sac_halfcheetah": Task(
     "SAC on HalfCheetah",
     30_000,
     ("sac:halfcheetah",),
-    ("sac_halfcheetah", "actor_critic"),
+    ("sac_halfcheetah", "zoo"),
   ),
   "td3_halfcheetah": Task(
     "TD3 on HalfCheetah",
     30_000,
     ("td3:halfcheetah",),
-    ("td3_halfcheetah", "actor_critic"),
+    ("td3_halfcheetah", "zoo"),
   ),
 }
 

@@ -22,7 +22,7 @@ from stable_baselines3.common import (
 FOR_EVER = 10**9  # environment steps
 
 # Variants of SAC and TD3, and their number of environments.
-VARIANTS = {"actor_critic": 1, "actor_critic_4": 4}
+VARIANTS = {"actor_critic": 1, "actor_critic_4": 4, "zoo": 1}
 
 
 class _ProgressCallback(callbacks.BaseCallback):
@@ -87,15 +87,18 @@ def make_environments(name: str, count: int, seed: int) -> vec_env.VecEnv:
 def make_actor_critic(algorithms: Mapping[str, typing.Any], args):
   """Makes the model of SAC or TD3 that learns a task.
 
-  The model makes as many updates as environment steps. It has the values that
-  RL Baselines3 Zoo has tuned, on tasks that measure learning.
+  The model makes as many updates as environment steps. With the variant 'zoo',
+  and on tasks that measure learning, it has the values that RL Baselines3 Zoo
+  has tuned; otherwise those of Slipway's preset, for a comparison of speed.
 
   Args:
     algorithms: classes of the models, by the algorithm's name, 'sac' or 'td3',
       with which the name of the task begins.
     args: flags of the program.
   """
-  task = continuous.ZOO.get(args.task, continuous.TASKS[args.task])
+  task = continuous.TASKS[args.task]
+  if args.variant == "zoo" or task.evaluation_period:
+    task = continuous.ZOO[args.task]
   count = VARIANTS[args.variant]
   environments = make_environments(args.task, count, args.seed)
   algorithm = args.task.partition("_")[0]

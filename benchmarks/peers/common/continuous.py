@@ -121,9 +121,14 @@ TASKS = {
   ),
 }
 
-# Values that RL Baselines3 Zoo (rl_zoo3 2.9.2, hyperparameters/sac.yml) has
-# tuned, for libraries with the interface of Stable-Baselines3, by task.
+# Values that RL Baselines3 Zoo (rl_zoo3 2.9.2, hyperparameters/sac.yml and
+# td3.yml) has tuned, for libraries with the interface of Stable-Baselines3, by
+# task.
 ZOO = {
+  "sac_halfcheetah": _HALFCHEETAH,
+  "td3_halfcheetah": dataclasses.replace(
+    TASKS["td3_halfcheetah"], hidden_sizes=(400, 300)
+  ),
   "sac_lunarlander": dataclasses.replace(
     TASKS["sac_lunarlander"],
     min_size=10_000,
