@@ -250,7 +250,7 @@ class PolicyBuilder:
     on it.
     """
     del earlier_env_steps
-    seed = seeds.for_restart(config.seed + worker, restarts)
+    seed = seeds.for_worker(config.seed, worker, restarts)
     return PolicyActor(
       self.make_worker_network(config, spec), np.random.default_rng(seed)
     )

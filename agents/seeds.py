@@ -1,4 +1,20 @@
-"""Seeds of restarted processes, which need new random numbers."""
+"""Seeds of workers and of restarted processes, which share no random numbers."""
+
+_MAX_WORKERS = 1 << 20  # workers of a run whose seeds differ from other runs'
+
+
+def for_worker(seed: int, worker: int, restarts: int) -> int:
+  """Returns the seed of a worker's process.
+
+  Runs with neighbouring seeds have no worker's seed in common, so that they are
+  independent samples.
+
+  Args:
+    seed: seed of the run, at least 0 and below 2^43.
+    worker: index of the worker, from 0.
+    restarts: number of restarts of the worker so far.
+  """
+  return for_restart(seed * _MAX_WORKERS + worker, restarts)
 
 
 def for_restart(seed: int, restarts: int) -> int:

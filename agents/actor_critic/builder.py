@@ -78,7 +78,7 @@ class Builder:
       noise = acting.Noise(
         config.exploration, config.topology, worker, spec.actions.shape
       )
-    seed = seeds.for_restart(config.seed + worker, restarts)
+    seed = seeds.for_worker(config.seed, worker, restarts)
     return acting.ExploringActor(
       self.make_network(config, spec),
       spec,

@@ -56,7 +56,7 @@ class Builder:
       exploration.EpsilonSchedule(
         config.exploration, config.topology, worker, earlier_env_steps
       ),
-      seeds.for_restart(config.seed + worker, restarts),
+      seeds.for_worker(config.seed, worker, restarts),
       discrete.make_mask_splitter(spec),
     )
 

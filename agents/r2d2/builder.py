@@ -68,7 +68,7 @@ class Builder:
     epsilons = exploration.EpsilonSchedule(
       config.exploration, config.topology, worker, earlier_env_steps
     )
-    seed = seeds.for_restart(config.seed + worker, restarts)
+    seed = seeds.for_worker(config.seed, worker, restarts)
     return self._make_actor(config, spec, epsilons, seed)
 
   def make_greedy_actor(

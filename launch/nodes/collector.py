@@ -55,7 +55,7 @@ class Collector:
     self._environment = environment or factory.make(
       config.environment,
       num_envs,
-      seed=seeds.for_restart(config.seed * 1_000 + worker, restarts),
+      seed=seeds.for_worker(config.seed, worker, restarts),
     )
     # The newest step, with the observations that the actor acts on next; None
     # before the first reset.
