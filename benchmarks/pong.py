@@ -64,6 +64,7 @@ def measure(
       limit_s,
       pathlib.Path(folder),
       "pong",
+      may_reach_limit=True,
     )
   raw += [_row("program", 0, name, value) for name, value in _program(watched)]
   parts = dict.fromkeys((row["part"], row["quantity"]) for row in raw)

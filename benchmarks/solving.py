@@ -70,6 +70,7 @@ def measure(
         task.limit_s,
         pathlib.Path(runs),
         name,
+        may_reach_limit=True,
       )
       raw.append(_row(seed, watched, target))
       rows[seed] = curves.read(pathlib.Path(runs) / name / "curves.csv")

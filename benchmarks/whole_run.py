@@ -41,6 +41,7 @@ def run(
   limit_s: float,
   run_dir: pathlib.Path,
   name: str,
+  may_reach_limit: bool = False,
 ) -> Watched:
   """Runs `slipway train` with a time limit, and waits for its end.
 
@@ -50,9 +51,12 @@ def run(
     limit_s: wall-clock limit of the run, in seconds.
     run_dir: parent of the run's folder.
     name: name of the run's folder.
+    may_reach_limit: whether a run that the time limit has ended is valid.
 
   Raises:
-    RuntimeError: the run failed; the message has the end of its output.
+    RuntimeError: the run failed, and the message has the end of its output; or
+      the time limit ended it, so its results are of fewer steps than those that
+      it is compared with.
   """
   command = [
     *(sys.executable, "-m", "slipway.launch.train", f"--config={config}"),
@@ -74,6 +78,12 @@ def run(
       f"run {name} ended with status {process.returncode}: {' / '.join(end)}"
     )
   summary = json.loads((run_dir / name / "summary.json").read_text())
+  if not may_reach_limit and summary["stopped_because"] == "wall_clock_s":
+    raise RuntimeError(
+      f"run {name} was ended by its limit of {limit_s} s after "
+      f"{summary['env_steps']:,} environment steps: repeat it on a faster or "
+      "idle machine"
+    )
   peak = max(looks, key=lambda look: look.mib)
   half = looks[len(looks) // 2 :]
   return Watched(

@@ -68,3 +68,9 @@ def test_a_rejected_run_is_reported_with_its_error(tmp_path):
       tmp_path,
       "refused",
     )
+
+
+def test_a_run_that_the_time_limit_ends_is_an_error(tmp_path):
+  flags = ("--mode=single", "--config.limits.target_return=inf")
+  with pytest.raises(RuntimeError, match=r"limit of 20.0 s after .* steps"):
+    whole_run.run("dqn:cartpole", flags, 20.0, tmp_path, "cut_off")
