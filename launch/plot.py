@@ -14,7 +14,8 @@ Draws the mean returns of runs, active or ended, in one picture.
   slipway plot runs/first runs/second --output=first_and_second.png
 
 Runs whose configs differ only in the seed form one line: their mean, with its
-95 % confidence interval."""
+95 % confidence interval. The final return of a run, which is printed, is the
+mean of its evaluations in the last tenth of its environment steps."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -58,12 +59,10 @@ def _write(path: pathlib.Path, content: bytes) -> None:
 
 
 def _describe(groups: Sequence[comparison.Group]) -> Iterator[str]:
-  """Yields a line per group: the mean of the last 10 evaluations."""
+  """Yields a line per group: the mean of its runs' final returns."""
   for group in groups:
-    returns = group.recent_returns
-    text = (
-      f"{group.name}: mean of the last 10 evaluations {returns.mean():,.2f}"
-    )
+    returns = group.final_returns
+    text = f"{group.name}: final return {returns.mean():,.2f}"
     if len(returns) > 1:
       low, high = statistics.interval(statistics.mean, returns)
       text += f" (95 % interval {low:,.2f} to {high:,.2f})"

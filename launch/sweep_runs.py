@@ -177,7 +177,7 @@ class Sweep:
       text = processes.describe_failure(run, status, process.log_start)
       self._errors.append(f"{name} failed: {text}")
     elif math.isfinite(score):
-      text = f"mean of the last 10 evaluations {score:,.2f}"
+      text = f"final return {score:,.2f}"
     else:
       text = "no evaluation"
     setting = space.describe(self._plan.settings[run.setting])

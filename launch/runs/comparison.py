@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from slipway.configs import fields
-from slipway.launch.runs import curves, run_folder, run_status, statistics
+from slipway.launch.runs import curves, run_folder, statistics
 
 if typing.TYPE_CHECKING:
   from matplotlib import figure
@@ -38,10 +38,14 @@ class Group(typing.NamedTuple):
   curves: list[dict[str, np.ndarray]]
 
   @property
-  def recent_returns(self) -> np.ndarray:
-    """Mean of the last 10 mean returns of each run, [R]."""
-    returns = (rows["eval_return"].tolist() for rows in self.curves)
-    return np.array([run_status.recent_mean_return(x) for x in returns])
+  def final_returns(self) -> np.ndarray:
+    """Final return of each run, [R]; see `curves.final_return`."""
+    return np.array(
+      [
+        curves.final_return(rows["env_steps"], rows["eval_return"])
+        for rows in self.curves
+      ]
+    )
 
 
 class Line(typing.NamedTuple):

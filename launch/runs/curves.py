@@ -46,6 +46,9 @@ _ENV_STEPS = COLUMNS.index("env_steps")  # index of the column
 # represents integers exactly.
 _MAX_STEPS = 2**53
 
+# Part of a run's environment steps after which `final_return` begins.
+_FINAL_PART = 0.9
+
 _RETURN_COLOUR = "#1f6fb4"  # of the mean return and its band
 _RECENT_COLOUR = "#12395b"  # of the mean of the last evaluations
 _TARGET_COLOUR = "#c2571a"  # of the line at the target return
@@ -90,6 +93,24 @@ def read_evaluations(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
   rows = read(path)
   known = np.isfinite(rows["eval_return"])
   return {name: column[known] for name, column in rows.items()}
+
+
+def final_return(env_steps: np.ndarray, returns: np.ndarray) -> float:
+  """Returns the mean return at a run's end, by which runs are compared.
+
+  It is the mean of the evaluations in the last tenth of the environment steps.
+  The last N evaluations would be another part of each run: a short run has few
+  of them, and so does a fast one in the modes 'async' and 'sync', which
+  evaluate per second, not per step.
+
+  Args:
+    env_steps: [N], environment steps of at least one evaluation, in their
+      order.
+    returns: [N], mean return of each evaluation.
+  """
+  is_final = env_steps >= _FINAL_PART * env_steps[-1]
+  is_final[-1] = True  # even where its environment steps are unknown
+  return float(returns[is_final].mean())
 
 
 def is_row(line: bytes) -> bool:

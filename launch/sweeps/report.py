@@ -1,6 +1,6 @@
 """Report: compares the settings of a sweep in a table, CSV files and a picture.
 
-The score of a run is the mean of its last 10 evaluations' mean returns.
+The score of a run is its final return; see `curves.final_return`.
 """
 
 import csv
@@ -15,7 +15,7 @@ import rich.table
 import rich.text
 
 from slipway.environments import atari_scores
-from slipway.launch.runs import comparison, curves, run_status, statistics
+from slipway.launch.runs import comparison, curves, statistics
 from slipway.launch.sweeps import space, sweep_folder
 
 # Settings whose curves are drawn, those with the highest scores.
@@ -29,7 +29,8 @@ class RunScore(typing.NamedTuple):
 
   Attributes:
     run: the run.
-    score: mean of the last 10 evaluations, nan before the first one.
+    score: mean return of the evaluations in the last tenth of the environment
+      steps, nan before the first evaluation.
     human_normalized: the score of an Atari game, human-normalized; else nan.
     best: highest mean return, nan before the first evaluation. In a run that
       has stopped, it is of a repetition with other episodes, since the highest
@@ -134,17 +135,17 @@ def score_run(
   if not len(returns):
     none = (np.nan, np.nan, np.nan)
     return RunScore(run, *none, 0.0, 0.0, np.nan, np.nan, run.is_done())
-  recent = run_status.recent_mean_return(returns.tolist())
+  steps = rows["env_steps"]
+  score = curves.final_return(steps, returns)
   summary = run.read_summary()
   repeated = summary.best_eval_return if summary else None
   at_target = returns >= target
   met = np.convolve(at_target, np.ones(evaluations), "valid")
   first = np.flatnonzero(met == evaluations)
-  steps = rows["env_steps"]
   return RunScore(
     run,
-    recent,
-    atari_scores.normalize(environment, recent),
+    score,
+    atari_scores.normalize(environment, score),
     float(returns.max()) if repeated is None else repeated,
     steps[-1],
     rows["wall_s"][-1],
@@ -447,7 +448,7 @@ def _draw(
     for score in ranked[:_MAX_CURVES]
   ]
   comparison.draw_panels(above, groups)
-  panels = [("iqm", "score: mean of the last 10 evaluations, IQM")]
+  panels = [("iqm", "score: final return, IQM")]
   if np.isfinite(plan.target):
     panels.append(("gap", f"optimality gap to {plan.target:,g}"))
   if len(ranked) > 1:

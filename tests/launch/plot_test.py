@@ -57,9 +57,9 @@ def test_runs_that_differ_only_in_the_seed_are_one_group(make_run):
   ]
   first, second = comparison.read(runs)
   assert first.name == "a (2 seeds)"
-  np.testing.assert_array_equal(first.recent_returns, [5.0, 25.0])
+  np.testing.assert_array_equal(first.final_returns, [10.0, 30.0])
   assert second.name == "b"
-  np.testing.assert_array_equal(second.recent_returns, [5.0])
+  np.testing.assert_array_equal(second.final_returns, [5.0])
 
 
 def test_the_picture_and_its_lines(make_run, tmp_path, capsys):
@@ -72,9 +72,9 @@ def test_the_picture_and_its_lines(make_run, tmp_path, capsys):
   assert output.read_bytes().startswith(b"\x89PNG")
   assert output.stat().st_size > 10_000
   assert capsys.readouterr().out.splitlines() == [
-    "0 (3 seeds): mean of the last 10 evaluations 24.50 "
-    "(95 % interval 24.50 to 24.50)",
-    "other: mean of the last 10 evaluations 9.00",
+    # That of the evaluations at 2,700 steps and later.
+    "0 (3 seeds): final return 28.00 (95 % interval 28.00 to 28.00)",
+    "other: final return 9.00",
     f"picture: {output}",
   ]
 

@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from slipway.launch import cli
+from slipway.launch.runs import curves
 
 _FLAGS = [
   "--config=apex_dqn:cartpole",
@@ -83,10 +84,13 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
     path = folder / f"{run['setting']}-{run['seed']}"
     summary = json.loads((path / "summary.json").read_text())
     config = json.loads((path / "config.json").read_text())
+    rows = curves.read_evaluations(path / "curves.csv")
     assert summary["stopped_because"] == "environment_steps"
     assert summary["resumes"] == 0 or run["seed"] == "5"
     assert config["seed"] == int(run["seed"])
-    assert float(run["score"]) == pytest.approx(summary["recent_eval_return"])
+    assert float(run["score"]) == pytest.approx(
+      curves.final_return(rows["env_steps"], rows["eval_return"])
+    )
     assert float(run["best"]) == pytest.approx(summary["best_eval_return"])
   settings = read(folder / "settings.csv")
   assert [x["done"] for x in settings] == ["2", "2"]

@@ -32,11 +32,11 @@ def make_runs(setting, *normalized, is_done=True, path="none"):
   ]
 
 
-def write_curves(folder, returns):
+def write_curves(folder, returns, period=1_000):
   lines = [",".join(curves.COLUMNS)]
   for index, value in enumerate(returns):
     row = dict.fromkeys(curves.COLUMNS, 1.0)
-    row |= {"env_steps": 1_000 * index, "eval_return": value}
+    row |= {"env_steps": period * index, "eval_return": value}
     lines.append(",".join(str(row[name]) for name in curves.COLUMNS))
   folder.curves_csv.write_text("\n".join(lines) + "\n")
 
@@ -53,6 +53,28 @@ def test_a_target_that_is_reached_and_lost_again(tmp_path):
   score = report.score_run(run, "CartPole-v1", target=475.0, evaluations=4)
   assert np.isnan(score.target_steps)
   assert np.isnan(score.held)
+
+
+@pytest.mark.parametrize(
+  ("returns", "period", "score"),
+  [
+    # Two runs that have ended at a target: the faster one is not behind.
+    ([20.0, 300.0, 480.0, 490.0, 500.0], 10_000, 500.0),
+    ([20.0, 200.0, *[300.0] * 5, 480.0, 485.0, 490.0], 10_000, 490.0),
+    # As many steps with other numbers of evaluations.
+    ([20.0, *[100.0] * 17, 400.0, 500.0, 400.0, 600.0], 1_000, 500.0),
+    ([20.0, 500.0], 21_000, 500.0),
+    ([20.0], 1_000, 20.0),
+  ],
+)
+def test_the_score_is_of_the_last_tenth_of_the_steps(
+  tmp_path, returns, period, score
+):
+  write_curves(run_folder.RunFolder(tmp_path), returns, period)
+  run = sweep_folder.SweepRun(
+    0, 1, run_folder.RunFolder(tmp_path), tmp_path / "a.log"
+  )
+  assert report.score_run(run, "", np.inf, 1).score == score
 
 
 def test_the_best_evaluation_is_the_repeated_one(tmp_path):
