@@ -220,11 +220,13 @@ def _table(
     last = np.array([curve.eval_return[-_LAST:].mean() for curve in curves])
     best = np.array([curve.eval_return.max() for curve in curves])
     seconds = np.mean([curve.wall_s[-1] for curve in curves])
-    low, high = statistics.interval(statistics.mean, last)
+    bounds = statistics.interval(statistics.mean, last)
+    if interval := statistics.format_interval(bounds, ",.1f"):
+      interval = f" ({interval})"
     steps = int(made_with["config"].partition(_STEPS_FLAG)[2].split()[0])
     lines.append(
       f"| {name} | {len(curves)} | {steps:,} "
-      f"| {last.mean():,.1f} ({low:,.1f} to {high:,.1f}) | {best.mean():,.1f} "
+      f"| {last.mean():,.1f}{interval} | {best.mean():,.1f} "
       f"| {seconds:,.0f} | {made_with['runs at once']} "
       f"| {made_with['commit']} |"
     )

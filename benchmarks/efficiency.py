@@ -36,7 +36,8 @@ Each preset and Stable-Baselines3 with the values of RL Baselines3 Zoo are
 trained for {steps:,} environment steps, without a target, with the seeds 1 to
 {seeds}, one after the other. Then the final policy, not the best one, plays
 {episodes} greedy episodes; *return* is their mean. IQM: the interquartile mean
-over the seeds, with its 95 % bootstrap interval (Agarwal et al. 2021).
+over the seeds, with its 95 % bootstrap interval (Agarwal et al. 2021), which
+a single seed does not have.
 *seconds* is the median duration of a run, from the command, without these
 episodes."""
 
@@ -211,11 +212,11 @@ def _summarize(raw: Sequence[report.Row], learner: str) -> report.Row:
   mine = [row for row in raw if row["learner"] == learner]
   returns = np.array([row["return"] for row in mine])
   iqm = statistics.interquartile_mean
-  low, high = statistics.interval(iqm, returns)
+  bounds = statistics.interval(iqm, returns)
   return {
     "learner": learner,
     "IQM": float(iqm(returns)),
-    "95 % interval": f"{low:.1f} to {high:.1f}",
+    "95 % interval": statistics.format_interval(bounds, ".1f"),
     "lowest": float(returns.min()),
     "seconds": report.median(mine, "seconds"),
   }

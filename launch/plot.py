@@ -63,7 +63,7 @@ def _describe(groups: Sequence[comparison.Group]) -> Iterator[str]:
   for group in groups:
     returns = group.final_returns
     text = f"{group.name}: final return {returns.mean():,.2f}"
-    if len(returns) > 1:
-      low, high = statistics.interval(statistics.mean, returns)
-      text += f" (95 % interval {low:,.2f} to {high:,.2f})"
+    bounds = statistics.interval(statistics.mean, returns)
+    if interval := statistics.format_interval(bounds, ",.2f"):
+      text += f" (95 % interval {interval})"
     yield text

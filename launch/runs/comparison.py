@@ -54,7 +54,8 @@ class Line(typing.NamedTuple):
   Attributes:
     at: environment steps, updates or seconds of N points.  # [N]
     mean: mean return over the runs.  # [N]
-    low: lower bound of the 95 % confidence interval of the mean.  # [N]
+    low: lower bound of the 95 % confidence interval of the mean, nan for a
+      single run.  # [N]
     high: upper bound of the interval.  # [N]
   """
 
@@ -126,15 +127,14 @@ def draw_panels(picture: "figure.FigureBase", groups: Sequence[Group]) -> None:
     for index, group in enumerate(groups):
       line = _make_group_line(group, column)
       style = "-" if index < len(_COLORS) else "--"
-      if len(group.curves) > 1:
-        axes.fill_between(
-          line.at,
-          line.low,
-          line.high,
-          color=color(index),
-          alpha=0.18,
-          linewidth=0,
-        )
+      axes.fill_between(
+        line.at,
+        line.low,
+        line.high,
+        color=color(index),
+        alpha=0.18,
+        linewidth=0,
+      )
       axes.plot(
         line.at,
         line.mean,
@@ -203,4 +203,4 @@ def _make_group_line(group: Group, column: str) -> Line:
   if len(runs) > 1:
     return make_line(runs, _POINTS)
   ((at, mean),) = runs  # a single run is drawn by its own points
-  return Line(at, mean, mean, mean)
+  return Line(at, mean, *statistics.interval(statistics.mean, mean[None]))

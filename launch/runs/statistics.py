@@ -80,8 +80,13 @@ def interval(
     *scores: [R, ...] each, with a number of seeds R of its own.
 
   Returns:
-    Lower and upper bounds, each of the shape that `measure` returns.
+    Lower and upper bounds, each of the shape that `measure` returns. They are
+    nan if one of the arguments has a single seed, which does not show how much
+    seeds differ: the bootstrap would find an interval of width zero.
   """
+  if min(map(len, scores)) < 2:
+    none = np.full(np.shape(measure(*scores)), np.nan)
+    return none, none
   generator = np.random.default_rng(0)
   # The samples are the last axis, since measures reduce the first one.
   drawn = [
@@ -104,13 +109,26 @@ def stratified_interval(
     tasks: scores [R] of each task, with a number of seeds R of its own.
 
   Returns:
-    Lower and upper bound, [] each.
+    Lower and upper bound, [] each; nan if all tasks have a single seed.
   """
+  if max(map(len, tasks)) < 2:
+    return np.array(np.nan), np.array(np.nan)
   generator = np.random.default_rng(0)
   drawn = [
     x[generator.integers(len(x), size=(len(x), _RESAMPLED))] for x in tasks
   ]
   return _find_bounds(measure(np.concatenate(drawn)))
+
+
+def format_interval(bounds: Sequence[float | np.ndarray], spec: str) -> str:
+  """Returns an interval as text: 'LOW to HIGH', or '' if its bounds are nan.
+
+  Args:
+    bounds: lower and upper bound, each a float or an array [].
+    spec: format specification of a bound, such as '.2f'.
+  """
+  low, high = map(float, bounds)
+  return "" if np.isnan(low) else f"{low:{spec}} to {high:{spec}}"
 
 
 def _find_bounds(measured: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

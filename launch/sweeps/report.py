@@ -198,9 +198,7 @@ def score_games(
     if len(games) < 2:
       continue
     measure, scores = statistics.interquartile_mean, np.concatenate(games)
-    low, high = (np.nan, np.nan)
-    if max(map(len, games)) > 1:
-      low, high = statistics.stratified_interval(measure, games)
+    low, high = statistics.stratified_interval(measure, games)
     found.append(
       GamesScore(
         name,
@@ -238,13 +236,12 @@ def make_games_table(scores: Sequence[GamesScore]) -> rich.table.Table:
   for column in ("games", "runs", "IQM", "95 % interval"):
     table.add_column(column, justify="right", no_wrap=True)
   for score in scores:
-    low, high = score.iqm_interval
     table.add_row(
       rich.text.Text(score.name.replace(" ", "\n"), overflow="fold"),
       f"{score.games}/{score.planned_games}",
       f"{score.done}/{score.planned}",
       f"{score.iqm:.3f}",
-      "" if np.isnan(low) else f"{low:.3f} to {high:.3f}",
+      statistics.format_interval(score.iqm_interval, ".3f"),
     )
   return table
 
@@ -272,7 +269,6 @@ def make_table(
     table.add_column(column, justify="right", no_wrap=True)
   ranked = rank(scores)
   for score in ranked[:rows]:
-    low, high = score.iqm_interval
     steps = score.target_steps
     at = "" if np.isnan(steps) else f" at {steps / 1_000:,.0f}k"
     held = "" if np.isnan(score.held) else f"{score.held:.0%}"
@@ -281,7 +277,7 @@ def make_table(
       rich.text.Text(score.name.replace(" ", "\n"), overflow="fold"),
       f"{score.done}/{seeds}",
       "" if np.isnan(score.iqm) else f"{score.iqm:,.1f}",
-      "" if np.isnan(low) else f"{low:,.1f} to {high:,.1f}",
+      statistics.format_interval(score.iqm_interval, ",.1f"),
       "" if np.isnan(score.improvement) else f"{score.improvement:.0%}",
       *([f"{score.at_target}/{seeds}{at}", held] if has_target else []),
     )
@@ -410,9 +406,7 @@ def _score_setting(
 def _measure(
   measure: typing.Callable[..., np.ndarray], *scores: np.ndarray
 ) -> tuple[float, tuple[float, float]]:
-  """Returns a measure of scores, and its 95 % interval if there are several."""
-  if min(map(len, scores)) < 2:
-    return float(measure(*scores)), (np.nan, np.nan)
+  """Returns a measure of scores, and its 95 % interval."""
   low, high = statistics.interval(measure, *scores)
   return float(measure(*scores)), (float(low), float(high))
 

@@ -35,10 +35,7 @@ def test_a_task_is_drawn_from_saved_curves(tmp_path, capfd):
   assert (
     "| dqn | 3 | 9,000 | 16.0 (15.0 to 17.0) | 20.0 | 10 | 2 | abc |" in page
   )
-  assert (
-    "| rainbow | 1 | 9,000 | 36.0 (36.0 to 36.0) | 46.0 | 10 | 2 | abc |"
-    in page
-  )
+  assert "| rainbow | 1 | 9,000 | 36.0 | 46.0 | 10 | 2 | abc |" in page
   assert (tmp_path / "cartpole.png").stat().st_size > 10_000
 
 
@@ -70,8 +67,6 @@ def test_the_interval_of_a_mean():
   half = 1.96 * lines.std(axis=0) / 20
   np.testing.assert_allclose(low, lines.mean(axis=0) - half, atol=0.03)
   np.testing.assert_allclose(high, lines.mean(axis=0) + half, atol=0.03)
-  for end in statistics.interval(statistics.mean, lines[:1]):
-    np.testing.assert_array_equal(end, lines[0])
 
 
 def test_an_unknown_algorithm_is_rejected(capfd):

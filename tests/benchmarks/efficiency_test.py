@@ -27,3 +27,9 @@ def test_final_policies_are_evaluated(tmp_path):
   assert all(row["seconds"] > 0 for row in found.raw)
   (row,) = found.medians
   assert math.isfinite(row["IQM"])
+  assert " to " in row["95 % interval"]
+  one = efficiency.measure(
+    "ppo_cartpole", 1, partial, env_steps=2_000, with_peer=False
+  )
+  assert one.raw == found.raw[:1]
+  assert one.medians[0]["95 % interval"] == ""

@@ -39,7 +39,25 @@ def test_seeds_are_sampled_within_each_task():
   assert (low, high) == pytest.approx((0.85, 3.1167), abs=0.2)
 
 
-def test_one_seed_has_an_interval_of_its_score():
-  low, high = statistics.interval(statistics.mean, np.array([[3.0, 4.0]]))
-  np.testing.assert_array_equal(low, [3.0, 4.0])
-  np.testing.assert_array_equal(high, [3.0, 4.0])
+def test_one_seed_has_no_interval():
+  for bound in statistics.interval(statistics.mean, np.array([[3.0, 4.0]])):
+    np.testing.assert_array_equal(bound, [np.nan, np.nan])
+  measure = statistics.probability_of_improvement
+  for bound in statistics.interval(measure, _SCORES, _REFERENCE[:1]):
+    assert np.isnan(bound)
+
+
+def test_tasks_with_one_seed_each_have_no_interval():
+  measure = statistics.interquartile_mean
+  tasks = [_SCORES[:1], _REFERENCE[:1]]
+  assert np.isnan(statistics.stratified_interval(measure, tasks)).all()
+  low, high = statistics.stratified_interval(measure, [*tasks, _SCORES])
+  assert low < high
+
+
+def test_an_interval_as_text():
+  scores = np.array([1_200.0, 1_200.0])
+  bounds = statistics.interval(statistics.mean, scores)
+  assert statistics.format_interval(bounds, ",.1f") == "1,200.0 to 1,200.0"
+  bounds = statistics.interval(statistics.mean, scores[:1])
+  assert statistics.format_interval(bounds, ",.1f") == ""
