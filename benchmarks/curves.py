@@ -23,7 +23,6 @@ from slipway.launch.runs import statistics
 
 # The columns of a run's curves.csv that are saved.
 _KEPT = ("wall_s", "env_steps", "trainer_steps", "eval_return")
-_LAST = 5  # number of final evaluations whose mean is a run's last return
 # The flag with the number of environment steps of a run.
 _STEPS_FLAG = "--config.limits.environment_steps="
 
@@ -32,15 +31,27 @@ _PAGE = """\
 
 `python -m benchmarks.curves --task={task}`: for each algorithm and seed a run
 of `configs/<algorithm>.py:{preset}`, workers, trainer and evaluator on the same
-machine, until *steps* environment steps of all workers. Wall-clock counts
-from the command. Lines are means over the seeds, bands the 95 % interval of the
-mean by the bootstrap (Agarwal et al. 2021); grey are the other algorithms'
-means. *last return* is of the last {last} evaluations of a run; *at once*, how
-many runs shared the machine.
+machine. Lines are means over the seeds, as far as all of them have evaluations,
+bands the 95 % interval of the mean by the bootstrap (Agarwal et al. 2021),
+which a single seed does not have; grey are the other algorithms' means.
+Wall-clock counts from the command.
 
 ![Curves]({task}.png)
 
 {table}
+
+- *steps*: environment steps of all workers after which a run ended.
+- *evaluations*: number of evaluations of a run, with that of the untrained
+  policy. They come per second, so a faster run has fewer.
+- *final return*: mean of a run's evaluations in the last tenth of its
+  environment steps, as a mean over the seeds, with its 95 % interval. The steps
+  count until the last evaluation, which may be well before the run's end.
+- *best*: highest single evaluation of a run, which is partly luck, as a mean
+  over the seeds.
+- *seconds*: time of a run's last evaluation, as a mean over the seeds.
+- *at once*: number of runs that shared the machine.
+- *commit*: the version of Slipway. Steps and presets are those of this version;
+  today's may differ.
 
 Every evaluation is in [{task}/]({task}/), with the commit, the flags, the
 machine and the versions that it was made with.
@@ -123,7 +134,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     title=task.title,
     task=args.task,
     preset=task.preset,
-    last=_LAST,
     table=_table(kept),
   )
   (args.out / f"{args.task}.md").write_text(page, encoding="utf-8")
@@ -212,21 +222,25 @@ def _table(
 ) -> str:
   """Returns a markdown table with one row per algorithm."""
   lines = [
-    "| algorithm | seeds | steps | last return | best | seconds | at once "
-    "| commit |",
-    "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    "| algorithm | seeds | steps | evaluations | final return | best | seconds "
+    "| at once | commit |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
   ]
   for name, (made_with, curves) in kept.items():
-    last = np.array([curve.eval_return[-_LAST:].mean() for curve in curves])
+    counts = sorted({len(curve.eval_return) for curve in curves})
+    evaluations = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+    final = np.array(
+      [run_curves.final_return(x.env_steps, x.eval_return) for x in curves]
+    )
     best = np.array([curve.eval_return.max() for curve in curves])
     seconds = np.mean([curve.wall_s[-1] for curve in curves])
-    bounds = statistics.interval(statistics.mean, last)
+    bounds = statistics.interval(statistics.mean, final)
     if interval := statistics.format_interval(bounds, ",.1f"):
       interval = f" ({interval})"
     steps = int(made_with["config"].partition(_STEPS_FLAG)[2].split()[0])
     lines.append(
-      f"| {name} | {len(curves)} | {steps:,} "
-      f"| {last.mean():,.1f}{interval} | {best.mean():,.1f} "
+      f"| {name} | {len(curves)} | {steps:,} | {evaluations} "
+      f"| {final.mean():,.1f}{interval} | {best.mean():,.1f} "
       f"| {seconds:,.0f} | {made_with['runs at once']} "
       f"| {made_with['commit']} |"
     )

@@ -11,31 +11,38 @@ from slipway.launch.runs import statistics
 CONFIG = "dqn:cartpole --config.limits.environment_steps=9000 --config.x=1: 2"
 
 
-def write_curves(path, slope, seeds=3):
-  """Writes curves whose return grows by `slope` per evaluation, 1 per seed."""
+def write_curves(path, slope, evaluations=(10, 20, 20)):
+  """Writes curves whose return grows by `slope` per evaluation, 1 per seed.
+
+  Args:
+    path: path of the file.
+    slope: growth of the return from one evaluation to the next.
+    evaluations: number of evaluations of each seed.
+  """
   path.parent.mkdir(parents=True, exist_ok=True)
   with open(path, "w", newline="") as file:
     file.write(f"# commit: abc\n# runs at once: 2\n# config: {CONFIG}\n")
     writer = csv.writer(file)
     writer.writerow(["seed", "wall_s", "env_steps", "eval_return"])
-    for seed in range(1, seeds + 1):
-      for at in range(10):
+    for seed, count in enumerate(evaluations, 1):
+      for at in range(count):
         writer.writerow([seed, 1.0 + at, 1_000 * at, slope * at + seed])
 
 
 def test_a_task_is_drawn_from_saved_curves(tmp_path, capfd):
   write_curves(tmp_path / "cartpole" / "dqn.csv", 2.0)
-  write_curves(tmp_path / "cartpole" / "rainbow.csv", 5.0, seeds=1)
+  write_curves(tmp_path / "cartpole" / "rainbow.csv", 5.0, evaluations=(10,))
   assert curves.main(["--task=cartpole", f"--out={tmp_path}"]) == 0
   page = (tmp_path / "cartpole.md").read_text()
   assert page in capfd.readouterr().out
-  # The mean of evaluations 5 to 9 of seeds 1 to 3 is 14 + 2. The interval is
-  # that of means of three samples of 15, 16 and 17: the lowest value is sampled
-  # three times with probability 1/27.
+  # The last tenth of the steps has evaluation 9 of seed 1, and evaluations 18
+  # and 19 of seeds 2 and 3. The interval is that of means of three samples of
+  # 19, 39 and 40: the lowest one is sampled three times with probability 1/27.
   assert (
-    "| dqn | 3 | 9,000 | 16.0 (15.0 to 17.0) | 20.0 | 10 | 2 | abc |" in page
+    "| dqn | 3 | 9,000 | 10 to 20 | 32.7 (19.0 to 40.0) | 33.3 | 17 | 2 | abc |"
+    in page
   )
-  assert "| rainbow | 1 | 9,000 | 36.0 | 46.0 | 10 | 2 | abc |" in page
+  assert "| rainbow | 1 | 9,000 | 10 | 46.0 | 46.0 | 10 | 2 | abc |" in page
   assert (tmp_path / "cartpole.png").stat().st_size > 10_000
 
 
@@ -54,8 +61,8 @@ def test_a_file_has_a_curve_per_seed(tmp_path):
     "runs at once": "2",
     "config": CONFIG,
   }
-  assert len(found) == 3
-  np.testing.assert_array_equal(found[2].eval_return, np.arange(10) + 3.0)
+  assert [len(curve.eval_return) for curve in found] == [10, 20, 20]
+  np.testing.assert_array_equal(found[2].eval_return, np.arange(20) + 3.0)
   np.testing.assert_array_equal(found[0].env_steps, 1_000 * np.arange(10))
 
 
