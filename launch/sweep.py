@@ -69,8 +69,8 @@ def main(argv: Sequence[str]) -> int:
         resources.enter_context(folder.locked())
         plan = sweep_plan.extend(flags, folder.read_plan())
         slots = _connect(flags, plan, resources)
-      folder.write_plan(plan)
       sweep = _make_sweep(flags, folder, plan, slots)
+      folder.write_plan(plan)  # once the search has accepted it
     except KeyboardInterrupt:
       print("sweep: interrupted; nothing was started", file=sys.stderr)
       return 1

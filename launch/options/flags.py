@@ -103,8 +103,8 @@ def define_sweep_flags() -> flags.FlagValues:
     "search",
     "grid",
     ["grid", "random", "optuna"],
-    "Choice of the settings: grid, all combinations; random, independent "
-    "draws; optuna, by the scores of earlier settings (needs the package "
+    "Choice of the settings: grid, all combinations; random, different "
+    "samples; optuna, by the scores of earlier settings (needs the package "
     "optuna).",
     flag_values=values,
   )

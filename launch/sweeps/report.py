@@ -179,6 +179,8 @@ def score_games(
 ) -> list[GamesScore]:
   """Returns the measures over all games of settings that differ in the game.
 
+  Several settings with the same game, which Optuna may choose, count as one.
+
   Args:
     plan: the plan, with S settings.
     runs: [S] lists of the runs' scores.
@@ -186,15 +188,17 @@ def score_games(
   Returns:
     The measures, the highest first; none if fewer than two games have a score.
   """
-  # The runs of each game, by what the settings have in common.
-  groups: dict[str, list[Sequence[RunScore]]] = {}
+  # The runs of each game, by what the settings have in common, and by game.
+  groups: dict[str, dict[str, list[RunScore]]] = {}
   for setting, group in zip(plan.settings, runs, strict=True):
     common = {x: y for x, y in setting.items() if x not in _GAME_FIELDS}
-    if len(common) < len(setting):
-      groups.setdefault(space.describe(common), []).append(group)
+    game = {x: y for x, y in setting.items() if x in _GAME_FIELDS}
+    if game:
+      games = groups.setdefault(space.describe(common), {})
+      games.setdefault(space.describe(game), []).extend(group)
   found = []
   for name, planned in groups.items():
-    games = [x for x in map(_list_human_normalized, planned) if len(x)]
+    games = [x for x in map(_list_human_normalized, planned.values()) if len(x)]
     if len(games) < 2:
       continue
     measure, scores = statistics.interquartile_mean, np.concatenate(games)
@@ -204,8 +208,8 @@ def score_games(
         name,
         len(games),
         len(planned),
-        sum(run.is_done for group in planned for run in group),
-        len(planned) * len(plan.seeds),
+        sum(run.is_done for group in planned.values() for run in group),
+        sum(map(len, planned.values())),
         float(measure(scores)),
         (float(low), float(high)),
       )

@@ -6,6 +6,11 @@ from collections.abc import Sequence
 
 from slipway.launch.sweeps import space
 
+# Random samples without a new setting, per setting of the search, after which
+# there are no more. Of settings with equal probabilities, one is missed with a
+# probability of at most e^-30.
+_MAX_REPEATED = 30
+
 
 class Search(typing.Protocol):
   """Chooses settings one after the other."""
@@ -41,13 +46,51 @@ def make(
     known: the settings that a resumed search has chosen before.
 
   Raises:
-    ValueError: the search can't use the axes, or its package is missing.
+    ValueError: the search can't use the axes, they have fewer settings than a
+      random search is to choose, or its package is missing.
   """
   if name == "grid":
     return _Listed(space.make_grid(axes))
   if name == "random":
-    return _Listed([space.draw(axes, seed, i) for i in range(settings)])
+    return _Listed(_sample_settings(axes, settings, seed, known))
   return _Optuna(axes, settings, seed, known)
+
+
+def _sample_settings(
+  axes: Sequence[space.Axis],
+  settings: int,
+  seed: int,
+  known: Sequence[space.Setting],
+) -> list[space.Setting]:
+  """Returns random settings, which differ from one another.
+
+  Args:
+    axes: axes of the space.
+    settings: number of settings.
+    seed: seed of the search.
+    known: the first settings, which a resumed search has chosen before.
+
+  Raises:
+    ValueError: the axes have fewer settings.
+  """
+  chosen = list(known)
+  found = {tuple(setting.items()) for setting in known}
+  index = repeated = 0
+  while len(chosen) < settings:
+    setting = space.draw(axes, seed, index)
+    index += 1
+    repeated += 1
+    if tuple(setting.items()) not in found:
+      found.add(tuple(setting.items()))
+      chosen.append(setting)
+      repeated = 0
+    elif repeated > _MAX_REPEATED * settings:
+      raise ValueError(
+        f"--settings={settings} is more than --vary has: only {len(found)} "
+        "settings differ, so some would be trained twice: give "
+        f"--settings={len(found)}, or more values"
+      )
+  return chosen
 
 
 class _Listed:

@@ -10,6 +10,7 @@ The second one varies two fields together. The third one is a range, for random
 search and Optuna.
 """
 
+import contextlib
 import itertools
 import math
 import typing
@@ -134,6 +135,14 @@ def parse(text: str) -> Axis:
         f"{len(fields)} fields, so it can't be used: separate the values of "
         "one setting by ',' and settings by ';'"
       )
+  values = [tuple(map(_to_comparable, parts)) for parts in split]
+  for index, value in enumerate(values):
+    if value in values[:index]:
+      raise ValueError(
+        f"--vary={text}: {groups[index]!r} is equal to "
+        f"{groups[values.index(value)]!r}, so the same setting would be "
+        "trained twice: remove one of them"
+      )
   return Choices(fields, split)
 
 
@@ -223,6 +232,14 @@ def _split(text: str, separator: str) -> list[str]:
     else:
       parts[-1] += character
   return [part.strip() for part in parts]
+
+
+def _to_comparable(text: str) -> int | float | str:
+  """Returns a value such that those that configs take as equal are equal."""
+  for number in (int, float):
+    with contextlib.suppress(ValueError):
+      return number(text)
+  return text
 
 
 def _parse_range(text: str, field: str, values: str) -> Range:

@@ -270,6 +270,8 @@ def test_a_sweep_continues_without_a_reader_of_its_output(tmp_path):
   [
     (["--vary=learner.lr=1,2"], "did you mean --config.learner.learning_rate"),
     (["--vary=learner.learning_rate=-1,1.0"], "setting 0 (learning_rate=-1)"),
+    (["--vary=learner.learning_rate=1,1.0"], "'1.0' is equal to '1'"),
+    (["--search=random", "--vary=mode=sync,single"], "give --settings=2"),
     (["--config.seed=3"], "give --seeds=NUMBER"),
     (["--name=x"], "the config has no limit"),
     (["--resume=nothing"], "is not a sweep"),

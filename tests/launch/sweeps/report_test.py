@@ -118,6 +118,22 @@ def test_games_have_a_common_measure():
   assert [x.human_normalized for x in settings] == [0.5, 2.5, 4.0, 4.0]
 
 
+def test_settings_with_the_same_game_count_as_one_game():
+  plan = given.make_plan(
+    [{"environment.game": x} for x in ("Pong", "Breakout", "Pong")],
+    seeds=[1, 2],
+  )
+  runs = [make_runs(0, 1.0, 1.0), make_runs(1, 2.0, 4.0), make_runs(2, 3.0)]
+  (score,) = report.score_games(plan, runs)
+  assert (score.games, score.planned_games) == (2, 2)
+  assert (score.done, score.planned) == (5, 5)
+  # The middle of 1, 1, 2, 3 and 4.
+  assert score.iqm == 2.0
+  plan = given.make_plan([{"environment.game": "Pong"}] * 2, seeds=[1])
+  runs = [make_runs(0, 1.0), make_runs(1, 2.0)]
+  assert not report.score_games(plan, runs)
+
+
 @pytest.mark.parametrize(
   ("last_is_done", "counts", "title"),
   [

@@ -50,6 +50,29 @@ def test_a_resumed_search_keeps_its_settings(name):
   assert resumed.ask(12) is None
 
 
+_GAMES = [
+  space.parse("config=dqn:atari57,rainbow:atari57"),
+  space.parse("environment.game=Pong,Breakout,Seaquest"),
+]
+
+
+def test_random_settings_differ():
+  searcher = search.make("random", _GAMES, 6, 0)
+  settings = [searcher.ask(index) for index in range(6)]
+  assert searcher.ask(6) is None
+  grid = space.make_grid(_GAMES)
+  assert all(setting in settings for setting in grid)
+  # Fewer settings are the first ones.
+  fewer = search.make("random", _GAMES, 4, 0)
+  assert [fewer.ask(index) for index in range(5)] == [*settings[:4], None]
+
+
+def test_more_random_settings_than_there_are_raise_one_line():
+  with pytest.raises(ValueError, match=r"only 6 .* --settings=6") as caught:
+    search.make("random", _GAMES, 7, 0)
+  assert "\n" not in str(caught.value)
+
+
 def test_a_grid_is_a_list():
   searcher = search.make("grid", [space.parse("learner.tau=1,2")], 1, 0)
   assert [searcher.ask(i) for i in range(3)] == [
