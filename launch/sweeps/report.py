@@ -391,8 +391,7 @@ def _score_setting(
       improvement = _measure(
         statistics.probability_of_improvement, own, scores[0]
       )
-  steps = [x.target_steps for x in runs if np.isfinite(x.target_steps)]
-  held = [x.held for x in runs if np.isfinite(x.held)]
+  at_target = [x for x in runs if x.is_done and np.isfinite(x.target_steps)]
   return SettingScore(
     index,
     space.describe(plan.settings[index]),
@@ -401,9 +400,9 @@ def _score_setting(
     float(statistics.interquartile_mean(human)) if len(human) else np.nan,
     *gap,
     *improvement,
-    len(steps),
-    float(np.median(steps)) if steps else np.nan,
-    float(np.mean(held)) if held else np.nan,
+    len(at_target),
+    float(np.median([x.target_steps for x in at_target] or [np.nan])),
+    float(np.mean([x.held for x in at_target] or [np.nan])),
   )
 
 

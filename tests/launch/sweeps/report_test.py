@@ -166,6 +166,26 @@ def test_a_measure_over_some_of_the_games_is_marked(
     assert f"{some}/{planned}" in text
 
 
+def test_runs_that_have_not_ended_do_not_count_at_the_target():
+  plan = given.make_plan([{"learner.clip": "0.1"}], seeds=[1, 2, 3])
+  ended, active, without = (
+    run._replace(target_steps=steps, held=held, is_done=is_done)
+    for run, steps, held, is_done in zip(
+      make_runs(0, *(np.nan,) * 3),
+      (4_000.0, 1_000.0, np.nan),
+      (0.5, 1.0, np.nan),
+      (True, False, True),
+      strict=True,
+    )
+  )
+  (score,) = report.score_settings(plan, [[ended, active, without]])
+  assert (score.done, score.at_target) == (2, 1)
+  assert (score.target_steps, score.held) == (4_000.0, 0.5)
+  (score,) = report.score_settings(plan, [[active]])
+  assert (score.done, score.at_target) == (0, 0)
+  assert np.isnan([score.target_steps, score.held]).all()
+
+
 def test_active_runs_and_single_games_have_no_common_measure():
   plan = given.make_plan(
     [{"environment.game": "Pong"}, {"learner.clip": "0.1"}], seeds=[1, 2]
