@@ -41,6 +41,7 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 # Names of the columns of curves.csv, in the order of the file.
 COLUMNS: tuple[str, ...] = Evaluation.__struct_fields__
 
+HEADER = ",".join(COLUMNS).encode()  # first line of the file
 _ENV_STEPS = COLUMNS.index("env_steps")  # index of the column
 # Highest valid number of environment steps in a row. Up to this number, float64
 # represents integers exactly.
@@ -55,13 +56,16 @@ _TARGET_COLOUR = "#c2571a"  # of the line at the target return
 _LABEL_COLOUR = "#5c6570"  # of the texts at the axes and in the legend
 
 
-def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+def read(
+  path: str | os.PathLike[str], missing_ok: bool = False
+) -> dict[str, np.ndarray]:
   """Reads the columns of curves.csv.
 
   Damaged lines are left out, with one warning in the log.
 
   Args:
     path: path of the file.
+    missing_ok: whether a missing file counts as one without rows.
 
   Returns:
     Columns by name: each a float64 array [N] for N rows, with nan for empty
@@ -72,14 +76,16 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
   """
   try:
     with open(path, "rb") as file:
-      header, *lines = file.read().split(b"\n") or [b""]
+      header, *lines = file.read().split(b"\n")
   except OSError as error:
-    raise ValueError(
-      f"{os.fspath(path)!r} cannot be read as a run's curves "
-      f"({error.strerror}): restore the file"
-    ) from error
+    if not (missing_ok and isinstance(error, FileNotFoundError)):
+      raise ValueError(
+        f"{os.fspath(path)!r} cannot be read as a run's curves "
+        f"({error.strerror}): restore the file"
+      ) from error
+    header, lines = HEADER, []
   rows = [_parse_row(line) for line in lines if line.strip()]
-  damaged = rows.count(None) + (header.strip() != ",".join(COLUMNS).encode())
+  damaged = rows.count(None) + (header.strip() != HEADER)
   if damaged:
     logging.warning(
       "%r has %d damaged lines, which are left out", os.fspath(path), damaged
@@ -89,8 +95,11 @@ def read(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 
 
 def read_evaluations(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-  """Reads the rows of a curves.csv that have a mean return; see `read`."""
-  rows = read(path)
+  """Reads the rows of a curves.csv that have a mean return; see `read`.
+
+  There are none without the file, which a run makes only once it has started.
+  """
+  rows = read(path, missing_ok=True)
   known = np.isfinite(rows["eval_return"])
   return {name: column[known] for name, column in rows.items()}
 

@@ -273,7 +273,7 @@ class Results:
     lines = text[: text.rfind(b"\n") + 1].splitlines(keepends=True)
     if not lines or evaluations is not None:
       rows = [line for line in lines if curves.is_row(line)]
-      header = ",".join(curves.COLUMNS).encode() + b"\n"
+      header = curves.HEADER + b"\n"
       lines = [header, *rows[:evaluations]]
     kept = b"".join(lines)
     if kept != text:

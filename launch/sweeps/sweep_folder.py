@@ -128,8 +128,6 @@ class SweepRun(typing.NamedTuple):
 
     Each column is [N] for N evaluations; there are none before the first one.
     """
-    if not self.folder.curves_csv.exists():
-      return dict.fromkeys(curves.COLUMNS, np.zeros(0))
     return curves.read_evaluations(self.folder.curves_csv)
 
 

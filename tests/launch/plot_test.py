@@ -101,10 +101,13 @@ def test_the_legend_has_all_names(make_run):
 def test_what_can_not_be_plotted_prints_one_line(make_run, tmp_path, capsys):
   whole = make_run("whole", 1, [1.0]).path
   empty = make_run("empty", 1, []).path
+  starting = make_run("starting", 1, [])
+  starting.curves_csv.unlink()
   for arguments, words in (
     ([], "no run is given"),
     ([tmp_path / "none"], "is not a run"),
     ([whole, empty], "has no evaluation yet"),
+    ([whole, starting.path], "has no evaluation yet"),
     ([whole, "--outptu=x"], "did you mean --output"),
     ([whole, f"--output={pathlib.Path(whole)}"], "can't be written"),
   ):
