@@ -16,6 +16,7 @@ Draws the mean returns of runs, active or ended, in one picture.
 Runs whose configs differ only in the seed form one line: their mean, with its
 95 % confidence interval. The final return of a run, which is printed, is the
 mean of its evaluations in the last tenth of its environment steps."""
+_FORMATS = ("png", "pdf", "svg")  # of pictures
 
 
 def main(argv: Sequence[str]) -> int:
@@ -36,15 +37,31 @@ def main(argv: Sequence[str]) -> int:
         "no run is given, so there is nothing to draw: give the folders of "
         "runs, such as runs/first"
       )
-    groups = comparison.read([run_folder.RunFolder.open(run) for run in runs])
     output = pathlib.Path(flags.output)
-    _write(output, comparison.draw(groups))
+    file_format = _get_format(output)
+    groups = comparison.read([run_folder.RunFolder.open(run) for run in runs])
+    _write(output, comparison.draw(groups, file_format))
   except ValueError as error:
     print(f"plot: {error}", file=sys.stderr)
     return 2
   print("\n".join(_describe(groups)))
   print(f"picture: {output}")
   return 0
+
+
+def _get_format(path: pathlib.Path) -> str:
+  """Returns the format of a picture from the ending of its path.
+
+  Raises:
+    ValueError: it is none of `_FORMATS`.
+  """
+  file_format = path.suffix.removeprefix(".").lower()
+  if file_format not in _FORMATS:
+    raise ValueError(
+      f"--output={path} does not end in .png, .pdf or .svg, so the picture has "
+      "no format: give a path with one of these endings"
+    )
+  return file_format
 
 
 def _write(path: pathlib.Path, content: bytes) -> None:

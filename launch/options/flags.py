@@ -79,7 +79,7 @@ def define_plot_flags() -> flags.FlagValues:
   flags.DEFINE_string(
     "output",
     "comparison.png",
-    "Path of the picture, a PNG file.",
+    "Path of the picture, whose ending is its format: .png, .pdf or .svg.",
     flag_values=values,
   )
   flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)

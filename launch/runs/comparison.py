@@ -93,7 +93,7 @@ def read(folders: Sequence[run_folder.RunFolder]) -> list[Group]:
   return [_make_group(runs) for runs in groups.values()]
 
 
-def draw(groups: Sequence[Group]) -> bytes:
+def draw(groups: Sequence[Group], file_format: str = "png") -> bytes:
   """Draws returns against environment steps, updates and wall-clock time.
 
   A group of several runs is drawn where all of them have values, with the 95 %
@@ -101,16 +101,17 @@ def draw(groups: Sequence[Group]) -> bytes:
 
   Args:
     groups: at least one group.
+    file_format: 'png', 'pdf' or 'svg'.
 
   Returns:
-    The picture, as the bytes of a PNG file.
+    The picture, as the bytes of a file.
   """
   # Imported late, because the import takes a second.
   from matplotlib import figure
 
   picture = figure.Figure(figsize=(12.6, 4.2), dpi=150, layout="constrained")
   draw_panels(picture, groups)
-  return curves.to_png(picture)
+  return curves.to_bytes(picture, file_format)
 
 
 def draw_panels(picture: "figure.FigureBase", groups: Sequence[Group]) -> None:

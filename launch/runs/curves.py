@@ -207,14 +207,19 @@ def draw(folder: run_folder.RunFolder) -> bytes:
     fontsize=9,
     labelcolor=_LABEL_COLOUR,
   )
-  return to_png(picture)
+  return to_bytes(picture)
 
 
-def to_png(picture) -> bytes:
-  """Returns a matplotlib Figure as the bytes of a PNG file."""
-  png = io.BytesIO()
-  picture.savefig(png, format="png")
-  return png.getvalue()
+def to_bytes(picture, file_format: str = "png") -> bytes:
+  """Returns a matplotlib Figure as the bytes of a file.
+
+  Args:
+    picture: the Figure.
+    file_format: 'png', 'pdf' or 'svg'.
+  """
+  file = io.BytesIO()
+  picture.savefig(file, format=file_format)
+  return file.getvalue()
 
 
 def _draw_return(axes, x, mean, std) -> None:

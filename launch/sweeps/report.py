@@ -474,7 +474,7 @@ def _draw(
     range(len(ranked)), [f"{x.index}: {x.name}" for x in ranked]
   )
   all_axes[0].set_ylim(len(ranked) - 0.5, -0.5)
-  return curves.to_png(picture)
+  return curves.to_bytes(picture)
 
 
 def _to_csv(

@@ -3,7 +3,6 @@
 import array
 import fcntl
 import os
-import pathlib
 import signal
 import subprocess
 import sys
@@ -98,18 +97,32 @@ def test_the_legend_has_all_names(make_run):
   assert [x.get_text() for x in legend.get_texts()] == ["_a", "b"]
 
 
+@pytest.mark.parametrize(
+  ("name", "begin"),
+  [("x.png", b"\x89PNG"), ("x.pdf", b"%PDF"), ("x.SVG", b"<?xml")],
+)
+def test_the_format_is_that_of_the_name(make_run, tmp_path, name, begin):
+  run = make_run("a", 1, [1.0, 2.0]).path
+  assert plot(run, f"--output={tmp_path / name}") == 0
+  assert (tmp_path / name).read_bytes().startswith(begin)
+
+
 def test_what_can_not_be_plotted_prints_one_line(make_run, tmp_path, capsys):
   whole = make_run("whole", 1, [1.0]).path
   empty = make_run("empty", 1, []).path
   starting = make_run("starting", 1, [])
   starting.curves_csv.unlink()
+  folder = tmp_path / "folder.png"
+  folder.mkdir()
   for arguments, words in (
     ([], "no run is given"),
     ([tmp_path / "none"], "is not a run"),
     ([whole, empty], "has no evaluation yet"),
     ([whole, starting.path], "has no evaluation yet"),
     ([whole, "--outptu=x"], "did you mean --output"),
-    ([whole, f"--output={pathlib.Path(whole)}"], "can't be written"),
+    ([whole, f"--output={folder}"], "can't be written"),
+    ([whole, "--output=x.jpg"], "--output=x.jpg"),
+    ([whole, "--output=x"], ".png, .pdf or .svg"),
   ):
     assert plot(*arguments) == 2
     error = capsys.readouterr().err
