@@ -73,6 +73,5 @@ def _line(curves: Sequence["curves_lib.Curve"], column: str) -> comparison.Line:
     curves: one curve per seed.
     column: 'env_steps' or 'wall_s', the horizontal axis.
   """
-  end = min(getattr(curve, column)[-1] for curve in curves)
   runs = [(getattr(curve, column), curve.eval_return) for curve in curves]
-  return comparison.make_line(runs, _POINTS, end)
+  return comparison.make_line(runs, _POINTS)

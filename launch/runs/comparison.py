@@ -4,10 +4,12 @@ Runs whose configs differ only in the seed form a group, which has one line: the
 mean over its runs.
 """
 
+import collections
 import typing
 from collections.abc import Sequence
 
 import numpy as np
+from absl import logging
 
 from slipway.configs import fields
 from slipway.launch.runs import curves, run_folder, statistics
@@ -26,11 +28,16 @@ _AXES = {
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 
 
+# A run's folder, and the columns of its curves.csv.
+Run = tuple[run_folder.RunFolder, dict[str, np.ndarray]]
+
+
 class Group(typing.NamedTuple):
   """Runs whose configs differ only in the seed.
 
   Attributes:
-    name: name of the first run, with the number of seeds if there are more.
+    name: name of the first run, or its path if another group's first run has
+      the same name; with the number of seeds if there are more.
     curves: columns of each run's curves.csv, by name; see `curves.read`.
   """
 
@@ -78,7 +85,7 @@ def read(folders: Sequence[run_folder.RunFolder]) -> list[Group]:
   Raises:
     ValueError: a run's files can't be read, or it has no evaluation yet.
   """
-  groups: dict[tuple, list[tuple[str, dict[str, np.ndarray]]]] = {}
+  groups: dict[tuple, list[Run]] = {}
   for folder in {folder.path.resolve(): folder for folder in folders}.values():
     values = fields.flatten(folder.read_config())
     values.pop("seed", None)
@@ -89,15 +96,21 @@ def read(folders: Sequence[run_folder.RunFolder]) -> list[Group]:
         "leave it out, or wait for the first one"
       )
     key = tuple(sorted((name, repr(value)) for name, value in values.items()))
-    groups.setdefault(key, []).append((folder.name, rows))
-  return [_make_group(runs) for runs in groups.values()]
+    groups.setdefault(key, []).append((folder, rows))
+  # Runs of different sweeps have the same names, such as 0-1.
+  names = collections.Counter(runs[0][0].name for runs in groups.values())
+  return [
+    _make_group(runs, is_unique=names[runs[0][0].name] == 1)
+    for runs in groups.values()
+  ]
 
 
 def draw(groups: Sequence[Group], file_format: str = "png") -> bytes:
   """Draws returns against environment steps, updates and wall-clock time.
 
   A group of several runs is drawn where all of them have values, with the 95 %
-  confidence interval of its mean.
+  confidence interval of its mean. A group whose runs have no common range on an
+  axis is left out there, with a warning in the log.
 
   Args:
     groups: at least one group.
@@ -166,32 +179,36 @@ def color(index: int) -> str:
   return _COLORS[index % len(_COLORS)]
 
 
-def _make_group(runs: Sequence[tuple[str, dict[str, np.ndarray]]]) -> Group:
-  """Makes a group of the names and the curves of its runs."""
-  name = runs[0][0]
+def _make_group(runs: Sequence[Run], is_unique: bool) -> Group:
+  """Makes a group of runs.
+
+  Args:
+    runs: the runs.
+    is_unique: whether no other group's first run has the first run's name.
+  """
+  first = runs[0][0]
+  name = first.name if is_unique else str(first.path)
   if len(runs) > 1:
     name = f"{name} ({len(runs)} seeds)"
   return Group(name, [rows for _, rows in runs])
 
 
 def make_line(
-  runs: Sequence[tuple[np.ndarray, np.ndarray]],
-  points: int,
-  end: float | None = None,
+  runs: Sequence[tuple[np.ndarray, np.ndarray]], points: int
 ) -> Line:
   """Computes the mean return of runs where all of them have values.
 
   Args:
     runs: per run, environment steps, updates or seconds, and mean returns, of
-      its evaluations.
+      its evaluations, in ascending order.
     points: N, the number of points of the line.
-    end: largest value of the horizontal axis, or None for the end of the
-      shortest run.
+
+  Returns:
+    The line, without points if no value is in the range of all runs.
   """
   start = max(x[0] for x, _ in runs)
-  if end is None:
-    end = min(x[-1] for x, _ in runs)
-  at = np.linspace(start, max(start, end), points)
+  end = min(x[-1] for x, _ in runs)
+  at = np.linspace(start, end, points if start <= end else 0)
   lines = np.stack([np.interp(at, x, y) for x, y in runs])  # [R, points]
   return Line(
     at, lines.mean(axis=0), *statistics.interval(statistics.mean, lines)
@@ -200,8 +217,20 @@ def make_line(
 
 def _make_group_line(group: Group, column: str) -> Line:
   """Computes a group's mean return along a column of curves.csv."""
-  runs = [(rows[column], rows["eval_return"]) for rows in group.curves]
+  # The count of updates falls where a trainer has restarted from a snapshot.
+  # The line then stays at the highest count until the trainer has passed it.
+  runs = [
+    (np.fmax.accumulate(rows[column]), rows["eval_return"])
+    for rows in group.curves
+  ]
   if len(runs) > 1:
-    return make_line(runs, _POINTS)
+    line = make_line(runs, _POINTS)
+    if not len(line.at):
+      logging.warning(
+        "the runs of %s have no %s in common, so their mean is not drawn",
+        group.name,
+        _AXES[column],
+      )
+    return line
   ((at, mean),) = runs  # a single run is drawn by its own points
   return Line(at, mean, *statistics.interval(statistics.mean, mean[None]))

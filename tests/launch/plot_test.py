@@ -22,18 +22,18 @@ from slipway.launch.runs import comparison, curves, run_folder
 
 @pytest.fixture
 def make_run(tmp_path):
-  def make(name, seed, returns, algorithm="dqn"):
+  def make(name, seed, returns, algorithm="dqn", updates=None, first=0):
     folder = run_folder.RunFolder(tmp_path / name)
-    folder.path.mkdir()
+    folder.path.mkdir(parents=True)
     config = catalog.algorithms()[algorithm].get_config()
     config.seed = seed
     folder.write_config(config)
     lines = [",".join(curves.COLUMNS)]
-    for index, value in enumerate(returns):
+    for index, value in enumerate(returns, first):
       row = curves.Evaluation(
         wall_s=2.0 * index,
         env_steps=100 * index,
-        trainer_steps=10 * index,
+        trainer_steps=updates[index] if updates else 10 * index,
         eval_return=value,
       )
       cells = msgspec.structs.astuple(row)
@@ -95,6 +95,56 @@ def test_the_legend_has_all_names(make_run):
   comparison.draw_panels(picture, groups)
   (legend,) = picture.legends
   assert [x.get_text() for x in legend.get_texts()] == ["_a", "b"]
+
+
+def draw_lines(groups, panel):
+  """Returns [N, 2] points per line of a panel of a picture of groups."""
+  picture = figure.Figure(layout="constrained")
+  comparison.draw_panels(picture, groups)
+  return [x.get_xydata() for x in picture.axes[panel].get_lines()]
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_a_line_never_runs_backwards(make_run, seeds):
+  # The trainer has been restarted from a snapshot of 1,600 updates.
+  updates = [1_000, 3_000, 1_600, 4_000]
+  returns = [0.0, 1.0, 2.0, 3.0]
+  runs = [
+    make_run(str(seed), seed, returns, updates=updates) for seed in range(seeds)
+  ]
+  (line,) = draw_lines(comparison.read(runs), panel=1)
+  at, mean = line.T
+  assert (np.diff(at) >= 0).all()
+  before, after = at < 3_000, at > 3_000
+  np.testing.assert_allclose(mean[before], (at[before] - 1_000) / 2_000)
+  np.testing.assert_allclose(mean[after], 2 + (at[after] - 3_000) / 1_000)
+
+
+def test_seeds_without_a_common_range_have_no_line(make_run, caplog):
+  runs = [
+    make_run("a", 1, [1.0, 2.0]),
+    make_run("b", 2, [3.0, 4.0], first=5),
+  ]
+  for panel in range(3):
+    (line,) = draw_lines(comparison.read(runs), panel)
+    assert line.size == 0
+  assert "a (2 seeds)" in caplog.text
+
+
+def test_groups_of_equal_names_have_their_paths(make_run, tmp_path):
+  groups = comparison.read(
+    [
+      make_run("a/0-1", 1, [1.0]),
+      make_run("a/0-2", 2, [1.0]),
+      make_run("b/0-1", 1, [5.0], "ppo"),
+      make_run("b/1-1", 1, [5.0], "a2c"),
+    ]
+  )
+  assert [group.name for group in groups] == [
+    f"{tmp_path}/a/0-1 (2 seeds)",
+    f"{tmp_path}/b/0-1",
+    "1-1",
+  ]
 
 
 @pytest.mark.parametrize(
