@@ -56,7 +56,7 @@ def main(argv: Sequence[str]) -> int:
       if flags.resume is None:
         plan = sweep_plan.make(flags, train_flags_given)
         # Before the folder, which may replace an older sweep.
-        slots = _connect(flags, plan, resources)
+        slots = _connect(plan, resources)
         folder = sweep_folder.SweepFolder.create(
           flags.run_dir,
           flags.name or run_folder.make_name("sweep", ""),
@@ -68,8 +68,8 @@ def main(argv: Sequence[str]) -> int:
         folder = sweep_folder.SweepFolder.open(flags.resume)
         resources.enter_context(folder.locked())
         plan = sweep_plan.extend(flags, folder.read_plan())
-        slots = _connect(flags, plan, resources)
-      sweep = _make_sweep(flags, folder, plan, slots)
+        slots = _connect(plan, resources)
+      sweep = _make_sweep(folder, plan, slots)
       folder.write_plan(plan)  # once the search has accepted it
     except KeyboardInterrupt:
       print("sweep: interrupted; nothing was started", file=sys.stderr)
@@ -108,14 +108,11 @@ def _check_resume_flags(
 
 
 def _connect(
-  flags: absl_flags.FlagValues,
-  plan: sweep_folder.Plan,
-  resources: contextlib.ExitStack,
+  plan: sweep_folder.Plan, resources: contextlib.ExitStack
 ) -> "slots_lib.Slots | None":
   """Connects to the Ray cluster on whose machines the runs are trained.
 
   Args:
-    flags: the flags of `slipway sweep`.
     plan: the sweep's plan.
     resources: gets the connection.
 
@@ -125,17 +122,17 @@ def _connect(
   Raises:
     ValueError: Ray is missing, or the cluster can't be used.
   """
-  if not flags.ray_address or sweep_plan.LAUNCH_RAY in plan.flags:
+  if not plan.ray_address or sweep_plan.uses_ray(plan):
     return None
   if importlib.util.find_spec("ray") is None:
     raise ValueError(
-      "--ray_address needs Ray, which is not installed: run `make setup-ray`, "
-      "and then .venv-ray/bin/slipway sweep"
+      f"--ray_address={plan.ray_address} needs Ray, which is not installed: "
+      "run `make setup-ray`, and then .venv-ray/bin/slipway sweep"
     )
   from slipway.launch.machines import admission
 
   insecure = sweep_plan.parse(plan, 0).insecure
-  address = admission.authenticate(flags.ray_address, insecure)
+  address = admission.authenticate(plan.ray_address, insecure)
   from slipway.launch.machines import cluster  # loads Ray
   from slipway.launch.sweeps import slots as slots_lib
 
@@ -149,7 +146,6 @@ def _connect(
 
 
 def _make_sweep(
-  flags: absl_flags.FlagValues,
   folder: sweep_folder.SweepFolder,
   plan: sweep_folder.Plan,
   slots: "slots_lib.Slots | None",
@@ -157,7 +153,6 @@ def _make_sweep(
   """Makes the sweep, which trains on this machine or on a cluster.
 
   Args:
-    flags: the flags of `slipway sweep`.
     folder: the sweep's folder.
     plan: the sweep's plan.
     slots: the cluster's slots, or None if this machine starts the runs.
@@ -166,7 +161,7 @@ def _make_sweep(
     return sweep_runs.Sweep(
       folder,
       plan,
-      lambda: flags.at_once or slots.count(),
+      lambda: plan.at_once or slots.count(),
       lambda run: slots.start(
         run,
         sweep_plan.parse_setting(
@@ -176,16 +171,17 @@ def _make_sweep(
     )
   # A run on all machines of a cluster leaves no room for another one.
   fit = 1
-  if sweep_plan.LAUNCH_RAY not in plan.flags:
+  if not sweep_plan.uses_ray(plan):
     cores = _count_cores(sweep_plan.list_configs(plan))
     fit = max(1, len(os.sched_getaffinity(0)) // cores)
-  at_once = flags.at_once or fit
+  at_once = plan.at_once or fit
+  flags = sweep_plan.list_flags(plan)
   return sweep_runs.Sweep(
     folder,
     plan,
     lambda: at_once,
     lambda run: processes.TrainProcess(
-      run, plan.flags, sweep_plan.place_uploads(folder, plan, run.setting)
+      run, flags, sweep_plan.place_uploads(folder, plan, run.setting)
     ),
   )
 

@@ -19,7 +19,6 @@ from slipway.launch.sweeps import search, space, sweep_folder
 
 # Flag without which runs would end as soon as they meet the config's target.
 _NO_TARGET = "--config.limits.target_return=inf"
-LAUNCH_RAY = "--launch=ray"  # flag by which each run uses a whole cluster
 
 
 def make(
@@ -41,11 +40,10 @@ def make(
       "or --first_seed=NUMBER"
     )
   no_target = [] if "config.limits.target_return" in given else [_NO_TARGET]
-  if LAUNCH_RAY in train_flags_given and flags.ray_address:
-    train_flags_given = [
-      *train_flags_given,
-      f"--ray_address={flags.ray_address}",
-    ]
+  if flags.search == "grid":
+    for name in ("settings", "search_seed"):
+      if flags[name].present:
+        raise _make_grid_error(f"--{name}={flags[name].value}")
   plan = sweep_folder.Plan(
     flags=[*train_flags_given, *no_target],
     working_folder=os.getcwd(),
@@ -54,6 +52,8 @@ def make(
     search_seed=flags.search_seed,
     max_settings=flags.settings,
     seeds=_list_seeds(flags.first_seed, flags.seeds),
+    ray_address=flags.ray_address or None,
+    at_once=flags.at_once,
   )
   searcher = make_search(plan)
   while (setting := searcher.ask(len(plan.settings))) is not None:
@@ -81,23 +81,62 @@ def make(
 def extend(
   flags: absl_flags.FlagValues, plan: sweep_folder.Plan
 ) -> sweep_folder.Plan:
-  """Adds seeds and settings to the plan of a sweep that is resumed.
+  """Changes the plan of a sweep that is resumed by the flags that are given.
 
-  Also enters the folder to which its relative paths refer, if it still exists.
+  They add seeds and settings, and replace what says where the runs are trained.
+  Also enters the folder to which relative paths refer, if it still exists.
 
   Args:
     flags: the flags of `slipway sweep`.
     plan: the plan so far, which is changed and returned.
+
+  Raises:
+    ValueError: a flag would have no effect.
   """
   if flags["seeds"].present:
-    count = max(flags.seeds, len(plan.seeds))
-    plan.seeds = _list_seeds(plan.seeds[0], count)
+    _check_count("seeds", flags.seeds, len(plan.seeds))
+    plan.seeds = _list_seeds(plan.seeds[0], flags.seeds)
   if flags["settings"].present:
-    plan.max_settings = max(flags.settings, len(plan.settings))
+    if plan.search == "grid":
+      raise _make_grid_error(f"--settings={flags.settings}")
+    _check_count("settings", flags.settings, len(plan.settings))
+    plan.max_settings = flags.settings
+  if flags["ray_address"].present:
+    plan.ray_address = flags.ray_address or None
+  if flags["at_once"].present:
+    plan.at_once = flags.at_once
   if os.path.isdir(plan.working_folder):
     os.chdir(plan.working_folder)
     sys.path.insert(0, plan.working_folder)
   return plan
+
+
+def _make_grid_error(flag: str) -> ValueError:
+  """Returns the error of a flag that a grid ignores."""
+  return ValueError(
+    f"{flag} would have no effect, since --search=grid trains all "
+    "combinations: leave it out, or begin a sweep with --search=random or "
+    "optuna"
+  )
+
+
+def _check_count(name: str, value: int, known: int) -> None:
+  """Checks that a flag of a resume takes nothing away.
+
+  Args:
+    name: name of the flag.
+    value: the flag's value.
+    known: number of seeds or settings that the sweep has.
+
+  Raises:
+    ValueError: the value is smaller.
+  """
+  if value < known:
+    raise ValueError(
+      f"--{name}={value} would have no effect, since a resume keeps the "
+      f"{known} {name} that the sweep has: give a larger number, or leave it "
+      "out"
+    )
 
 
 def _list_seeds(first: int, count: int) -> list[int]:
@@ -187,6 +226,28 @@ def parse_setting(
   """Returns the flags of `slipway train` for any setting; see `parse`."""
   arguments = [*plan.flags, *space.to_flags(setting)]
   return train_flags.parse(["slipway train", *arguments], "")
+
+
+def uses_ray(plan: sweep_folder.Plan) -> bool:
+  """Returns whether each run uses all machines of a cluster (--launch=ray).
+
+  Raises:
+    ValueError: the flags of setting 0, which had to be valid, no longer are.
+  """
+  return parse(plan, 0).launch == "ray"
+
+
+def list_flags(plan: sweep_folder.Plan) -> list[str]:
+  """Returns the flags of `slipway train` for all runs of a plan.
+
+  Raises:
+    ValueError: as in `uses_ray`.
+  """
+  flags = list(plan.flags)
+  # The last one counts: sweeps of older versions have one among the flags.
+  if plan.ray_address and uses_ray(plan):
+    flags.append(f"--ray_address={plan.ray_address}")
+  return flags
 
 
 def list_configs(

@@ -111,7 +111,7 @@ def define_sweep_flags() -> flags.FlagValues:
   flags.DEFINE_integer(
     "settings",
     20,
-    "Number of settings with --search=random or optuna.",
+    "Number of settings; only with --search=random or optuna.",
     lower_bound=1,
     upper_bound=100_000,
     flag_values=values,
@@ -158,7 +158,8 @@ def define_sweep_flags() -> flags.FlagValues:
     "Address of a Ray cluster, as HOST:PORT, on whose machines the runs are "
     "trained, each whole on one machine; with --launch=ray, each on all "
     "machines. This machine must belong to the cluster. Without this flag, all "
-    "runs are trained on this machine.",
+    "runs are trained on this machine. With --resume, the default is the "
+    "sweep's address, and an empty one stands for this machine.",
     flag_values=values,
   )
   flags.DEFINE_string(
@@ -184,7 +185,8 @@ def define_sweep_flags() -> flags.FlagValues:
     "resume",
     None,
     "Folder of a sweep, runs/<name>, whose unfinished runs are resumed or "
-    "trained again. A larger --seeds or --settings adds runs.",
+    "trained again. A larger --seeds or --settings adds runs. --at_once "
+    "and --ray_address are those of the sweep unless they are given again.",
     flag_values=values,
   )
   flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)

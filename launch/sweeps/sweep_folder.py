@@ -46,6 +46,9 @@ class Plan(msgspec.Struct):
     target_return: mean return of the config's target, or None.
     target_evaluations: number of evaluations in a row that meet the target.
     settings: the settings that the search has chosen so far.
+    ray_address: 'host:port' of the Ray cluster that trains the runs, or None.
+    at_once: number of runs that are trained at the same time, or None for what
+      the cores allow.
   """
 
   flags: list[str]
@@ -60,6 +63,8 @@ class Plan(msgspec.Struct):
   settings: typing.Annotated[
     list[space.Setting], msgspec.Meta(min_length=1)
   ] = []
+  ray_address: str | None = None
+  at_once: int | None = None
 
   @property
   def target(self) -> float:

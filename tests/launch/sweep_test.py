@@ -278,6 +278,7 @@ def test_a_sweep_continues_without_a_reader_of_its_output(tmp_path):
     (["--resume=nothing", "--vary=a=1"], "--vary is for a new sweep"),
     (["--nam=x"], "did you mean --name?"),
     (["--at_once=0"], "--at_once=0 can't be used"),
+    (["--settings=5"], "--settings=5 would have no effect"),
     (["word"], "'word' is no flag"),
   ],
 )

@@ -29,7 +29,8 @@ class MachineSweep:
 
     Args:
       cluster: the `conftest.Cluster` on which the runs are placed.
-      *flags: flags of `slipway sweep`, besides those for cluster and folder.
+      *flags: flags of `slipway sweep`, besides those for cluster and folder,
+        which a resumed sweep has kept.
     """
     self._cluster = cluster
     self.path = cluster.network.shared / "runs" / "swept"
@@ -39,8 +40,8 @@ class MachineSweep:
     (modules / "own.py").write_text(_MODULE)
     new = not any(flag.startswith("--resume") for flag in flags)
     self.process = cluster.head.start(
-      [sys.executable, "-m", "slipway.launch.cli", "sweep"]
-      + [f"--ray_address={cluster.address}", *flags]
+      [sys.executable, "-m", "slipway.launch.cli", "sweep", *flags]
+      + [f"--ray_address={cluster.address}"] * new
       + [f"--run_dir={self.path.parent}", "--name=swept"] * new,
       self._output,
       {**cluster.environment, "PYTHONPATH": str(modules)},
