@@ -131,8 +131,7 @@ def _connect(
     )
   from slipway.launch.machines import admission
 
-  insecure = sweep_plan.parse(plan, 0).insecure
-  address = admission.authenticate(plan.ray_address, insecure)
+  address = admission.authenticate(plan.ray_address, plan.insecure)
   from slipway.launch.machines import cluster  # loads Ray
   from slipway.launch.sweeps import slots as slots_lib
 

@@ -53,6 +53,7 @@ def make(
     max_settings=flags.settings,
     seeds=_list_seeds(flags.first_seed, flags.seeds),
     ray_address=flags.ray_address or None,
+    insecure=flags.insecure,
     at_once=flags.at_once,
   )
   searcher = make_search(plan)
@@ -70,6 +71,7 @@ def make(
   )
   for index in range(len(plan.settings)):
     check_setting(plan, index, make_spec)
+  _check_insecure(plan)
   first = [*train_flags_given, *space.to_flags(plan.settings[0])]
   limits_config = train_flags.parse(["sweep", *first], "").config.limits
   plan.target_evaluations = limits_config.target_evaluations
@@ -101,13 +103,18 @@ def extend(
       raise _make_grid_error(f"--settings={flags.settings}")
     _check_count("settings", flags.settings, len(plan.settings))
     plan.max_settings = flags.settings
-  if flags["ray_address"].present:
-    plan.ray_address = flags.ray_address or None
+  address = flags.ray_address or None
+  if flags["ray_address"].present and address != plan.ray_address:
+    plan.ray_address = address
+    plan.insecure = False  # it was given for another cluster
+  if flags["insecure"].present:
+    plan.insecure = flags.insecure
   if flags["at_once"].present:
     plan.at_once = flags.at_once
   if os.path.isdir(plan.working_folder):
     os.chdir(plan.working_folder)
     sys.path.insert(0, plan.working_folder)
+  _check_insecure(plan)
   return plan
 
 
@@ -136,6 +143,19 @@ def _check_count(name: str, value: int, known: int) -> None:
       f"--{name}={value} would have no effect, since a resume keeps the "
       f"{known} {name} that the sweep has: give a larger number, or leave it "
       "out"
+    )
+
+
+def _check_insecure(plan: sweep_folder.Plan) -> None:
+  """Checks that --insecure is given only for a cluster.
+
+  Raises:
+    ValueError: this machine trains the runs.
+  """
+  if plan.insecure and not plan.ray_address and not uses_ray(plan):
+    raise ValueError(
+      "--insecure is for a Ray cluster, and would have no effect on this "
+      "machine: leave it out, or give --ray_address=HOST:PORT"
     )
 
 
@@ -244,9 +264,12 @@ def list_flags(plan: sweep_folder.Plan) -> list[str]:
     ValueError: as in `uses_ray`.
   """
   flags = list(plan.flags)
-  # The last one counts: sweeps of older versions have one among the flags.
-  if plan.ray_address and uses_ray(plan):
-    flags.append(f"--ray_address={plan.ray_address}")
+  if uses_ray(plan):
+    # The last one counts: sweeps of older versions have one among the flags.
+    if plan.ray_address:
+      flags.append(f"--ray_address={plan.ray_address}")
+    if plan.insecure:
+      flags.append("--insecure")
   return flags
 
 

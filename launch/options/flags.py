@@ -162,6 +162,15 @@ def define_sweep_flags() -> flags.FlagValues:
     "sweep's address, and an empty one stands for this machine.",
     flag_values=values,
   )
+  flags.DEFINE_bool(
+    "insecure",
+    False,
+    "With --ray_address or --launch=ray: use a Ray cluster without tokens or "
+    "TLS, and let the machines of a run communicate without certificates. "
+    "Anyone who can reach them can then read and change the runs, and run "
+    "programs: for private networks only.",
+    flag_values=values,
+  )
   flags.DEFINE_string(
     "name",
     None,
@@ -185,8 +194,9 @@ def define_sweep_flags() -> flags.FlagValues:
     "resume",
     None,
     "Folder of a sweep, runs/<name>, whose unfinished runs are resumed or "
-    "trained again. A larger --seeds or --settings adds runs. --at_once "
-    "and --ray_address are those of the sweep unless they are given again.",
+    "trained again. A larger --seeds or --settings adds runs. --at_once, "
+    "--ray_address and --insecure are those of the sweep unless they are given "
+    "again.",
     flag_values=values,
   )
   flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)

@@ -47,6 +47,7 @@ class Plan(msgspec.Struct):
     target_evaluations: number of evaluations in a row that meet the target.
     settings: the settings that the search has chosen so far.
     ray_address: 'host:port' of the Ray cluster that trains the runs, or None.
+    insecure: whether a cluster without a token or without TLS is accepted.
     at_once: number of runs that are trained at the same time, or None for what
       the cores allow.
   """
@@ -64,6 +65,7 @@ class Plan(msgspec.Struct):
     list[space.Setting], msgspec.Meta(min_length=1)
   ] = []
   ray_address: str | None = None
+  insecure: bool = False
   at_once: int | None = None
 
   @property

@@ -37,9 +37,9 @@ def parse(*arguments):
 
 
 def test_a_resumed_sweep_has_the_same_placement(folder):
-  folder.write_plan(make("--ray_address=a:1", "--at_once=3"))
+  folder.write_plan(make("--ray_address=a:1", "--insecure", "--at_once=3"))
   plan = resume(folder)
-  assert (plan.ray_address, plan.at_once) == ("a:1", 3)
+  assert (plan.ray_address, plan.insecure, plan.at_once) == ("a:1", True, 3)
   assert sweep_plan.list_flags(plan) == plan.flags  # a run uses one machine
 
 
@@ -53,9 +53,10 @@ def test_a_resume_uses_the_cluster_of_the_sweep(folder, capsys):
 
 
 def test_a_resume_replaces_the_placement(folder):
-  folder.write_plan(make("--ray_address=a:1", "--at_once=3"))
+  folder.write_plan(make("--ray_address=a:1", "--insecure", "--at_once=3"))
   plan = resume(folder, "--ray_address=b:2", "--at_once=4")
-  assert (plan.ray_address, plan.at_once) == ("b:2", 4)
+  # The other cluster is not accepted without a token unless it is given again.
+  assert (plan.ray_address, plan.insecure, plan.at_once) == ("b:2", False, 4)
   plan = resume(folder, "--ray_address=")
   assert not plan.ray_address
 
@@ -69,8 +70,12 @@ def test_runs_on_all_machines_get_the_address(folder, launch):
   assert sweep_plan.uses_ray(plan)
   assert sweep_plan.list_flags(plan) == [*plan.flags, "--ray_address=a:1"]
   folder.write_plan(plan)
-  plan = resume(folder, "--ray_address=b:2")
-  assert sweep_plan.list_flags(plan) == [*plan.flags, "--ray_address=b:2"]
+  plan = resume(folder, "--ray_address=b:2", "--insecure")
+  assert sweep_plan.list_flags(plan) == [
+    *plan.flags,
+    "--ray_address=b:2",
+    "--insecure",
+  ]
 
 
 def test_the_last_launch_counts():
@@ -82,7 +87,7 @@ def test_an_older_sweep_can_be_resumed_elsewhere(folder):
   folder.write_plan(make("--launch=ray"))
   path = folder.path / "sweep.json"
   older = json.loads(path.read_text())
-  for name in ("ray_address", "at_once"):
+  for name in ("ray_address", "insecure", "at_once"):
     del older[name]
   older["flags"].append("--ray_address=a:1")
   path.write_text(json.dumps(older))
@@ -96,6 +101,7 @@ def test_an_older_sweep_can_be_resumed_elsewhere(folder):
   [
     (["--settings=3"], "--settings=3"),
     (["--search_seed=3"], "--search_seed=3"),
+    (["--insecure"], "--insecure"),
   ],
 )
 def test_a_flag_without_effect_is_rejected(arguments, flag):
@@ -117,12 +123,14 @@ def test_a_flag_without_effect_is_rejected(arguments, flag):
       ],
       "--settings=2",
     ),
+    (["--ray_address=a:1", "--insecure"], "--insecure --ray_address="),
   ],
 )
 def test_a_flag_of_a_resume_without_effect_is_rejected(folder, given, resumed):
   folder.write_plan(make(*given))
-  with pytest.raises(ValueError, match=f"{resumed}.*no effect") as caught:
-    resume(folder, resumed)
+  resumed = resumed.split()
+  with pytest.raises(ValueError, match=f"{resumed[0]}.*no effect") as caught:
+    resume(folder, *resumed)
   assert "\n" not in str(caught.value)
 
 
