@@ -116,7 +116,7 @@ def parse(text: str) -> Axis:
       f"--vary={text} names a field twice, so one of its values would be "
       "lost: name it once"
     )
-  if len(fields) == 1 and ".." in values and fields[0] != "config":
+  if len(fields) == 1 and _is_range(values):
     return _parse_range(text, fields[0], values)
   groups = _split(values, ";" if len(fields) > 1 else ",")
   split = tuple(
@@ -240,6 +240,29 @@ def _to_comparable(text: str) -> int | float | str:
     with contextlib.suppress(ValueError):
       return number(text)
   return text
+
+
+def _is_range(values: str) -> bool:
+  """Returns whether the values of an axis are a range, valid or not.
+
+  Two dots with no number on either side belong to a path, such as '../data'.
+
+  Args:
+    values: the part after '='.
+  """
+  low, dots, high = values.removeprefix(_LOG).partition("..")
+  if not dots or len(_split(values, ",")) > 1:
+    return False
+  return values.startswith(_LOG) or _is_number(low) or _is_number(high)
+
+
+def _is_number(text: str) -> bool:
+  """Returns whether a text is a number, such as '1e-4'."""
+  try:
+    float(text)
+  except ValueError:
+    return False
+  return True
 
 
 def _parse_range(text: str, field: str, values: str) -> Range:

@@ -76,6 +76,9 @@ def test_samples_stay_in_their_ranges_and_are_reproducible():
     ("a=2..1", "is no range"),
     ("a=log:0..1", "is no range"),
     ("a=x..1", "is no range"),
+    ("a=1e-4..x", "is no range"),
+    ("a=1e-4..", "is no range"),
+    ("a=log:x..y", "is no range"),
   ],
 )
 def test_a_wrong_axis_raises_one_line(text, line):
@@ -110,6 +113,14 @@ def test_modes_and_paths_of_configs_are_values_too():
     "--mode=sync",
     "--config=../a.py",
   ]
+
+
+@pytest.mark.parametrize(
+  "paths", [["../a", "../b"], ["../a"], ["a/../b"], ["../1", "../2"]]
+)
+def test_relative_paths_are_values(paths):
+  axis = space.parse(f"dataset.path={','.join(paths)}")
+  assert space.make_grid([axis]) == [{"dataset.path": x} for x in paths]
 
 
 def test_fields_of_equal_names_are_shown_with_their_section():
