@@ -113,6 +113,8 @@ def _describe(
 ) -> str:
   """Returns a line with the mean, error and range of episodes' returns.
 
+  A single episode has no standard error.
+
   Args:
     episodes: returns and lengths of the episodes.
     version: version of the variables that played them.
@@ -121,14 +123,16 @@ def _describe(
   """
   returns = episodes.returns
   count = len(returns)
-  error = np.std(returns, ddof=1) / count**0.5 if count > 1 else float("nan")
+  error = ""
+  if count > 1:
+    error = f" +- {np.std(returns, ddof=1) / count**0.5:.2f} (standard error)"
   normalized = atari_scores.normalize(environment, statistics.fmean(returns))
   human = (
     "" if math.isnan(normalized) else f", human-normalized {normalized:.3f}"
   )
   return (
     f"{count} episodes of version {version}: mean return "
-    f"{statistics.fmean(returns):.2f} +- {error:.2f} (standard error){human}, "
+    f"{statistics.fmean(returns):.2f}{error}{human}, "
     f"min {min(returns):.2f}, max {max(returns):.2f}, mean length "
     f"{statistics.fmean(episodes.lengths):.1f} environment steps"
   )

@@ -68,6 +68,15 @@ def test_recorded_episodes_are_those_it_reports(run, tmp_path, capsys):
   assert f"23 episodes recorded: {tmp_path / 'b'}" in printed
 
 
+@pytest.mark.parametrize("episodes", [1, 2])
+def test_a_single_episode_has_no_error(run, capsys, episodes):
+  flags = [f"--run={run.path}", f"--episodes={episodes}"]
+  assert evaluate.main(["evaluate", *flags]) == 0
+  printed = capsys.readouterr().out
+  assert "nan" not in printed
+  assert ("(standard error)" in printed) == (episodes > 1)
+
+
 def test_an_atari_game_has_a_human_normalized_mean(tmp_path, capsys):
   run = write_run(dqn.get_config("pong"), tmp_path)
   assert evaluate.main(["evaluate", f"--run={run.path}", "--episodes=1"]) == 0
