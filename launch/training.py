@@ -224,7 +224,7 @@ def _begin_run(
   config_file.to_json(flags.config)
   name = flags.name
   before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
-  if flags.overwrite and before.is_run():
+  if flags.overwrite and before.is_replaceable():
     with run_lock.held(before):
       resumption.wait_until_ended(before)
   run_folder.check_name(name)

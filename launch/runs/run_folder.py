@@ -54,7 +54,7 @@ class RunFolder:
       run_dir: folder of all runs; made if it is missing.
       name: the run's name, of letters, digits and `._-`.
       overwrite: whether to delete an older run of that name, after all other
-        checks. A folder that is not a run is never deleted.
+        checks. A folder that is not replaceable is never deleted.
 
     Raises:
       ValueError: the name is invalid, the folder exists and is not to be
@@ -169,13 +169,30 @@ class RunFolder:
     """Returns whether the folder has a config.json."""
     return self.config.is_file()
 
+  def is_replaceable(self) -> bool:
+    """Returns whether a new run may take the folder's place.
+
+    The folder is that of a run, or of one that ended before it had written its
+    config.json: then it has no files but an unfinished config.json.
+
+    Raises:
+      OSError: the folder can't be read.
+    """
+    if self.path.is_symlink() or not self.path.is_dir():
+      return False
+    return self.is_run() or all(
+      path.name.startswith(f".{CONFIG}.")
+      or (path in self._subfolders and not any(path.iterdir()))
+      for path in self.path.iterdir()
+    )
+
   def make_subfolders(self) -> None:
     """Makes the missing subfolders: snapshots, logs, events and videos.
 
     Raises:
       OSError: a folder can't be made.
     """
-    for path in (self.snapshots, self.logs, self.events, self.videos):
+    for path in self._subfolders:
       path.mkdir(exist_ok=True)
 
   def write_config(self, config: ml_collections.ConfigDict) -> None:
@@ -200,6 +217,11 @@ class RunFolder:
     """
     return config_file.read(self.config)
 
+  @property
+  def _subfolders(self) -> tuple[pathlib.Path, ...]:
+    """Paths of the folders that a run makes before its config.json."""
+    return (self.snapshots, self.logs, self.events, self.videos)
+
   def _check_replaceable(self, overwrite: bool) -> None:
     """Checks that the existing folder may be deleted for a new run.
 
@@ -207,7 +229,8 @@ class RunFolder:
       overwrite: whether the user allows to delete an older run.
 
     Raises:
-      ValueError: the user does not allow it, or the folder is not a run.
+      ValueError: the user does not allow it, or the folder is not replaceable.
+      OSError: the folder can't be read.
     """
     shown = f"run folder {str(self.path)!r}"
     if not overwrite:
@@ -215,7 +238,7 @@ class RunFolder:
         f"{shown} exists: choose another run name, or allow overwriting, "
         "which deletes it"
       )
-    if self.path.is_symlink() or not self.is_run():
+    if not self.is_replaceable():
       raise ValueError(
         f"{shown} exists but is no run (a link, a file, or without "
         "config.json), so it is not overwritten: choose another run name"

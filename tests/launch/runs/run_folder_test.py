@@ -14,8 +14,8 @@ def config_of(**fields):
   return ml_collections.ConfigDict(fields)
 
 
-def make_run(run_dir, name="a-run"):
-  folder = run_folder.RunFolder.create(run_dir, name, overwrite=False)
+def make_run(run_dir, name="a-run", overwrite=False):
+  folder = run_folder.RunFolder.create(run_dir, name, overwrite)
   folder.write_config(config_of(seed=1))
   return folder
 
@@ -62,6 +62,11 @@ def make_folder(path):
   (path / "kept").write_text("kept")
 
 
+def make_saved(path):
+  run = run_folder.RunFolder.create(path.parent, path.name, overwrite=False)
+  (run.snapshots / "000001").mkdir()
+
+
 def make_link(path):
   path.symlink_to(make_run(path.parent, "elsewhere").path)
 
@@ -73,6 +78,7 @@ def make_link(path):
     (make_file, False, "exists"),
     (make_file, True, "is no run"),
     (make_folder, True, "is no run"),
+    (make_saved, True, "is no run"),
     (make_link, True, "is no run"),
   ],
 )
@@ -93,6 +99,21 @@ def test_overwriting_deletes_the_old_run(tmp_path):
   new = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=True)
   assert not list(new.snapshots.iterdir())
   assert not new.is_run()
+
+
+@pytest.mark.parametrize("is_writing", [False, True])
+def test_a_run_that_was_killed_before_its_config_is_replaced(
+  tmp_path, is_writing
+):
+  old = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+  if is_writing:
+    (old.path / ".config.json.1234").write_text('{"seed"')
+  assert "allow overwriting" in error_line_of(
+    run_folder.RunFolder.create, tmp_path, "a-run", False
+  )
+  new = make_run(tmp_path, overwrite=True)
+  assert new.read_config() == config_of(seed=1)
+  assert not list(new.path.glob(".*"))
 
 
 def test_a_run_dir_that_is_a_file(tmp_path):
