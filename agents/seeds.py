@@ -1,4 +1,4 @@
-"""Seeds of workers and of restarted processes, which share no random numbers."""
+"""Seeds of workers and restarted processes, which share no random numbers."""
 
 _MAX_WORKERS = 1 << 20  # workers of a run whose seeds differ from other runs'
 

@@ -258,11 +258,7 @@ def _is_range(values: str) -> bool:
 
 def _is_number(text: str) -> bool:
   """Returns whether a text is a number, such as '1e-4'."""
-  try:
-    float(text)
-  except ValueError:
-    return False
-  return True
+  return not isinstance(_to_comparable(text), str)
 
 
 def _parse_range(text: str, field: str, values: str) -> Range:
