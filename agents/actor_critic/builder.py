@@ -36,7 +36,7 @@ class Builder:
     """Raises ValueError if config and environment don't fit."""
     actor_critic.check(config)
     torsos.check(config.network, spec)
-    _check_actions(config, arrays.component_sizes(spec.actions))
+    _check_actions(config, spec.actions)
     normalization.check(config, spec)
     self.make_table(config, spec)
 
@@ -133,24 +133,26 @@ class Builder:
 
 
 def _check_actions(
-  config: ml_collections.ConfigDict, sizes: tuple[int, ...] | None
+  config: ml_collections.ConfigDict, actions: specs.Array
 ) -> None:
   """Raises ValueError if an algorithm can't take an environment's actions.
 
   Args:
     config: the whole config.
-    sizes: number of values of each component of a discrete action, or None for
-      continuous ones.
+    actions: spec of the actions.
   """
   name, loss = config.environment.name, config.learner.policy_loss
+  sizes = arrays.component_sizes(actions)
   if sizes is None:
     return
-  if loss != "soft" or len(sizes) > 1:
+  has_components = not isinstance(actions, specs.DiscreteArray)
+  if loss != "soft" or has_components:
+    space = " of a MultiDiscrete or MultiBinary space" if has_components else ""
+    others = ", or those of a Discrete space" if loss == "soft" else ""
     raise ValueError(
       f"config.environment.name={name!r} has {' x '.join(map(str, sizes))} "
-      f"discrete actions, but config.learner.policy_loss={loss!r} takes "
-      f"{'a single one' if loss == 'soft' else 'continuous ones'}: choose "
-      "another environment or algorithm"
+      f"discrete actions{space}, but config.learner.policy_loss={loss!r} takes "
+      f"continuous ones{others}: choose another environment or algorithm"
     )
   if config.network.critic_head != "expected":
     raise ValueError(

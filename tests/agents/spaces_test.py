@@ -131,10 +131,20 @@ def test_one_policy_for_colour_images_of_both_layouts():
   ("name", "kwargs", "message"),
   [
     ("sac", {"action": "multi_discrete"}, "2 x 4 x 3 discrete actions"),
+    (
+      "sac",
+      {"action": "one_component"},
+      "4 discrete actions of a MultiDiscrete or MultiBinary space",
+    ),
     ("td3", {"masked": True}, "4 discrete actions"),
   ],
 )
-def test_an_unsupported_environment_is_one_line(name, kwargs, message):
+def test_an_unsupported_environment_is_one_line(
+  name, kwargs, message, monkeypatch
+):
+  one_component = gymnasium.spaces.MultiDiscrete([4])
+  monkeypatch.setitem(shaped.ACTIONS, "one_component", one_component)
+  monkeypatch.setitem(shaped.SIZES, "one_component", (4,))
   config = make_config("ppo", **kwargs)
   environment = config.environment
   config = CONFIGS[name].get_config()
