@@ -245,6 +245,9 @@ _REQUIREMENTS = (
     ),
   ),
   groups.Requirement(
+    "learner.target_noise", None, ("learner.target_noise_clip",)
+  ),
+  groups.Requirement(
     "replay.sampler", ("prioritized",), (*groups.PRIORITIES, "replay.eta")
   ),
   # The presets of D4PG set lowest_return and highest_return for their tasks.

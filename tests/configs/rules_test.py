@@ -8,6 +8,7 @@ from slipway.configs import (
   bc,
   catalog,
   d4pg,
+  ddpg,
   dqn,
   fields,
   mpo,
@@ -22,6 +23,7 @@ from slipway.environments import factory
 CONFIGS = {
   "bc": bc,
   "d4pg": d4pg,
+  "ddpg": ddpg,
   "dqn": dqn,
   "mpo": mpo,
   "ppo": ppo,
@@ -317,6 +319,19 @@ REJECTED = [
     "config.learner.target_noise=0.2 has no effect with",
   ),
   (
+    "ddpg",
+    {"learner__target_noise_clip": 0.2},
+    "config.learner.target_noise_clip=0.2 has no effect with "
+    "config.learner.target_noise=0.0",
+  ),
+  (
+    "sac",
+    {"learner__discrete_entropy": 0.98},
+    "config.learner.discrete_entropy=0.98 has no effect with the continuous "
+    "actions of config.environment.name='Pendulum-v1', so the run would ignore "
+    "it: use 0.5",
+  ),
+  (
     "sac",
     {"exploration__noise_std": 0.5},
     "config.exploration.noise_std=0.5 has no effect with",
@@ -430,6 +445,14 @@ def test_fields_that_cannot_be_combined(agent, changes, line):
   ("agent", "changes"),
   [
     ("dqn", {"network__head": "categorical", "network__atoms": 21}),
+    (
+      "ddpg",
+      {"learner__target_noise": 0.1, "learner__target_noise_clip": 0.2},
+    ),
+    (
+      "sac",
+      {"environment__name": "CartPole-v1", "learner__discrete_entropy": 0.98},
+    ),
     ("dqn", {"network__head": "quantile", "network__quantiles": 51}),
     (
       "dqn",
