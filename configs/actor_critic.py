@@ -64,7 +64,8 @@ FIELDS: fields.Fields = {
     "none",
     "layer normalization before the activations of policy and critics: 'none'; "
     "'first', of the first linear layer, whose activation is tanh then (Acme); "
-    "'all' (Hiraoka et al. 2022)",
+    "'all', of every linear layer of the critics, but none of the policy "
+    "(Hiraoka et al. 2022)",
     checks.one_of(LAYER_NORMS, "the layers could not be computed"),
   ),
   "learner.policy_loss": Field(

@@ -147,12 +147,15 @@ def _advise_on_dead_units(
   dead = metrics.get("dead_units")
   if dead is None or not dead > _MAX_DEAD_UNITS:
     return None
-  norm = fields.get(config, "network.layer_norm")
+  # The actor-critic family's 'all' is for its critics, and the policy's units
+  # may be the dead ones.
+  best = "all" if fields.get(config, "network.critics") is None else "first"
+  has_no_norm = fields.get(config, "network.layer_norm") == "none"
   return (
     f"{dead:.0%} of a network's hidden units give 0 for a whole batch, so they "
     "learn nothing, and neither do the layers before them: lower config."
     f"learner.learning_rate={config.learner.learning_rate:g}"
-    + (", or set config.network.layer_norm='all'" if norm != "all" else "")
+    + (f", or set config.network.layer_norm={best!r}" if has_no_norm else "")
   )
 
 

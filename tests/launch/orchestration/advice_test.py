@@ -54,7 +54,19 @@ CASES = [
   ("ppo", {}, {"gradient_norm": 499.0}, None),
   ("ppo", {}, {"gradient_norm": 501.0}, "learner.max_gradient_norm=0.5:"),
   ("dqn", {}, {"dead_units": 0.89}, None),
-  ("dqn", {}, {"dead_units": 0.91}, "learning_rate=0.002, or set"),
+  (
+    "dqn",
+    {},
+    {"dead_units": 0.91},
+    "learning_rate=0.002, or set config.network.layer_norm='all'",
+  ),
+  # 'all' leaves the policy without norms.
+  (
+    "sac",
+    {},
+    {"dead_units": 0.91},
+    "learning_rate=0.001, or set config.network.layer_norm='first'",
+  ),
   (
     "sac",
     {"network__layer_norm": "all"},
@@ -83,6 +95,17 @@ def test_advice_is_given_once_after_10_s(
   else:
     (sentence,) = advisor.sentences
     assert words in sentence and "\n" not in sentence
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "d4pg", "mpo"])
+def test_no_norm_is_advised_that_is_set_or_unknown(clock, algorithm):
+  """PPO has no such field, and the presets of D4PG and MPO set it."""
+  advisor = make_advisor(algorithm)
+  for _ in range(2):
+    advisor.update({"dead_units": 1.0})
+    clock.now_s += 11.0
+  (sentence,) = advisor.sentences
+  assert "layer_norm" not in sentence
 
 
 def test_a_short_excess_gives_no_advice(clock):
