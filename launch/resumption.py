@@ -39,7 +39,10 @@ _FIXED_FIELDS = {
   "adder": "the saved transitions were formed by other rules",
   "learner.averaging": "the saved variables have an average, or have none",
   "learner.critic_target": "the saved items were formed for the other target",
+  "learner.kl_multiplier": "the adapted value of the snapshot replaces it",
   "learner.policy_loss": "the saved variables belong to the other loss",
+  "learner.std_kl_multiplier": "the adapted value of the snapshot replaces it",
+  "learner.temperature": "the adapted value of the snapshot replaces it",
   "replay.transitions_per_item": "the saved items have so many transitions",
   "replay.shards": "the saved items are spread over that number of servers",
 }

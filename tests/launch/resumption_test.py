@@ -227,6 +227,27 @@ def test_another_loss_has_other_variables(make_run):
   )
 
 
+@pytest.mark.parametrize(
+  ("algorithm", "field"),
+  [
+    ("sac", "temperature"),
+    ("mpo", "temperature"),
+    ("mpo", "kl_multiplier"),
+    ("mpo", "std_kl_multiplier"),
+    ("vmpo", "temperature"),
+    ("vmpo", "kl_multiplier"),
+  ],
+)
+def test_initial_values_that_the_snapshot_has_adapted(
+  make_run, algorithm, field
+):
+  check_rejected(
+    make_run(f"--config={algorithm}"),
+    [f"--config.learner.{field}=7.0"],
+    [f"--config.learner.{field}=7.0", "the adapted value"],
+  )
+
+
 def test_the_agent_can_not_change(make_run):
   folder = make_run()
   config = folder.read_config()
