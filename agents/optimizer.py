@@ -5,6 +5,7 @@ small operations per variable, which cost more than the arithmetic of a small
 network. Keras's can't be traced first in a Launchpad node's thread.
 """
 
+import math
 import typing
 from collections.abc import Sequence
 
@@ -13,6 +14,10 @@ import tensorflow as tf
 # Decay rates per step of Adam's first and second moments: Kingma and Ba 2015,
 # algorithm 1.
 _BETA_1, _BETA_2 = 0.9, 0.999
+# Lowest value of a dual variable, such as a Lagrange multiplier, for which
+# configs allow none below. While its constraint holds, a dual variable falls
+# without end, and has to rise as far again before the constraint has an effect.
+_LOWEST_DUAL = 1e-6
 
 
 class Optimizer(tf.Module):
@@ -21,6 +26,8 @@ class Optimizer(tf.Module):
   Kingma and Ba 2015, "Adam" (https://arxiv.org/abs/1412.6980), algorithm 1, in
   the efficient order of section 2, whose "epsilon hat" is this epsilon. A
   learner has one optimizer per loss.
+
+  A variable's `constraint` applies after each step.
 
   The class is no Sonnet module, since Sonnet's constructor formats all values
   of its arguments: half a second for a Nature CNN.
@@ -102,6 +109,8 @@ class Optimizer(tf.Module):
         epsilon=self._epsilon,
         grad=gradient,
       )
+      if variable.constraint is not None:
+        variable.assign(variable.constraint(variable))
     # Without the control dependency, the powers could change in a step whose
     # iterator has no batch, and which therefore fails.
     with tf.control_dependencies(gradients):
@@ -112,6 +121,21 @@ class Optimizer(tf.Module):
 def _zeros_like(variable: tf.Variable, name: str) -> tf.Variable:
   """Returns a new untrainable variable of zeros with the same shape."""
   return tf.Variable(tf.zeros_like(variable), trainable=False, name=name)
+
+
+def make_log_dual(values: float | Sequence[float]) -> tf.Variable:
+  """Returns a variable of the logarithms of positive dual variables.
+
+  They are a temperature [] or multipliers [K], which as logarithms stay above
+  0. An `Optimizer` keeps each of them at 1e-6 or above.
+
+  Args:
+    values: initial values of the dual variables, above 0.
+  """
+  lowest = math.log(_LOWEST_DUAL)
+  return tf.Variable(
+    tf.math.log(values), constraint=lambda x: tf.maximum(x, lowest)
+  )
 
 
 def decay_factor(decay_steps: int, steps: tf.Variable) -> tf.Tensor:

@@ -326,9 +326,10 @@ class ConstrainedImprovement(_PolicyWithTarget):
     self._kl_bounds = components * np.array(
       (learner.kl_bound, learner.std_kl_bound), np.float32
     )
-    self._log_temperature = tf.Variable(tf.math.log(learner.temperature))
-    multipliers = tf.stack([learner.kl_multiplier, learner.std_kl_multiplier])
-    self._log_multipliers = tf.Variable(tf.math.log(multipliers))
+    self._log_temperature = optimizer.make_log_dual(learner.temperature)
+    self._log_multipliers = optimizer.make_log_dual(
+      [learner.kl_multiplier, learner.std_kl_multiplier]
+    )
     self._dual_optimizer = _make_optimizer(
       learner, [self._log_temperature, self._log_multipliers], "dual"
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import ml_collections
 import tensorflow as tf
 
+from slipway.agents import optimizer
 from slipway.agents.losses import policy_gradient
 from slipway.agents.networks import actor_critic, distributions, tf_ops
 from slipway.agents.policy_gradient import models
@@ -43,9 +44,8 @@ class Objective:
     elif settings.policy_loss == "vmpo":
       self.metrics += ["temperature", "kl_multiplier"]
       multipliers = [settings.kl_multiplier] * self._count_constraints()
-      # Logarithms, which keep both above 0.
-      self._log_temperature = tf.Variable(tf.math.log(settings.temperature))
-      self._log_multipliers = tf.Variable(tf.math.log(multipliers))
+      self._log_temperature = optimizer.make_log_dual(settings.temperature)
+      self._log_multipliers = optimizer.make_log_dual(multipliers)
       self.variables = [self._log_temperature, self._log_multipliers]
 
   @property

@@ -112,3 +112,24 @@ def test_a_checkpoint_restores_the_moments(tmp_path):
   other_step(tf.constant(0.1), *gradients)
   for found, wanted in zip(other, one, strict=True):
     np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_dual_variable_falls_no_further_than_its_lowest_value():
+  """So once its gradient turns, it is soon back."""
+  logs = optimizer.make_log_dual([10.0, 1.0])
+  np.testing.assert_allclose(logs, np.log([10.0, 1.0]), rtol=1e-6)
+  own = optimizer.Optimizer([logs], 1e-8, 1e6)
+
+  @tf.function(autograph=False)
+  def step(gradient):
+    with tf.GradientTape() as tape:
+      loss = tf.reduce_sum(gradient * logs)
+    own.minimize(loss, tape, 1.0)
+
+  for _ in range(50):
+    step(tf.constant([1.0, -1.0]))
+  np.testing.assert_allclose(np.exp(logs[0]), 1e-6, rtol=1e-4)
+  assert logs[1] > 40.0
+  for _ in range(50):
+    step(tf.constant([-1.0, -1.0]))
+  assert logs[0] > 0.0

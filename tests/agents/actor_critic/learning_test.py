@@ -341,12 +341,39 @@ def test_targets_of_mpo_are_means_over_its_samples(batches, head):
   assert spreads[1] < 0.5 * spreads[0]
 
 
-def test_mpo_moves_the_policy_to_better_actions(batches):
-  """With a critic whose values rise with the action, the mode rises."""
-  config = make_config("mpo", action_samples=20)
+def make_constrained(config):
+  """Returns MPO's improvement, and the declaration of its policy."""
   spec = factory.make_spec(config.environment)
   policy = registry.make_builder("actor_critic").make_network(config, spec)
-  constrained = improvement.ConstrainedImprovement(config, spec, policy)
+  return improvement.ConstrainedImprovement(config, spec, policy), policy
+
+
+def test_mpo_keeps_temperature_and_multipliers_above_their_lowest_value(
+  batches,
+):
+  """While a constraint holds, its multiplier falls; here all of them hold."""
+  config = make_config(
+    "mpo",
+    temperature=1e-6,
+    kl_multiplier=1e-6,
+    std_kl_multiplier=1e-6,
+    dual_learning_rate=1.0,
+  )
+  constrained, _ = make_constrained(config)
+  for step in range(20):
+    metrics = constrained.update(
+      batches["mpo"].data.o_tm1,
+      lambda o, a: 0.0 * a[:, 0],
+      tf.constant([1, step]),
+      tf.constant(1e-12),
+    )
+  for name in ("temperature", "kl_multiplier"):
+    assert float(metrics[name]) == pytest.approx(1e-6, rel=1e-3), name
+
+
+def test_mpo_moves_the_policy_to_better_actions(batches):
+  """With a critic whose values rise with the action, the mode rises."""
+  constrained, policy = make_constrained(make_config("mpo", action_samples=20))
   observation = batches["mpo"].data.o_tm1
 
   def find_mode():

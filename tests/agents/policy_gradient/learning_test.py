@@ -384,3 +384,16 @@ def test_steps_without_a_return_have_no_influence_in_reinforce():
   changed = change(batch, reward=tf.constant(reward))
   results = collected.update_on_each(make_learner(config), (batch, changed))
   assert not differ(*results, "policy/")
+
+
+def test_vmpo_keeps_its_multipliers_above_their_lowest_value():
+  """While a constraint holds, its multiplier falls; here all of them hold."""
+  config = VARIANTS["vmpo_continuous"]()
+  config.learner.update(
+    {"kl_multiplier": 1e-6, "kl_bound": 1e6, "std_kl_bound": 1e6}
+  )
+  config.learner.learning_rate = 0.1
+  batches, learner = collect(config), make_learner(config)
+  for _ in range(5):
+    metrics, _ = learner.update(batches[0])
+  assert float(metrics["kl_multiplier"]) == pytest.approx(1e-6, rel=1e-3)
