@@ -336,7 +336,8 @@ class ConstrainedImprovement(_PolicyWithTarget):
 
   def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
     """Samples actions of the target policy; see `Improvement`."""
-    return NextAction(self._sample(self._target(features), seed), None)
+    samples = self._sample(self._target(features), seed)
+    return NextAction(tf.tanh(samples), None)
 
   def log_prob(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the target policy's log-densities [B] of actions.
@@ -360,18 +361,20 @@ class ConstrainedImprovement(_PolicyWithTarget):
     """Takes a step for the policy, and one for temperature and multipliers."""
     learner = self._learner
     parameters = self._target(features)
-    action = self._sample(parameters, seed)
-    target: typing.Any = self._declaration.distribution(tf_ops, parameters)
-    values = value(*critics.flatten_samples(features, action))
+    samples = self._sample(parameters, seed)
+    target = self._make_normal(parameters)
+    values = value(*critics.flatten_samples(features, tf.tanh(samples)))
     values = tf.reshape(values, [learner.action_samples, -1])
     with tf.GradientTape(persistent=True) as tape:
       temperature = tf.exp(self._log_temperature)
       multipliers = tf.exp(self._log_multipliers)
-      policy = self._declaration.distribution(tf_ops, self.network(features))
+      # Densities before tanh have the gradients and divergences of those of the
+      # actions, but are exact where tanh rounds to +-1.
+      policy = self._make_normal(self.network(features))
       parts, kl = distributions.kl_parts(target, policy)
       mpo = losses.mpo(
         values,
-        tf.stack([part.log_prob(action) for part in parts], axis=-1),
+        tf.stack([part.log_prob(samples) for part in parts], axis=-1),
         tf.stack(kl, axis=-1),
         temperature,
         multipliers,
@@ -401,13 +404,15 @@ class ConstrainedImprovement(_PolicyWithTarget):
     }
 
   def _sample(self, parameters: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
-    """Samples N actions [N, B, A] of policies with parameters [B, 2 A]."""
-    samples = self._learner.action_samples
-    policy = self._declaration.distribution(
-      tf_ops, tf.tile(parameters, [samples, 1])
-    )
-    action = policy.sample(seed)
-    return tf.reshape(action, [samples, -1, action.shape[-1]])
+    """Samples N actions before tanh [N, B, A], given parameters [B, 2 A]."""
+    count = self._learner.action_samples
+    samples = self._make_normal(tf.tile(parameters, [count, 1])).sample(seed)
+    return tf.reshape(samples, [count, -1, samples.shape[-1]])
+
+  def _make_normal(self, parameters: tf.Tensor) -> distributions.Gaussian:
+    """Returns the distributions before tanh of parameters [B, 2 A]."""
+    policy: typing.Any = self._declaration.distribution(tf_ops, parameters)
+    return policy.normal
 
 
 # Policies that have a density, which Retrace needs.

@@ -169,15 +169,18 @@ class TanhGaussian:
 
   Haarnoja et al. 2018, "Soft actor-critic" (https://arxiv.org/abs/1801.01290),
   appendix C.
+
+  Attributes:
+    normal: the distribution of x.
   """
 
   def __init__(self, ops: Ops, mean: Array, log_std: Array):
     """Makes B distributions from means and log deviations [B, A] of x."""
-    self._ops, self._normal = ops, Gaussian(ops, mean, log_std)
+    self._ops, self.normal = ops, Gaussian(ops, mean, log_std)
 
   def sample(self, random: Random) -> Array:
     """Samples actions float32 [B, A]."""
-    return self._ops.tanh(self._normal.sample(random))
+    return self._ops.tanh(self.normal.sample(random))
 
   def sample_with_log_prob(self, random: Random) -> tuple[Array, Array]:
     """Samples actions [B, A]; returns the actions and their log-densities [B].
@@ -185,17 +188,18 @@ class TanhGaussian:
     The log-densities are computed from x, so they are exact where tanh(x)
     rounds to +-1.
     """
-    x = self._normal.sample(random)
+    x = self.normal.sample(random)
     return self._ops.tanh(x), self._log_prob_before_tanh(x)
 
   def mode(self) -> Array:
     """Returns tanh(mean of x) [B, A], the actions of SAC's evaluation."""
-    return self._ops.tanh(self._normal.mean)
+    return self._ops.tanh(self.normal.mean)
 
   def log_prob(self, action: Array) -> Array:
     """Returns log-densities [B] of actions [B, A].
 
     Actions are clipped to [-1 + 1e-6, 1 - 1e-6], where the density is finite.
+    That clips x to [-7.25, 7.25]; where x is known, `normal` is exact.
     """
     ops = self._ops
     y = ops.clip(action, -1 + 1e-6, 1 - 1e-6)
@@ -210,13 +214,13 @@ class TanhGaussian:
 
   def kl(self, other: typing.Any) -> Array:
     """Returns KL(self || other) [B], equal to the KL of the Gaussians of x."""
-    return self._normal.kl(other._normal)
+    return self.normal.kl(other.normal)
 
   def replace_parts(self, other: typing.Any) -> tuple[typing.Any, ...]:
     """Returns the two results of `Gaussian.replace_parts`, with tanh."""
     return tuple(
       TanhGaussian(self._ops, part.mean, part.log_std)
-      for part in self._normal.replace_parts(other._normal)
+      for part in self.normal.replace_parts(other.normal)
     )
 
   def _log_prob_before_tanh(self, x: Array) -> Array:
@@ -229,7 +233,7 @@ class TanhGaussian:
     """
     ops = self._ops
     log_slope = 2.0 * (math.log(2.0) - x - ops.softplus(-2.0 * x))
-    return self._normal.log_prob(x) - ops.sum(log_slope, -1)
+    return self.normal.log_prob(x) - ops.sum(log_slope, -1)
 
 
 class Deterministic:

@@ -392,6 +392,32 @@ def test_mpo_moves_the_policy_to_better_actions(batches):
   assert (find_mode() > before + 0.05).mean() > 0.9
 
 
+def test_mpo_learns_without_bias_where_tanh_rounds_to_one(batches):
+  """Samples of a policy, all of the same weight, don't change the policy."""
+  # With an epsilon far above the gradients, Adam's first step is proportional
+  # to the gradient, and here equal to it.
+  epsilon, mean, log_std = 1e6, 12.0, 0.0
+  constrained, _ = make_constrained(
+    make_config("mpo", action_samples=1_000, adam_epsilon=epsilon)
+  )
+  bias = f"{policies.POLICY}/output/b"
+  for name in ("policy", "target_policy"):
+    network = constrained.checkpointed[name]
+    variables = network.get_variables()
+    variables[f"{policies.POLICY}/output/w"] *= 0
+    variables[bias] = np.float32([mean, log_std])
+    network.load(variables)
+  constrained.update(
+    batches["mpo"].data.o_tm1,
+    lambda o, a: 0.0 * a[:, 0],
+    tf.constant([1, 2]),
+    tf.constant(epsilon / np.sqrt(1e-3), tf.float32),
+  )
+  after = constrained.network.get_variables()[bias]
+  # The gradients are means of 32,000 normal samples, and of their squares.
+  np.testing.assert_allclose(after, [mean, log_std], atol=0.03)
+
+
 @pytest.mark.parametrize(("log_std", "rises"), [(-6.0, True), (-0.3, False)])
 def test_the_temperature_moves_policies_to_their_target_entropy(
   batch, log_std, rises
