@@ -17,6 +17,7 @@ from slipway.agents import optimizer, policies, targets
 from slipway.agents.actor_critic import critics
 from slipway.agents.losses import actor_critic as losses
 from slipway.agents.networks import (
+  action_masks,
   actor_critic,
   distributions,
   tf_network,
@@ -126,7 +127,7 @@ class SoftImprovement:
 
   def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
     """Samples actions; see `Improvement`."""
-    action, log_prob = self._sample(features, seed)
+    action, log_prob = self._sample(self._make_distribution(features), seed)
     return NextAction(action[None], tf.exp(self._log_temperature) * log_prob)
 
   def update(
@@ -141,7 +142,8 @@ class SoftImprovement:
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       # Gradients flow through the critics' inputs, not into their weights.
       tape.watch(self.network.trainable_variables)
-      action, log_prob = self._sample(features, seed)
+      policy = self._make_distribution(features)
+      action, log_prob = self._sample(policy, seed)
       loss = tf.reduce_mean(
         losses.soft_policy_loss(value(features, action), log_prob, temperature)
       )
@@ -149,7 +151,7 @@ class SoftImprovement:
     with tf.GradientTape() as tape:
       temperature_loss = tf.reduce_mean(
         losses.temperature_loss(
-          self._log_temperature, log_prob, self._compute_target_entropy(action)
+          self._log_temperature, log_prob, self._compute_target_entropy(policy)
         )
       )
     self._temperature_optimizer.minimize(temperature_loss, tape, rate)
@@ -166,10 +168,7 @@ class SoftImprovement:
       features: features of B observations, [B, ...].
       action: one action for each observation, [B, A].
     """
-    policy: typing.Any = self._declaration.distribution(
-      tf_ops, self.network(features)
-    )
-    return policy.log_prob(action)
+    return self._make_distribution(features).log_prob(action)
 
   def follow(self) -> None:
     """Does nothing, since there is no target policy."""
@@ -184,7 +183,11 @@ class SoftImprovement:
       "temperature_optimizer": self._temperature_optimizer,
     }
 
-  def _compute_target_entropy(self, action: tf.Tensor) -> float | tf.Tensor:
+  def _make_distribution(self, features: tf.Tensor) -> typing.Any:
+    """Returns the policy's distributions of actions for features [B, ...]."""
+    return self._declaration.distribution(tf_ops, self.network(features))
+
+  def _compute_target_entropy(self, policy: typing.Any) -> float | tf.Tensor:
     """Returns the policy's desired entropy, in nats.
 
     Minus the number of an action's dimensions, []: appendix D. For discrete
@@ -192,24 +195,24 @@ class SoftImprovement:
     Christodoulou 2019, section 3.
 
     Args:
-      action: actions, or probabilities, as `_sample` returns them, [B, A].
+      policy: distributions of B actions.
     """
     if not self._is_discrete:
       return -float(self._dimensions)
-    # Illegal actions have the probability 0.
-    legal = tf.math.count_nonzero(action, axis=-1, dtype=tf.float32)
+    # Probabilities of legal actions may round to 0, but their logits are far
+    # above those of illegal ones.
+    legal = tf.math.count_nonzero(
+      policy.logits > 0.5 * action_masks.ILLEGAL, axis=-1, dtype=tf.float32
+    )
     return self._learner.discrete_entropy * tf.math.log(legal)
 
   def _sample(
-    self, features: tf.Tensor, seed: tf.Tensor
+    self, policy: typing.Any, seed: tf.Tensor
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Samples actions [B, A] of the policy; also returns log-densities [B].
+    """Samples actions [B, A] of a policy; also returns log-densities [B].
 
     For discrete actions: probabilities [B, A], and expected log-probabilities.
     """
-    policy: typing.Any = self._declaration.distribution(
-      tf_ops, self.network(features)
-    )
     if self._is_discrete:
       return tf.nn.softmax(policy.logits), -policy.entropy()
     return policy.sample_with_log_prob(seed)

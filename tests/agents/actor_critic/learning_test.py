@@ -11,6 +11,7 @@ from slipway.agents.networks import tf_ops
 from slipway.configs import catalog
 from slipway.environments import factory
 from tests.agents import collected
+from tests.environments import shaped
 
 ITEMS = 32
 # Algorithms that learn from transitions, some with a preset.
@@ -563,7 +564,10 @@ def test_discrete_soft_targets_and_losses_are_exact_expectations(batches):
   assert float(metrics["entropy"]) == pytest.approx(entropy, rel=1e-4)
 
 
-@pytest.mark.parametrize(("bias", "rises"), [(9.0, True), (0.0, False)])
+# With a bias of 200, the probability of an action is 0 in float32.
+@pytest.mark.parametrize(
+  ("bias", "rises"), [(9.0, True), (200.0, True), (0.0, False)]
+)
 def test_the_temperature_of_discrete_actions(batches, bias, rises):
   """The temperature rises if the policy is nearly deterministic, else falls."""
   learner = make_learner(make_config("sac:cartpole", discrete_entropy=0.7))
@@ -576,3 +580,24 @@ def test_the_temperature_of_discrete_actions(batches, bias, rises):
   after = learner.checkpointed["log_temperature"].numpy()
   assert (metrics["entropy"] < 0.7 * np.log(2)) == rises
   assert (after > before) == rises
+
+
+def test_the_target_entropy_is_that_of_the_legal_actions():
+  """A uniform policy of two legal actions of four has too much entropy."""
+  config = make_config("sac:cartpole", discrete_entropy=0.9)
+  config.environment = shaped.config_of(masked=True)
+  spec = factory.make_spec(config.environment)
+  policy = registry.make_builder("actor_critic").make_network(config, spec)
+  soft = improvement.SoftImprovement(config, spec, policy)
+  variables = soft.network.get_variables()
+  variables[f"{policies.POLICY}/output/w"] *= 0
+  soft.network.load(variables)
+  masked = np.zeros((ITEMS, *spec.observations.shape), np.float32)
+  masked[:, -4:] = [1, 0, 0, 1]
+  soft.update(
+    tf.constant(masked),
+    lambda o, a: 0.0 * a[:, 0],
+    tf.constant([1, 2]),
+    tf.constant(1e-2),
+  )
+  assert soft.checkpointed["log_temperature"] < 0  # it was 0
