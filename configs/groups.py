@@ -366,13 +366,15 @@ ATOMS: fields.Fields = {
   ),
   "network.lowest_return": Field(
     0.0,
-    "discounted return at the first atom of a 'categorical' head; Bellemare et "
-    "al. 2017 use -10",
+    "discounted return at the first atom of a 'categorical' head, in units of "
+    "the normalized rewards with normalization.rewards; Bellemare et al. 2017 "
+    "use -10",
   ),
   "network.highest_return": Field(
     100.0,
-    "discounted return at the last atom of a 'categorical' head; Bellemare et "
-    "al. 2017 use 10",
+    "discounted return at the last atom of a 'categorical' head, in units of "
+    "the normalized rewards with normalization.rewards; Bellemare et al. 2017 "
+    "use 10",
   ),
 }
 
