@@ -24,7 +24,9 @@ _RETURNS = {
 
 
 def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
-  """Returns the config of D4PG, with the values of section 4.
+  """Returns the config of D4PG, with n and the noise of section 4.
+
+  The learning rate there is 1e-4.
 
   Args:
     preset: one of `PRESETS`.

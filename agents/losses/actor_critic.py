@@ -18,8 +18,8 @@ def soft_target(
     y = r_t + discount_t (min_i q_i(o_t, a_t) - entropy_cost_t)
 
   Haarnoja et al. 2018, "Soft actor-critic algorithms and applications"
-  (https://arxiv.org/abs/1812.05905), equations 5 and 8, with the minimum over
-  critics of section 6. Without an entropy cost: Fujimoto et al. 2018,
+  (https://arxiv.org/abs/1812.05905), section 4.2, with the minimum over critics
+  of section 6. Without an entropy cost: Fujimoto et al. 2018,
   "Addressing function approximation error in actor-critic methods"
   (https://arxiv.org/abs/1802.09477), equation 10.
 
