@@ -142,6 +142,7 @@ class Critics:
   def make_transition_loss(
     self,
     data: transitions.Transition,
+    features_t: tf.Tensor,
     next_action: tf.Tensor,
     entropy_cost: tf.Tensor | None,
     seed: tf.Tensor,
@@ -150,13 +151,12 @@ class Critics:
 
     Args:
       data: batch of n-step transitions.
+      features_t: results of `encode_for_targets` for o_t, [B, ...].
       next_action: N actions for each o_t, [N, B, A].
       entropy_cost: alpha log pi of these actions, [B], or None.
       seed: int32 [2], seed of the choice of `target_critics`.
     """
-    outputs_t = self._bootstrap(
-      self.encode_for_targets(data.o_t), next_action, seed
-    )
+    outputs_t = self._bootstrap(features_t, next_action, seed)
     atoms = self._atoms
     if atoms is not None:
       return lambda outputs: losses.categorical_critic_loss(

@@ -70,11 +70,13 @@ class TransitionEvaluation:
   ) -> critics_lib.CriticInputs:
     """Returns B transitions with their targets; see `Evaluation`."""
     data = self._normalizer.normalize_transitions(data)
-    chosen = self._policy.next_action(
-      self._critics.encode(data.o_t), action_seed
-    )
+    features_t = self._critics.encode_for_targets(data.o_t)
+    seen = features_t
+    if not self._policy.has_target:
+      seen = self._critics.encode(data.o_t)
+    chosen = self._policy.next_action(seen, action_seed)
     loss = self._critics.make_transition_loss(
-      data, chosen.action, chosen.entropy_cost, critic_seed
+      data, features_t, chosen.action, chosen.entropy_cost, critic_seed
     )
     return critics_lib.CriticInputs(data.o_tm1, data.a_tm1, loss, weights)
 
@@ -163,10 +165,12 @@ class RetraceEvaluation:
       return _flatten(both[:, :-1]), _flatten(both[:, 1:])
 
     observation = _flatten(data.observation)
-    before, after = split(critics.encode(observation))
-    log_prob = self._policy.log_prob(before, action)
-    chosen = self._policy.next_action(after, action_seed)
     before, after = split(critics.encode_for_targets(observation))
+    seen_before, seen_after = before, after
+    if not self._policy.has_target:
+      seen_before, seen_after = split(critics.encode(observation))
+    log_prob = self._policy.log_prob(seen_before, action)
+    chosen = self._policy.next_action(seen_after, action_seed)
     q = critics.compute_target_values(before, action[None], critic_seed)
     values = critics.compute_target_values(after, chosen.action, critic_seed)
     if chosen.entropy_cost is not None:

@@ -40,10 +40,13 @@ class Improvement(typing.Protocol):
   """A policy with its loss and optimizer.
 
   Attributes:
+    has_target: whether a target network chooses the next actions. Its inputs
+      are features by the encoder's moving average, `encode_for_targets`.
     network: the policy that learns.
     metrics: names of the scalars that `update` returns.
   """
 
+  has_target: bool
   network: tf_network.Network
   metrics: Sequence[str]
 
@@ -51,7 +54,7 @@ class Improvement(typing.Protocol):
     """Returns the actions in o_t that the critics' targets expect.
 
     Args:
-      features: features of the observations o_t, [B, ...].
+      features: features of the observations o_t, [B, ...]; see `has_target`.
       seed: int32 [2], seed of the noise.
     """
     ...
@@ -91,10 +94,12 @@ class SoftImprovement:
   `critics.DiscreteCritics`.
 
   Attributes:
+    has_target: False.
     network: the policy.
     metrics: names of the scalars that `update` returns.
   """
 
+  has_target = False
   metrics: Sequence[str] = ("policy_loss", "entropy", "temperature")
 
   def __init__(
@@ -222,8 +227,11 @@ class _PolicyWithTarget:
   """A policy with a target network and an optimizer.
 
   Attributes:
+    has_target: True.
     network: the policy.
   """
+
+  has_target = True
 
   def __init__(
     self,
@@ -346,7 +354,7 @@ class ConstrainedImprovement(_PolicyWithTarget):
     """Returns the target policy's log-densities [B] of actions.
 
     Args:
-      features: features of B observations, [B, ...].
+      features: features of B observations, [B, ...]; see `has_target`.
       action: one action for each observation, [B, A].
     """
     target: typing.Any = self._declaration.distribution(

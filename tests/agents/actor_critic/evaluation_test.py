@@ -60,6 +60,13 @@ def to_tensors(data):
   return tf.nest.map_structure(tf.constant, data)
 
 
+class ShiftedCritics(critics_lib.Critics):
+  """Critics whose target encoder differs from the learned one."""
+
+  def encode_for_targets(self, observation):
+    return observation + 0.5
+
+
 class Networks:
   """Policy and critics of a learner, and the evaluation that uses both."""
 
@@ -69,7 +76,7 @@ class Networks:
     builder = registry.make_builder("actor_critic")
     builder.check(config, spec)
     declaration = builder.make_network(config, spec)
-    self.critics = critics_lib.make_critics(config, spec, None)
+    self.critics = ShiftedCritics(config, spec)
     self.policy = improvement.make_improvement(config, spec, declaration)
     # Makes the target networks differ from the learned networks.
     for tracked in (self.critics, self.policy):
@@ -112,9 +119,15 @@ def slow_targets(networks, data, lambda_=0.8):
   after = data.observation[:, 1:].reshape(-1, 3)
   actions = data.action.reshape(-1, 1)
   shape = (BATCH, STEPS)
-  log_prob = networks.policy.log_prob(before, actions)
+  own_before, own_after = before, after
+  before, after = (
+    networks.critics.encode_for_targets(x) for x in (before, after)
+  )
+  if "target_policy" in networks.policy.checkpointed:
+    own_before, own_after = before, after
+  log_prob = networks.policy.log_prob(own_before, actions)
   ratio = np.exp(np.reshape(log_prob, shape) - data.extras[policies.LOG_PROB])
-  chosen = networks.policy.next_action(tf.constant(after), ACTION_SEED)
+  chosen = networks.policy.next_action(tf.constant(own_after), ACTION_SEED)
   values = np.mean(
     [target(after, action)[:, :, 0] for action in chosen.action], axis=0
   ).min(axis=1)

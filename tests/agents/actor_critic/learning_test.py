@@ -241,6 +241,41 @@ def test_the_acting_policy_has_the_encoders_variables(batches):
   )
 
 
+@pytest.mark.parametrize("name", ["ddpg", "mpo", "sac"])
+def test_a_target_policy_sees_images_through_the_target_encoder(name):
+  """SAC has no target policy, so its next actions are those of the policy."""
+  config = make_config(name)
+  config.environment.name = "slipway.environments.toys:Pointing-v0"
+  config.network.torso = "minatar_cnn"
+  if name == "sac":
+    config.learner.temperature = 1e-9  # hides the entropy from the targets
+  batch, learner = make_batch(config), make_learner(config)
+  tracked, data = learner.checkpointed, batch.data
+  for key in ("target_encoder", "target_critics"):
+    for variable in tracked[key].trainable_variables:
+      variable.assign_add(tf.fill(variable.shape, 0.05))
+  key = "policy" if name == "sac" else "target_policy"
+  variables = tracked[key].get_variables()
+  if name != "ddpg":  # means only, with a deviation near 0
+    variables[f"{policies.POLICY}/output/w"][:, 1:] = 0.0
+    variables[f"{policies.POLICY}/output/b"][1:] = -20.0
+  tracked[key].load(variables)
+
+  encoder, target_encoder = tracked["encoder"], tracked["target_encoder"]
+  features_t = target_encoder(data.o_t)
+  seen = encoder(data.o_t) if name == "sac" else features_t
+  output = tracked[key](seen)[:, :1]
+  action = output if name == "ddpg" else tf.tanh(output)
+  q_t = tf.reduce_min(tracked["target_critics"](features_t, action), 1)[:, 0]
+  q_tm1 = tracked["critics"](encoder(data.o_tm1), data.a_tm1)[:, :, 0]
+  errors = (data.r_t + data.discount_t * q_t)[:, None] - q_tm1
+  expected = tf.reduce_mean(0.5 * tf.reduce_sum(errors**2, axis=1))
+  metrics, _ = make_update(learner)(batch)
+  assert float(metrics["critic_loss"]) == pytest.approx(
+    float(expected), rel=1e-5
+  )
+
+
 def slow_mlp(variables, name, x, is_normalized):
   """Returns a two-layer MLP's output in float64.
 
