@@ -58,12 +58,7 @@ _REQUIREMENTS = (
   groups.Requirement(
     "replay.sampler",
     ("prioritized",),
-    (
-      "replay.priority_exponent",
-      "replay.importance_exponent_start",
-      "replay.importance_exponent_end",
-      "replay.eta",
-    ),
+    (*groups.PRIORITY_EXPONENTS, "replay.eta"),
     presets={  # those of `get_config`
       "replay.priority_exponent": (0.9,),
       "replay.importance_exponent_start": (0.6,),

@@ -123,11 +123,7 @@ _REQUIREMENTS = (
   groups.Requirement(
     "replay.sampler",
     ("prioritized",),
-    (
-      "replay.priority_exponent",
-      "replay.importance_exponent_start",
-      "replay.importance_exponent_end",
-    ),
+    groups.PRIORITY_EXPONENTS,
     presets={"replay.priority_exponent": (0.5,)},  # Rainbow
   ),
 )

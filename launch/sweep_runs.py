@@ -229,7 +229,7 @@ class Sweep:
       OSError: a file can't be written.
     """
     plan, folder = self._plan, self._folder
-    scores = [self._score(index) for index in range(len(plan.settings))]
+    scores = self._score_all()
     measures = report.score_settings(plan, scores)
     self._print(report.make_table(measures, plan, len(measures)))
     if games := report.score_games(plan, scores):
@@ -253,7 +253,7 @@ class Sweep:
   def _make_display(self) -> rich.console.Group:
     """Returns the table of the settings, and a line about the active runs."""
     plan = self._plan
-    scores = [self._score(index) for index in range(len(plan.settings))]
+    scores = self._score_all()
     lines = max(1, *(len(setting) for setting in plan.settings))
     free = self._console.height - _OTHER_LINES
     rows = max(_MIN_ROWS, free // lines)
@@ -263,6 +263,10 @@ class Sweep:
       for x in self._active
     )
     return rich.console.Group(f"active: {active}", table)
+
+  def _score_all(self) -> list[list[report.RunScore]]:
+    """Returns what the runs of each setting have reached so far."""
+    return [self._score(index) for index in range(len(self._plan.settings))]
 
   def _score(self, index: int) -> list[report.RunScore]:
     """Returns what the runs of a setting have reached so far."""

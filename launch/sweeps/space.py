@@ -18,6 +18,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slipway.launch.options import flags
+
 # Names of flags that an axis can vary in place of a field of the config, as in
 # 'config=dqn,rainbow'.
 _FLAGS = ("config", "mode")
@@ -253,12 +255,7 @@ def _is_range(values: str) -> bool:
   low, dots, high = values.removeprefix(_LOG).partition("..")
   if not dots or len(_split(values, ",")) > 1:
     return False
-  return values.startswith(_LOG) or _is_number(low) or _is_number(high)
-
-
-def _is_number(text: str) -> bool:
-  """Returns whether a text is a number, such as '1e-4'."""
-  return not isinstance(_to_comparable(text), str)
+  return values.startswith(_LOG) or any(map(flags.is_number, (low, high)))
 
 
 def _parse_range(text: str, field: str, values: str) -> Range:

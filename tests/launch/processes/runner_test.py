@@ -192,7 +192,7 @@ def test_signals_of_the_process_group_never_end_a_node(make_runner, tmp_path):
 )
 def test_a_failed_node_is_restarted(make_runner, tmp_path, how):
   def work():
-    if count_starts(tmp_path / "lives") <= 2:
+    if count_starts(tmp_path / "starts") <= 2:
       if how == "raises":
         raise ValueError("once more")
       if how.startswith("exits"):
@@ -204,7 +204,7 @@ def test_a_failed_node_is_restarted(make_runner, tmp_path, how):
   runner = make_runner(worker=work)
   runner.run()
   assert runner.restarts == {"worker/0": 2}
-  assert count_starts(tmp_path / "lives") == 4  # including this line
+  assert count_starts(tmp_path / "starts") == 4  # including this line
   if how == "raises":
     log_text = (tmp_path / "worker" / "0").read_text()
     assert log_text.count("\nValueError: once more") == 2
@@ -265,7 +265,7 @@ def test_one_of_several_replay_nodes_is_restarted_alone(start_runner, tmp_path):
 @pytest.mark.parametrize("role", ["worker", "control", "replay"])
 def test_a_node_that_keeps_failing_ends_the_run(make_runner, tmp_path, role):
   def fail():
-    raise ValueError(f"life {count_starts(tmp_path / 'lives')}\nof 3")
+    raise ValueError(f"life {count_starts(tmp_path / 'starts')}\nof 3")
 
   def learn():
     lp.stop_event().wait()
@@ -285,7 +285,7 @@ def test_a_node_that_keeps_failing_ends_the_run(make_runner, tmp_path, role):
 
 def test_an_error_is_reported_instead_of_an_earlier_kill(make_runner, tmp_path):
   def fail():
-    if count_starts(tmp_path / "lives") == 1:
+    if count_starts(tmp_path / "starts") == 1:
       os.kill(os.getpid(), signal.SIGKILL)
     raise ValueError("a bug")
 
@@ -471,7 +471,7 @@ def kill_server():
 def test_nodes_survive_the_end_of_their_fork_server(start_runner, tmp_path):
   def fail():
     wait_for_file(tmp_path / "fail")()
-    if count_starts(tmp_path / "lives") == 1:
+    if count_starts(tmp_path / "starts") == 1:
       threading.Thread(target=os._exit, args=[3]).start()
       time.sleep(60.0)
 
