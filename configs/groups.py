@@ -41,6 +41,23 @@ TORSO: fields.Fields = {
   ),
 }
 
+# The field of the initial weights of a network.
+INITIALIZER: fields.Fields = {
+  "network.initializer": Field(
+    "truncated_normal",
+    "initial weights of linear layers and convolutions: 'truncated_normal' "
+    "with deviation 1 / sqrt(fan_in) (Sonnet); 'uniform' within "
+    "1 / sqrt(fan_in), which are smaller, also for biases (PyTorch); "
+    "'orthogonal', with a gain of 0.01 for the policy's output layer "
+    "(Andrychowicz et al. 2021, section 3.2). Other biases start at 0. An "
+    "LSTM, noisy layers and a user's torso have their own",
+    checks.one_of(
+      ("truncated_normal", "uniform", "orthogonal"),
+      "the weights would have no values",
+    ),
+  ),
+}
+
 # The field of the decay of the learning rate.
 DECAY: fields.Fields = {
   "learner.decay_steps": Field(
@@ -343,23 +360,11 @@ QUEUE: fields.Fields = {
 # Fields of a policy's network.
 POLICY: fields.Fields = {
   **TORSO,
+  **INITIALIZER,
   "network.activation": Field(
     "relu",
     "activation function of the linear layers: 'relu' or 'tanh'",
     checks.one_of(("relu", "tanh"), "the layers could not be computed"),
-  ),
-  "network.initializer": Field(
-    "truncated_normal",
-    "initial weights of linear layers and convolutions: 'truncated_normal' "
-    "with deviation 1 / sqrt(fan_in) (Sonnet); 'uniform' within "
-    "1 / sqrt(fan_in), which are smaller, also for biases (PyTorch); "
-    "'orthogonal', with a gain of 0.01 for the policy's output layer "
-    "(Andrychowicz et al. 2021, section 3.2). Other biases start at 0. An LSTM "
-    "and a user's torso have their own",
-    checks.one_of(
-      ("truncated_normal", "uniform", "orthogonal"),
-      "the weights would have no values",
-    ),
   ),
 }
 

@@ -6,7 +6,7 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from slipway.agents.networks import action_masks, heads, torsos
+from slipway.agents.networks import action_masks, heads, initializers, torsos
 from slipway.agents.networks import layers as layers_lib
 
 Array = layers_lib.Array  # np.ndarray or tf.Tensor
@@ -62,6 +62,7 @@ class QNetwork:
     *torso_sizes, self._head_size = config.hidden_sizes
     self._torso_sizes = tuple(torso_sizes)
     self._normalized, self._layer_norm = normalized, config.layer_norm
+    self._scheme = initializers.SCHEMES[config.initializer]
     self._noisy, self._noisy_std = config.noisy, config.noisy_std
     self._frequencies = np.pi * np.arange(config.cosines, dtype=np.float32)
 
@@ -90,6 +91,7 @@ class QNetwork:
       self._torso,
       self._torso_sizes,
       observation,
+      initializer=self._scheme.hidden,
       normalized=self._normalized,
       layer_norm=self._layer_norm,
     )
@@ -100,7 +102,9 @@ class QNetwork:
         taus = ops.broadcast_to(heads.make_midpoints(quantiles), shape)
       else:
         taus = noise.uniform(shape)
-      x = embed_taus(layers, x, taus, self._frequencies)  # [B * K, F]
+      x = embed_taus(
+        layers, x, taus, self._frequencies, self._scheme.hidden
+      )  # [B * K, F]
 
     def by_action(x: Array, actions: int) -> Array:
       """Reshapes a stream's outputs to [B, actions, K]."""
@@ -149,6 +153,7 @@ class QNetwork:
         actions,
         width,
         self._dueling,
+        self._scheme,
         is_normalized,
       )
 
@@ -176,6 +181,7 @@ def compute_streams(
   actions: int,
   width: int,
   dueling: bool,
+  scheme: initializers.Scheme,
   layer_norm: bool = False,
 ) -> tuple[Array, Array | None]:
   """Returns the advantage and value streams of a dueling head.
@@ -190,6 +196,7 @@ def compute_streams(
     actions: A, the number of actions.
     width: K, the number of outputs per action.
     dueling: whether to compute the stream of the state value.
+    scheme: initializers of the layers.
     layer_norm: whether to normalize the hidden layer, of both streams together,
       before its activation.
 
@@ -199,17 +206,17 @@ def compute_streams(
 
   def hidden(name: str, size: int) -> Array:
     """Returns the units [B, size] of a hidden layer."""
-    units = layers.linear(f"{name}/hidden", x, size)
+    units = layers.linear(f"{name}/hidden", x, size, scheme.hidden)
     return _activate(layers, name, units, layer_norm)
 
   wide = actions * width
   if not dueling:
     units = hidden("advantage", size)
-    return layers.linear("advantage/output", units, wide), None
+    return layers.linear("advantage/output", units, wide, scheme.values), None
   of_advantage, of_value = layers.ops.split(hidden("streams", 2 * size), 2)
   return (
-    layers.linear("advantage/output", of_advantage, wide),
-    layers.linear("value/output", of_value, width),
+    layers.linear("advantage/output", of_advantage, wide, scheme.values),
+    layers.linear("value/output", of_value, width, scheme.values),
   )
 
 
@@ -251,6 +258,7 @@ def embed_taus(
   features: Array,
   taus: Array,
   frequencies: np.ndarray,
+  initializer: initializers.LayerInitializer,
 ) -> Array:
   """Returns IQN's features per quantile: phi(tau) * features, elementwise.
 
@@ -262,6 +270,7 @@ def embed_taus(
     features: features of observations, [B, F].
     taus: fractions of the quantiles, [B, K].
     frequencies: pi i for i = 0, 1, ..., float32 [number of cosines].
+    initializer: initializer of the layer of the cosines.
 
   Returns:
     Features [B * K, F], those of one observation in K successive rows.
@@ -269,6 +278,6 @@ def embed_taus(
   ops = layers.ops
   quantiles, size = taus.shape[1], features.shape[1]
   cosines = ops.cos(ops.reshape(taus, (-1, 1)) * frequencies)
-  phi = ops.relu(layers.linear("embedding/cosines", cosines, size))
+  phi = ops.relu(layers.linear("embedding/cosines", cosines, size, initializer))
   each = features[:, None] * ops.reshape(phi, (-1, quantiles, size))
   return ops.reshape(each, (-1, size))

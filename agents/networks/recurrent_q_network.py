@@ -5,8 +5,8 @@ import typing
 import ml_collections
 from acme import specs
 
+from slipway.agents.networks import initializers, q_network, recurrent
 from slipway.agents.networks import layers as layers_lib
-from slipway.agents.networks import q_network, recurrent
 
 Array = layers_lib.Array  # np.ndarray or tf.Tensor
 
@@ -36,8 +36,14 @@ class RecurrentQNetwork:
         acting networks only, as learners normalize batches.
     """
     *sizes, self._head_size = config.hidden_sizes
+    self._scheme = initializers.SCHEMES[config.initializer]
     self._torso = recurrent.RecurrentTorso(
-      spec, config.torso, tuple(sizes), config.lstm_size, normalized=normalized
+      spec,
+      config.torso,
+      tuple(sizes),
+      config.lstm_size,
+      initializer=self._scheme.hidden,
+      normalized=normalized,
     )
     self.inputs, self.prefers_numpy = (
       self._torso.inputs,
@@ -117,6 +123,7 @@ class RecurrentQNetwork:
       self._num_actions,
       1,
       self._dueling,
+      self._scheme,
     )
     if value is not None:
       values = q_network.combine_streams(layers.ops, value, values)

@@ -112,6 +112,7 @@ def test_nature_network_and_its_gradients_equal_their_definition(dueling):
       "dueling": dueling,
       "head": "expected",
       "layer_norm": "none",
+      "initializer": "truncated_normal",
       "noisy": False,
     }
   )

@@ -383,3 +383,25 @@ def test_sampled_quantiles_belong_to_their_taus():
     expected = np.interp(taus.ravel()[order], heads.make_midpoints(2_000),
                          middles[action])  # fmt: skip
     np.testing.assert_allclose(sampled[:, action], expected, atol=1e-2)
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+@pytest.mark.parametrize("head", ["expected", "implicit_quantile"])
+def test_all_weights_start_within_the_bound_of_the_initializer(head, dueling):
+  config = make_config(
+    hidden_sizes=(32, 64), head=head, dueling=dueling, initializer="uniform"
+  )
+  network = tf_network.Network(
+    q_network.QNetwork(config, given.make_spec((9,), np.float32)), seed=0
+  )
+  weights = {
+    name: value
+    for name, value in network.get_variables().items()
+    if name.endswith("/w")
+  }
+  assert len(weights) >= 3
+  for name, w in weights.items():
+    bound = 1 / np.sqrt(len(w))
+    biases = network.get_variables()[name[:-1] + "b"]
+    assert bound / 2 < np.abs(w).max() <= bound, name
+    assert 0 < np.abs(biases).max() <= bound, name
