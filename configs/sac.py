@@ -54,6 +54,15 @@ _CONTINUOUS: presets.Presets = actor_critic.make_presets(
 )
 
 
+def _pendulum(c: ml_collections.ConfigDict) -> None:
+  """Sets Pendulum-v1."""
+  _CONTINUOUS["pendulum"](c)
+  # Half of the paper's: as many updates until -200, which take less time;
+  # docs/learning.md.
+  c.learner.batch_size = 128
+  c.replay.samples_per_insert = 128.0  # one update per environment step
+
+
 def _lunarlander(c: ml_collections.ConfigDict) -> None:
   """Sets LunarLander-v3 with continuous actions."""
   _CONTINUOUS["lunarlander"](c)
@@ -63,6 +72,7 @@ def _lunarlander(c: ml_collections.ConfigDict) -> None:
 # The presets of SAC, by name.
 PRESETS: presets.Presets = {
   **_CONTINUOUS,
+  "pendulum": _pendulum,
   "lunarlander": _lunarlander,
   "cartpole": _cartpole,
   "minatar_breakout": _minatar,

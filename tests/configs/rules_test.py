@@ -368,8 +368,8 @@ REJECTED = [
   ),
   (
     "sac",
-    {"replay__capacity": 255},
-    "config.replay.capacity=255 is below config.learner.batch_size=256: ",
+    {"replay__capacity": 127},
+    "config.replay.capacity=127 is below config.learner.batch_size=128: ",
   ),
   (
     "d4pg",

@@ -110,7 +110,7 @@ TASKS = {
     steps_per_update=4,
     n_step=5,
   ),
-  "sac_pendulum": _PENDULUM,
+  "sac_pendulum": dataclasses.replace(_PENDULUM, batch_size=128),
   "d4pg_pendulum": dataclasses.replace(
     _PENDULUM,
     steps_per_update=8,  # Acme's own: 32 samples per environment step
