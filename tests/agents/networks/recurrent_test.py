@@ -82,6 +82,26 @@ def test_acting_step_by_step_equals_the_unroll(
   np.testing.assert_allclose(state, after, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dueling", [False, True])
+def test_weights_around_the_lstm_start_within_the_initializers_bound(dueling):
+  config = make_config(hidden_sizes=(32, 64), dueling=dueling)
+  config.initializer = "uniform"
+  spec = given.make_spec((9,), np.float32, ACTIONS)
+  declaration = recurrent_q_network.RecurrentQNetwork(config, spec)
+  values = tf_network.Network(declaration, seed=0).get_variables()
+  layers = [
+    name[:-2]
+    for name in values
+    if name.endswith("/w") and name != "gates/w"  # the LSTM has its own
+  ]
+  assert len(layers) >= 3
+  for layer in layers:
+    w, biases = values[f"{layer}/w"], values[f"{layer}/b"]
+    bound = 1 / np.sqrt(len(w))
+    assert bound / 2 < np.abs(w).max() <= bound, layer
+    assert 0 < np.abs(biases).max() <= bound, layer
+
+
 def test_a_burn_in_and_the_rest_equal_the_whole():
   spec = given.make_spec((4,), np.float32, ACTIONS)
   declaration, network = make_network(make_config(), spec)
