@@ -33,6 +33,7 @@ from slipway.launch.orchestration import (
   control_service,
   messages,
   run_control,
+  stop_order,
 )
 from slipway.launch.orchestration import limits as limits_lib
 from slipway.launch.orchestration import rates as rates_lib
@@ -58,7 +59,6 @@ _ONE_WORKER_MESSAGE = (
   "mode 'single' has one worker, so the number of workers can't change: "
   "give it more environments (topology.environments_per_worker)"
 )
-_UPLOAD_TIMEOUT_S = 4.0  # seconds to wait for the last snapshot's upload
 # Reasons to stop for which the run first completes all updates and evaluations
 # that are due. So equal runs end equally.
 _REASONS_TO_COMPLETE = ({*limits_lib.Counts._fields} - {"wall_clock_s"}) | {
@@ -417,7 +417,13 @@ class Single:
     if self._worker is not None:
       self._worker.close()
     self._evaluator.close()
-    self._store.flush(_UPLOAD_TIMEOUT_S)
+    began_s = time.monotonic()
+
+    def get_rest_s() -> float:
+      timeout_s = stop_order.last_snapshot_s(self._signals.first is not None)
+      return began_s + timeout_s - time.monotonic()
+
+    self._store.flush(get_rest_s)
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:

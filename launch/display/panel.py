@@ -498,9 +498,8 @@ def _make_facts_table(
   if machines:
     table.add_row("machines", rich.columns.Columns(machines, padding=(0, 2)))
   table.add_row("restarts", rich.columns.Columns(restarts, padding=(0, 2)))
-  if status.unwritten:
-    disk = rich.text.Text(status_text.describe_unwritten(status), _ALERT_STYLE)
-    table.add_row("disk", disk)
+  for text in status_text.describe_disk(status):
+    table.add_row("disk", rich.text.Text(text, _ALERT_STYLE))
   for text in status_text.describe_failed_hooks(status):
     table.add_row(
       "hooks",

@@ -318,18 +318,25 @@ def progress_line(status: run_status.RunStatus) -> str:
     )
     if number
   ]
-  if status.unwritten:
-    parts.append(describe_unwritten(status))
+  parts += describe_disk(status)
   parts += describe_failed_hooks(status)
   if status.waiting:
     parts.append(f"waiting: {status.waiting}")
   return _prefix_line(status, "; ".join(parts))
 
 
-def describe_unwritten(status: run_status.RunStatus) -> str:
-  """Returns a text with the names of files that could not be written yet."""
-  names = ("events" if n.startswith("events.") else n for n in status.unwritten)
-  return f"not written yet: {', '.join(names)} (is the disk full?)"
+def describe_disk(status: run_status.RunStatus) -> list[str]:
+  """Returns one text per kind of file that is missing on the disk."""
+  texts = []
+  if status.unwritten:
+    names = ", ".join(
+      "events" if name.startswith("events.") else name
+      for name in status.unwritten
+    )
+    texts.append(f"not written yet: {names} (is the disk full?)")
+  if status.snapshots.late:
+    texts.append("no last snapshot: writing it took too long")
+  return texts
 
 
 def describe_failed_hooks(status: run_status.RunStatus) -> list[str]:

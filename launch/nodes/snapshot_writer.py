@@ -24,7 +24,9 @@ from slipway.replay.tables import shards_snapshot, table_snapshot
 # Name of the subfolder of a snapshot that holds the saved tables.
 TABLES = "replay"
 
-_POLL_S = 0.1  # seconds between two checks whether the tables are copied
+# Seconds between two checks whether the tables are copied, or the last snapshot
+# is written.
+_POLL_S = 0.1
 # Seconds before `finish` tries again if the control node does not reply.
 _RETRY_S = 0.5
 
@@ -35,7 +37,7 @@ class SnapshotWriter:
   ```python
   writer.start(version)  # between two updates; the learner may continue
   ...
-  writer.finish(version, timeout_s=4.0)
+  writer.finish(version, lambda: 4.0)
   ```
   """
 
@@ -71,6 +73,8 @@ class SnapshotWriter:
     self._thread: threading.Thread | None = None
     self._error: Exception | None = None  # of the last snapshot, if it failed
     self._pause_s: float | None = None
+    self._finishing_since_s: float | None = None  # monotonic
+    self._late = False
     # Best mean return so far, which the last snapshot contains. The best
     # snapshot itself may exist at the remote location only.
     self._best_return = _read_best_return(store.last)
@@ -103,7 +107,9 @@ class SnapshotWriter:
     self._begin(variables_version).wait()
     self._pause_s = time.monotonic() - began_s
 
-  def finish(self, variables_version: int, timeout_s: float) -> None:
+  def finish(
+    self, variables_version: int, get_timeout_s: Callable[[], float]
+  ) -> None:
     """Writes the run's final snapshot, and waits for its upload.
 
     If a snapshot is being written, this method waits for that one first.
@@ -111,27 +117,37 @@ class SnapshotWriter:
     Args:
       variables_version: newest version of the variables that the trainer has
         published.
-      timeout_s: seconds for writing and upload together. After them, an
-        unfinished snapshot is abandoned with a warning, and the previous
-        snapshot remains the newest.
+      get_timeout_s: function that returns the seconds for writing and upload
+        together, which may change meanwhile. After them, an unfinished snapshot
+        is abandoned with a warning, and the previous snapshot remains the
+        newest.
 
     Raises:
       RuntimeError: the snapshot could not be written.
     """
-    end_s = time.monotonic() + timeout_s
-    self.wait(timeout_s)
+    began_s = self._finishing_since_s = time.monotonic()
+
+    def get_rest_s() -> float:
+      return began_s + get_timeout_s() - time.monotonic()
+
+    def wait() -> None:
+      while self.writing and (rest_s := get_rest_s()) > 0:
+        self.wait(min(rest_s, _POLL_S))
+
+    wait()
     while not self.writing:  # after the timeout, an earlier one may be
       self._begin(variables_version)
-      self.wait(end_s - time.monotonic())
+      wait()
       unreachable = isinstance(self._error, rpc_client.UnreachableError)
-      if not unreachable or time.monotonic() + _RETRY_S > end_s:
+      if not unreachable or get_rest_s() < _RETRY_S:
         break
       time.sleep(_RETRY_S)  # the control node may be restarting
     if self.writing:
+      self._late = True
       newest = self._store.last
       logging.warning(
         "the final snapshot was not written within %.0f s; %s",
-        timeout_s,
+        get_timeout_s(),
         f"the run can be resumed from number {newest.number}"
         if newest
         else "it was the first, so the run can't be resumed",
@@ -139,7 +155,8 @@ class SnapshotWriter:
     elif self._error is not None:
       raise RuntimeError("the final snapshot is missing") from self._error
     else:
-      self._store.flush(end_s - time.monotonic())
+      self._store.flush(get_rest_s)
+    self._finishing_since_s = None
 
   def wait(self, timeout_s: float) -> None:
     """Waits up to `timeout_s` seconds until no snapshot is being written."""
@@ -147,9 +164,13 @@ class SnapshotWriter:
       self._thread.join(max(0.0, timeout_s))
 
   def report(self) -> messages.SnapshotReport:
-    """Returns the store's counts, and how long `start` took the last time."""
+    """Returns the counts of the store, and the state of the newest snapshot."""
+    since_s = self._finishing_since_s
     return messages.SnapshotReport(
-      pause_s=self._pause_s, **self._store.metrics()
+      pause_s=self._pause_s,
+      finishing_s=None if since_s is None else time.monotonic() - since_s,
+      late=self._late,
+      **self._store.metrics(),
     )
 
   def _begin(self, variables_version: int) -> threading.Event:

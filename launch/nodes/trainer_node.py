@@ -27,9 +27,6 @@ from slipway.replay.variables import retrying_publisher, variables
 # Longest wait in seconds for the workers of a round before the next command is
 # read.
 _ROUND_WAIT_S = 0.2
-# Seconds for writing and uploading the final snapshot. It must not exceed the
-# trainer's grace period in `stop_order`.
-_FINAL_SNAPSHOT_TIMEOUT_S = 4.0
 # Seconds that the node's start waits for the server with the variables.
 _CONNECT_TIMEOUT_S = 30.0
 
@@ -127,7 +124,9 @@ class TrainerNode:
         if self.trainer.step(command) == before and collected is None:
           # There was no batch, or the trainer is at its limit.
           node_link.wait(self._rates.trainer_idle_s)
-      self._snapshots.finish(self.trainer.version, _FINAL_SNAPSHOT_TIMEOUT_S)
+      self._snapshots.finish(
+        self.trainer.version, lambda: node_link.command.last_snapshot_s
+      )
       # The trainer's connections are closed before their servers, which stop
       # after this node or, if hosted here, below.
       self.trainer.close()
@@ -147,11 +146,15 @@ class TrainerNode:
     The link calls this method to report to the control node.
     """
     report = self.trainer.report()
+    snapshots = self._snapshots.report()
     hosted = messages.ReplayReport()
     if self._tables is not None:
       hosted = self._tables.report()
     return msgspec.structs.replace(
       report,
+      waiting_s=report.waiting_s
+      if snapshots.finishing_s is None
+      else snapshots.finishing_s,
       shards_up=sum(monitor.up for monitor in self._monitors)
       if len(self._monitors) > 1
       else None,
@@ -159,7 +162,7 @@ class TrainerNode:
       restored=msgspec.structs.replace(
         hosted.restored, trainer_steps=report.restored.trainer_steps
       ),
-      snapshots=self._snapshots.report(),
+      snapshots=snapshots,
     )
 
   def _wait_for_round(self, command: messages.Command) -> int | None:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from slipway.launch.orchestration import messages
+from slipway.launch.orchestration import messages, stop_order
 
 
 class Commands(msgspec.Struct, forbid_unknown_fields=True):
@@ -32,6 +32,7 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
     stop: bool,
     collected_version: int = 0,
     proxy_share: float = 1.0,
+    last_snapshot_s: float = stop_order.last_snapshot_s(False),
   ) -> messages.Command:
     """Returns the command for one node.
 
@@ -46,6 +47,8 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
         have collected their share of a round; only the trainer receives it.
       proxy_share: part of the limit on steps that a proxy's workers get
         together; see `RunState.compute_proxy_share`.
+      last_snapshot_s: seconds that the last snapshot may take; only the trainer
+        receives it.
     """
     if role == "trainer":
       return messages.Command(
@@ -54,6 +57,7 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
         trainer_steps_limit=self.trainer_steps_limit,
         saves_requested=self.saves_requested,
         collected_version=collected_version,
+        last_snapshot_s=last_snapshot_s,
       )
     if role == "worker":
       stop |= index >= self.workers

@@ -7,6 +7,7 @@ import typing
 
 import msgspec
 
+from slipway.launch.orchestration import stop_order
 from slipway.launch.runs import run_status
 from slipway.launch.runs.run_status import TableCounts
 
@@ -37,6 +38,8 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     collected_version: newest version of the variables with which every worker
       has collected its share of a round; 0 if there is none.
     workers: number of workers that share a round; 0 means the config's number.
+    last_snapshot_s: seconds that the trainer may take to write and upload the
+      run's last snapshot.
   """
 
   stop: bool = False
@@ -46,6 +49,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   saves_requested: int = 0
   collected_version: int = 0
   workers: int = 0
+  last_snapshot_s: float = stop_order.last_snapshot_s(False)
 
 
 class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,6 +144,9 @@ class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     uploaded: number of the newest uploaded snapshot, or None if there is none.
     upload_failures: number of failed uploads.
     unwritten: whether the last attempt to write a snapshot failed.
+    finishing_s: seconds for which the run's last snapshot has been written or
+      uploaded so far, or None if the trainer does not do that now.
+    late: whether the run's last snapshot was abandoned, since it took too long.
   """
 
   written: Count = 0
@@ -148,6 +155,8 @@ class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   uploaded: Count | None = None
   upload_failures: Count = 0
   unwritten: bool = False
+  finishing_s: float | None = None
+  late: bool = False
 
 
 class StreamCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

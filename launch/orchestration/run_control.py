@@ -2,6 +2,7 @@
 
 import math
 import pathlib
+import signal
 import threading
 import time
 from collections.abc import Mapping
@@ -65,7 +66,9 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
     stopped_because: reason of the stop, or None if the run was not stopped.
     stop_requested_at_s: monotonic seconds at which the stop was requested.
     stop_grace_from_s: monotonic seconds at which the first grace period of the
-      stop order begins.
+      stop order begins. It rises while the last snapshot is written.
+    stopped_by_signal: whether a signal has requested the stop, so that the last
+      snapshot may take only seconds.
     snapshot: number of the newest snapshot for which the hooks were called, or
       0 if there is none.
     evaluation_key: `Evaluation.key` of the last evaluation that was counted.
@@ -78,6 +81,7 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
   stopped_because: str | None = None
   stop_requested_at_s: float = 0.0
   stop_grace_from_s: float = 0.0
+  stopped_by_signal: bool = False
   snapshot: int = 0
   evaluation_key: str = ""
   evaluation_reply: messages.EvaluationReply = messages.EvaluationReply()
@@ -161,6 +165,7 @@ class RunControl(control_service.ControlService):
     self._released = threading.Event()
     # After `force_shutdown`, nodes that no longer report count as ended.
     self._forced = False
+    self._ticked_at_s = time.monotonic()
     self._closed = False
     self._metrics_due_s = 0.0
     self._hooks = caller.Caller(self._config, folder.path)
@@ -212,6 +217,7 @@ class RunControl(control_service.ControlService):
         self._may_stop(role),
         self._state.collected_version(),
         share,
+        stop_order.last_snapshot_s(self._saved.stopped_by_signal),
       )
 
   def register(self, role: str, index: int) -> messages.Registration:
@@ -296,10 +302,11 @@ class RunControl(control_service.ControlService):
     """Stops the run: its nodes end in the order of `stop_order`.
 
     Args:
-      reason: reason of the stop for the user. Later calls change nothing, so
-        the first reason is kept.
+      reason: reason of the stop for the user. Later calls do not change it,
+        but the name of a signal shortens the time for the last snapshot.
     """
     with self._lock:
+      self._saved.stopped_by_signal |= reason in signal.Signals.__members__
       if self._saved.stopped_because is None:
         logging.info("stopping: %s", reason)
         # The trainer continues until its group stops, so that a full table
@@ -466,6 +473,11 @@ class RunControl(control_service.ControlService):
       waits_for_start = requested_s < _START_TIMEOUT_S and not self._forced
       if waits_for_start and not self._state.have_all_reported():
         self._saved.stop_grace_from_s = now_s
+      # Without a signal, no grace period passes while the last snapshot is
+      # written.
+      if self._state.is_finishing() and not self._saved.stopped_by_signal:
+        self._saved.stop_grace_from_s += now_s - self._ticked_at_s
+      self._ticked_at_s = now_s
       if now_s >= self._metrics_due_s:
         self._metrics_due_s = now_s + _METRICS_PERIOD_S
         if self._commands.paused:

@@ -335,6 +335,16 @@ class RunState:
     )
     return ended >= self._count_present(role)
 
+  def is_finishing(self) -> bool:
+    """Returns whether the trainer is writing or uploading the last snapshot."""
+    since_s = time.monotonic() - _SILENT_AFTER_S
+    return any(
+      isinstance(node.report, messages.TrainerReport)
+      and node.report.snapshots.finishing_s is not None
+      and not node.is_silent_since(since_s)
+      for node in self._present_nodes("trainer")
+    )
+
   def have_all_reported(self) -> bool:
     """Returns whether every expected node has reported at least once."""
     return all(
@@ -834,4 +844,5 @@ def _snapshots(
     report.pause_s,
     report.uploaded,
     report.upload_failures,
+    report.late,
   )

@@ -17,13 +17,16 @@ class Group(typing.NamedTuple):
   grace_s: float
 
 
+# Seconds that the last snapshot may take.
+_LAST_SNAPSHOT_S = 600.0
+_LAST_SNAPSHOT_AFTER_SIGNAL_S = 4.0
 # The groups in the order of stopping. Nodes that write to a server or read from
 # it end before the server. A proxy drains its workers, and the trainer writes
 # the last snapshot. The sum of all grace periods is below the 10 s in which a
-# run has to end.
+# run has to end after a signal.
 GROUPS = (
   Group(("worker", "evaluator", "proxy"), grace_s=4.5),
-  Group(("trainer",), grace_s=4.0),
+  Group(("trainer",), grace_s=_LAST_SNAPSHOT_AFTER_SIGNAL_S),
   Group(("replay",), grace_s=1.0),
 )
 # All roles whose end a stopping run waits for, in the order of stopping.
@@ -34,6 +37,18 @@ EXTERNAL = "external"
 # Seconds after which a run ends even if no node has ended in time: the sum of
 # all grace periods.
 LONGEST_S = sum(group.grace_s for group in GROUPS)
+
+
+def last_snapshot_s(stopped_by_signal: bool) -> float:
+  """Returns the seconds that the last snapshot may take, with its upload.
+
+  Args:
+    stopped_by_signal: whether a signal stops the run. Its sender may kill the
+      run soon: Docker does after 10 s.
+  """
+  return (
+    _LAST_SNAPSHOT_AFTER_SIGNAL_S if stopped_by_signal else _LAST_SNAPSHOT_S
+  )
 
 
 def may_stop(

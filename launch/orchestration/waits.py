@@ -9,6 +9,7 @@ from slipway.launch.orchestration import messages
 # Reasons of waits, as texts that follow the words "waits for".
 TABLE = "the table to take items"  # of a worker
 TRANSITIONS = "transitions"  # of the trainer
+LAST_SNAPSHOT = "the disk to take the last snapshot"  # of the trainer
 EPISODES = "episodes to end"  # of the evaluator
 # Reasons of the waits that the table's rate limiter causes.
 LIMITER = (TABLE, TRANSITIONS)
@@ -60,7 +61,8 @@ def find_reason(report: messages.Report | None) -> str | None:
   if isinstance(report, messages.ProxyReport):
     return make_server_reason(report.server)
   if isinstance(report, messages.TrainerReport):
-    return TRANSITIONS
+    finishes = report.snapshots.finishing_s is not None
+    return LAST_SNAPSHOT if finishes else TRANSITIONS
   return None
 
 

@@ -7,7 +7,7 @@ import pathlib
 import shutil
 import time
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import ml_collections
 from absl import logging
@@ -19,6 +19,8 @@ from slipway.launch.runs import (
   snapshot_location,
   uploads,
 )
+
+_POLL_S = 0.1  # seconds between two checks whether time is left for uploads
 
 
 class Snapshot(typing.NamedTuple):
@@ -64,7 +66,7 @@ class SnapshotStore:
   newest = store.newest()
   with store.writing(step=1_000, is_best=False) as path:
     counters.write(path)
-  store.flush(timeout_s=4.0)
+  store.flush(lambda: end_s - time.monotonic())
   ```
   """
 
@@ -194,18 +196,20 @@ class SnapshotStore:
       number = self._last.number
       self._uploads.add(number, is_best=number == self._local.best())
 
-  def flush(self, timeout_s: float) -> None:
-    """Waits until all uploads are done, or logs a warning after a timeout.
+  def flush(self, get_rest_s: Callable[[], float]) -> None:
+    """Waits until all uploads are done, or logs a warning if no time is left.
 
     Args:
-      timeout_s: longest wait in seconds.
+      get_rest_s: function that returns the seconds that are left. A stop signal
+        may shorten them meanwhile.
     """
-    if not self._uploads.wait(timeout_s):
-      logging.warning(
-        "the last snapshot was not uploaded within %.0f s; other machines "
-        "resume from an earlier one, if there is one",
-        max(0.0, timeout_s),
-      )
+    while not self._uploads.wait(_POLL_S):
+      if get_rest_s() <= 0:
+        logging.warning(
+          "the last snapshot was not uploaded in time; other machines resume "
+          "from an earlier one, if there is one"
+        )
+        return
 
   def metrics(self) -> dict[str, typing.Any]:
     """Returns the values of a `messages.SnapshotReport`, except `pause_s`."""

@@ -330,11 +330,11 @@ def test_a_newer_snapshot_of_the_store_is_downloaded(make_run, tmp_path):
   check_rejected(folder, [], ["no whole snapshot", url, "start a new run"])
   store.newest()
   store.upload_last()
-  store.flush(timeout_s=30)
+  store.flush(lambda: 30.0)
   assert resume(folder).snapshot.number == 1
   with store.writing(2_000) as path:
     msgspec.structs.replace(saved.COUNTERS, trainer_steps=2_000).write(path)
-  store.flush(timeout_s=30)
+  store.flush(lambda: 30.0)
   assert resume(folder, "--config.snapshot.url=").snapshot.number == 1
   assert resume(folder).counters.trainer_steps == 2_000
   assert snapshot_store.SnapshotStore(folder).newest().number == 2

@@ -1,6 +1,7 @@
 """Tests of a trainer's snapshots: they restore everything bit for bit."""
 
 import shutil
+import threading
 import time
 
 import launchpad as lp
@@ -15,7 +16,7 @@ from slipway.agents.dqn import builder as builder_lib
 from slipway.configs import prioritized_dqn
 from slipway.environments import factory
 from slipway.launch.nodes import trainer_node
-from slipway.launch.orchestration import messages, run_control
+from slipway.launch.orchestration import messages, run_control, waits
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_counters, run_folder, snapshot_store
@@ -142,7 +143,7 @@ def held(node):
 
 
 def save(node):
-  node._snapshots.finish(node.trainer.version, timeout_s=60)
+  node._snapshots.finish(node.trainer.version, lambda: 60.0)
 
 
 def test_a_snapshot_restores_everything_bit_identically(start, config, folder):
@@ -301,15 +302,41 @@ def test_a_final_snapshot_that_takes_too_long_is_abandoned(
 ):
   node = start(samples_per_insert=0.0)
   write(node, config)
-  node._snapshots.finish(node.trainer.version, timeout_s=0.0)
+  node._snapshots.finish(node.trainer.version, lambda: 0.0)
   assert "it was the first, so the run can't be resumed" in caplog.text
+  assert node.report().snapshots.late
   node._snapshots.wait(60)
   node.trainer.step()
-  node._snapshots.finish(node.trainer.version, timeout_s=0.0)
+  node._snapshots.finish(node.trainer.version, lambda: 0.0)
   assert "the run can be resumed from number 1" in caplog.text
   assert snapshot_store.SnapshotStore(folder).newest().number == 1
   node._snapshots.wait(60)
   assert snapshot_store.SnapshotStore(folder).newest().number == 2
+
+
+def test_a_signal_shortens_the_time_for_the_final_snapshot(
+  start, config, monkeypatch
+):
+  node = start(samples_per_insert=0.0)
+  write(node, config)
+  counters, reports = node.control.counters, []
+  signalled = threading.Event()
+
+  def hang():
+    reports.append(node.report())
+    signalled.set()
+    time.sleep(2.0)  # a slow disk
+    return counters()
+
+  monkeypatch.setattr(node.control, "counters", hang)
+  node._snapshots.finish(
+    node.trainer.version, lambda: 0.0 if signalled.is_set() else 600.0
+  )
+  assert node.report().snapshots.late
+  assert node.report().snapshots.finishing_s is None
+  assert reports[0].snapshots.finishing_s is not None
+  assert waits.find_reason(reports[0]) == waits.LAST_SNAPSHOT
+  node._snapshots.wait(60)
 
 
 def test_the_final_snapshot_waits_for_a_restarting_control_node(
@@ -326,5 +353,5 @@ def test_the_final_snapshot_waits_for_a_restarting_control_node(
     return counters()
 
   monkeypatch.setattr(node.control, "counters", counters_after_restart)
-  node._snapshots.finish(node.trainer.version, timeout_s=60.0)
+  node._snapshots.finish(node.trainer.version, lambda: 60.0)
   assert snapshot_store.SnapshotStore(folder).newest().number == 1

@@ -264,6 +264,59 @@ def test_a_group_that_hangs_is_skipped_after_its_grace_period(make_control):
     control.clock.now_s += 0.11 * group.grace_s
 
 
+def finish_slowly(control, seconds):
+  """Lets all nodes but the trainer end, which writes its last snapshot."""
+  for role, index in NODES:
+    if role not in ("trainer", "replay"):
+      control.finished(role, index, REPORTS[role]())
+  control.report("replay", 0, REPORTS["replay"]())
+  snapshots = messages.SnapshotReport(finishing_s=0.0)
+  for _ in range(seconds):
+    control.report("trainer", 0, Trainer(snapshots=snapshots))
+    control.clock.now_s += 1.0
+    control.tick()
+
+
+def test_a_run_that_reached_a_limit_waits_for_its_last_snapshot(make_control):
+  control = make_control(environment_steps=10)
+  control.report("worker", 0, Worker(env_steps=10))
+  control.tick()
+  finish_slowly(control, 300)
+  assert not control.all_finished()
+  assert not command(control, "replay").stop
+  assert command(control, "trainer").last_snapshot_s > 300.0
+  assert control.status().stopped_because == "environment_steps"
+
+
+def test_a_signal_leaves_seconds_for_the_last_snapshot(make_control):
+  control = make_control()
+  control.stop("stopped by a command")
+  finish_slowly(control, 60)
+  assert not control.all_finished()
+  control.stop("SIGTERM")
+  assert command(control, "trainer").last_snapshot_s < 10.0
+  finish_slowly(control, 10)
+  assert control.all_finished()
+  assert control.status().stopped_because == "stopped by a command"
+
+
+def test_a_trainer_that_dies_in_its_last_snapshot_is_not_waited_for(
+  make_control, monkeypatch
+):
+  control = make_control(environment_steps=10)
+  control.report("worker", 0, Worker(env_steps=10))
+  control.tick()
+  finish_slowly(control, 1)
+  silent = types.SimpleNamespace(
+    time=time.time, monotonic=lambda: time.monotonic() + 10.0
+  )
+  monkeypatch.setattr(run_state, "time", silent)
+  for _ in range(10):
+    control.clock.now_s += 1.0
+    control.tick()
+  assert control.all_finished()
+
+
 def test_a_stop_waits_only_briefly_for_a_node_that_never_starts(make_control):
   control = make_control()
   for role, index in NODES[1:]:
