@@ -68,7 +68,7 @@ TASKS = {
   "dqn_lunarlander": Task(
     "DQN on LunarLander",
     100_000,
-    ("dqn:lunarlander", "apex_dqn:lunarlander", "rainbow:lunarlander"),
+    ("dqn:lunarlander",),
     ("lunarlander", "zoo"),
   ),
   "ppo_cartpole": Task(

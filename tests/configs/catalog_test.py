@@ -53,7 +53,7 @@ def test_a_config_names_its_paper(name):
   assert paper.count('"') == 2
 
 
-def differences(name, preset="lunarlander"):
+def differences(name, preset="minatar_breakout"):
   """Returns an algorithm's values that differ from those of DQN, by field."""
   own = fields.flatten(catalog.algorithms()[name].get_config(preset))
   before = fields.flatten(dqn.get_config(preset))
