@@ -9,7 +9,7 @@ from slipway.launch.orchestration import messages
 # Reasons of waits, as texts that follow the words "waits for".
 TABLE = "the table to take items"  # of a worker
 TRANSITIONS = "transitions"  # of the trainer
-LAST_SNAPSHOT = "the disk to take the last snapshot"  # of the trainer
+LAST_SNAPSHOT = "the last snapshot to be saved"  # of the trainer
 EPISODES = "episodes to end"  # of the evaluator
 # Reasons of the waits that the table's rate limiter causes.
 LIMITER = (TABLE, TRANSITIONS)
