@@ -157,6 +157,7 @@ class Single:
     # Whether there was a new best evaluation since the last snapshot.
     self._best_is_new = False
     self._pause_s: float | None = None  # of the last snapshot
+    self._finishing_since_s: float | None = None  # monotonic
     self._save_due_s = time.monotonic() + config.snapshot.period_s
     self._report_due_s = 0.0
     self._trainer_command = messages.Command()
@@ -233,11 +234,14 @@ class Single:
       messages.TableCounts(**status._asdict())
       for status in self._updates.statuses()
     ]
+    finishing_s = None
+    if self._finishing_since_s is not None:
+      finishing_s = time.monotonic() - self._finishing_since_s
     trainer = msgspec.structs.replace(
       self._trainer.report(),
       replay=replay[0] if replay else None,
       snapshots=messages.SnapshotReport(
-        pause_s=self._pause_s, **self._store.metrics()
+        pause_s=self._pause_s, finishing_s=finishing_s, **self._store.metrics()
       ),
     )
     self._read_limits()
@@ -417,9 +421,11 @@ class Single:
     if self._worker is not None:
       self._worker.close()
     self._evaluator.close()
-    began_s = time.monotonic()
+    began_s = self._finishing_since_s = time.monotonic()
 
     def get_rest_s() -> float:
+      self.report()
+      self._show()
       timeout_s = stop_order.last_snapshot_s(self._signals.first is not None)
       return began_s + timeout_s - time.monotonic()
 

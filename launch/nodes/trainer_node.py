@@ -146,15 +146,11 @@ class TrainerNode:
     The link calls this method to report to the control node.
     """
     report = self.trainer.report()
-    snapshots = self._snapshots.report()
     hosted = messages.ReplayReport()
     if self._tables is not None:
       hosted = self._tables.report()
     return msgspec.structs.replace(
       report,
-      waiting_s=report.waiting_s
-      if snapshots.finishing_s is None
-      else snapshots.finishing_s,
       shards_up=sum(monitor.up for monitor in self._monitors)
       if len(self._monitors) > 1
       else None,
@@ -162,7 +158,7 @@ class TrainerNode:
       restored=msgspec.structs.replace(
         hosted.restored, trainer_steps=report.restored.trainer_steps
       ),
-      snapshots=snapshots,
+      snapshots=self._snapshots.report(),
     )
 
   def _wait_for_round(self, command: messages.Command) -> int | None:

@@ -4,7 +4,7 @@ import time
 
 import msgspec
 
-from slipway.launch.orchestration import messages
+from slipway.launch.orchestration import messages, waits
 from slipway.launch.runs import run_counters
 
 # Seconds by which the start of a wait may differ between two reports of the
@@ -120,7 +120,7 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
     self.report = report
     self.finished = self.finished or finished
     self.reported_at_s = time.monotonic()
-    self._record_wait(getattr(report, "waiting_s", None))
+    self._record_wait(waits.find_waiting_s(report))
 
   def _record_wait(self, waiting_s: float | None) -> None:
     """Sets `waiting_since_s` from a report that has just arrived.

@@ -66,6 +66,18 @@ def find_reason(report: messages.Report | None) -> str | None:
   return None
 
 
+def find_waiting_s(report: messages.Report) -> float | None:
+  """Returns the seconds for which a node has waited, or None if it does not.
+
+  Args:
+    report: the node's newest report.
+  """
+  if isinstance(report, messages.TrainerReport):
+    finishing_s = report.snapshots.finishing_s
+    return report.waiting_s if finishing_s is None else finishing_s
+  return getattr(report, "waiting_s", None)
+
+
 def describe(
   role: str, expected: int, waits: Sequence[Wait], now_s: float
 ) -> str | None:

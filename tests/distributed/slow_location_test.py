@@ -48,9 +48,14 @@ def start_slow(start_run, tmp_path, monkeypatch):
   return start
 
 
-def test_a_run_at_its_limit_waits_for_the_upload(start_slow, tmp_path):
+MODES = pytest.mark.parametrize("mode", ["async", "single"])
+_LIMIT = "--config.limits.trainer_steps=100"
+
+
+@MODES
+def test_a_run_at_its_limit_waits_for_the_upload(start_slow, tmp_path, mode):
   # Each of the snapshot's files takes as long as all may take after a signal.
-  run = start_slow(4.0, "--config.limits.trainer_steps=100")
+  run = start_slow(4.0, _LIMIT, f"--mode={mode}")
   assert run.wait() == 0, run.stderr
   run.check_nothing_left()
   (manifest,) = pathlib.Path(tmp_path).glob("store/a-run/snapshots/0*/manif*")
@@ -60,12 +65,14 @@ def test_a_run_at_its_limit_waits_for_the_upload(start_slow, tmp_path):
   assert run.summary["snapshot_upload_failures"] == 0
 
 
-def test_a_signal_ends_the_wait_for_the_upload(start_slow, tmp_path):
-  run = start_slow(1_000.0, "--config.limits.trainer_steps=100")
+@MODES
+def test_a_signal_ends_the_wait_for_the_upload(start_slow, mode):
+  run = start_slow(1_000.0, _LIMIT, f"--mode={mode}")
   run.wait_until(lambda: "last snapshot to be saved" in run.stdout)
   run.launcher.send_signal(signal.SIGTERM)
   assert run.wait() == 0, run.stderr
   run.check_nothing_left()
-  assert "was not uploaded in time" in run.log("trainer/0")
+  log = run.stderr if mode == "single" else run.log("trainer/0")
+  assert "was not uploaded in time" in log
   assert list((run.path / "snapshots").glob("0*"))
   assert run.summary["stopped_because"] == "trainer_steps"
