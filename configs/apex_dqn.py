@@ -28,4 +28,6 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
     c.replay.transitions_per_item = 4
   if preset == "cartpole":
     c.adder.n_step = 15  # as DQN; docs/learning.md
+  if preset == "lunarlander":
+    c.replay.samples_per_insert = 32.0  # an update for 4 environment steps
   return c
