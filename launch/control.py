@@ -41,7 +41,9 @@ _USAGE = (
   "now, and `workers N` changes the number of workers to N."
 )
 _REPLY_TIMEOUT_S = 3.0  # seconds to wait for a reply of the control node
-_STOP_TIMEOUT_S = 15.0  # seconds in which a run should end after `stop`
+# Seconds in which a run should end after `stop`, apart from those for its last
+# snapshot.
+_STOP_TIMEOUT_S = 15.0
 _POLL_S = 0.1  # seconds between two checks whether the run has ended
 
 
@@ -84,6 +86,7 @@ class _RunClient:
     address = running.find(folder)
     self._name = str(folder.path)
     self._folder, self._address = folder, address
+    self._is_finishing = False  # whether the run writes its last snapshot
     self._client = rpc_client.connect(
       control_service.ControlService, address.address, _REPLY_TIMEOUT_S
     )
@@ -113,7 +116,8 @@ class _RunClient:
     """Stops the run, and waits until it has ended.
 
     Raises:
-      running.StillRunningError: the run has not ended within 15 s.
+      running.StillRunningError: the run has not ended within 15 s, apart from
+        those for its last snapshot.
       running.RunUnavailableError: the control node did not reply to the stop
         request.
     """
@@ -121,6 +125,8 @@ class _RunClient:
     self.call("stop", reason)
     deadline_s = time.monotonic() + _STOP_TIMEOUT_S
     while self._is_active():
+      if self._is_finishing:
+        deadline_s = time.monotonic() + _STOP_TIMEOUT_S
       if time.monotonic() > deadline_s:
         raise running.StillRunningError(
           f"run {self._name!r} has not stopped within {_STOP_TIMEOUT_S:.0f} s; "
@@ -135,7 +141,9 @@ class _RunClient:
   def _is_active(self) -> bool:
     """Returns whether the run is active; True if its control node is slow."""
     try:
-      return self.status().phase != "stopped"
+      status = self.status()
+      self._is_finishing = status.snapshots.finishing
+      return status.phase != "stopped"
     except running.RunUnavailableError:
       # If the address is unchanged, the control node may only be slow.
       is_unchanged = run_address.read(self._folder) == self._address

@@ -250,9 +250,9 @@ class Training:
     """Stops the run, and waits until it has ended."""
     # A first SIGINT stops the run, and a second one kills it. So the run must
     # not get the same Ctrl-C both from a shared terminal and from here.
-    interrupted = error[0] is KeyboardInterrupt
-    run_has_interrupt = interrupted and self._shares_terminal
-    if self.running and not run_has_interrupt:
+    if error[0] is not KeyboardInterrupt:
+      self.stop()  # unlike a signal, it leaves time for a large last snapshot
+    elif self.running and not self._shares_terminal:
       self._process.send_signal(signal.SIGINT)
     try:
       self._process.wait()

@@ -187,6 +187,7 @@ class Single:
           logging.warning("no snapshot: %s; the older ones are kept", error)
     try:
       self.save()
+      self._wait_for_uploads()
     except OSError as error:
       raise RuntimeError(f"the final snapshot is missing: {error}") from error
     finally:
@@ -417,10 +418,13 @@ class Single:
       self._table.sampled = max(0, math.ceil(granted))
 
   def _close(self) -> None:
-    """Closes the environments, and waits for the last snapshot's upload."""
+    """Closes the environments."""
     if self._worker is not None:
       self._worker.close()
     self._evaluator.close()
+
+  def _wait_for_uploads(self) -> None:
+    """Waits for the last snapshot's upload, and shows the wait."""
     began_s = self._finishing_since_s = time.monotonic()
 
     def get_rest_s() -> float:
@@ -430,6 +434,7 @@ class Single:
       return began_s + timeout_s - time.monotonic()
 
     self._store.flush(get_rest_s)
+    self._finishing_since_s = None
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:

@@ -513,14 +513,15 @@ def _make_diagnosis_table(
 ) -> rich.table.Table:
   """Returns a table with one row: the most important sentence.
 
-  It is the reason to stop, the waiting nodes, or else the newest advice.
+  It is the reason to stop, the waiting nodes, or else the newest advice. A run
+  that is stopping may wait for its last snapshot.
 
   Args:
     status: the run's status.
     has_ended: whether the run is stopping or has stopped.
   """
   table = _make_labelled_table()
-  if has_ended:
+  if has_ended and (status.phase == "stopped" or not status.waiting):
     table.add_row(
       "because", status_text.describe_reason(status.stopped_because)
     )

@@ -32,7 +32,7 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
     stop: bool,
     collected_version: int = 0,
     proxy_share: float = 1.0,
-    last_snapshot_s: float = stop_order.last_snapshot_s(False),
+    last_snapshot_s: float = stop_order.last_snapshot_s(stops_quickly=True),
   ) -> messages.Command:
     """Returns the command for one node.
 

@@ -49,7 +49,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   saves_requested: int = 0
   collected_version: int = 0
   workers: int = 0
-  last_snapshot_s: float = stop_order.last_snapshot_s(False)
+  last_snapshot_s: float = stop_order.last_snapshot_s(stops_quickly=True)
 
 
 class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

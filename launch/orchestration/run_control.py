@@ -66,9 +66,10 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
     stopped_because: reason of the stop, or None if the run was not stopped.
     stop_requested_at_s: monotonic seconds at which the stop was requested.
     stop_grace_from_s: monotonic seconds at which the first grace period of the
-      stop order begins. It rises while the last snapshot is written.
-    stopped_by_signal: whether a signal has requested the stop, so that the last
-      snapshot may take only seconds.
+      stop order begins. It moves forward while the last snapshot is written.
+    stops_quickly: whether the last snapshot may take only seconds, since the
+      nodes may be killed soon: after a signal, a failure, or the loss of the
+      launcher.
     snapshot: number of the newest snapshot for which the hooks were called, or
       0 if there is none.
     evaluation_key: `Evaluation.key` of the last evaluation that was counted.
@@ -81,7 +82,7 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
   stopped_because: str | None = None
   stop_requested_at_s: float = 0.0
   stop_grace_from_s: float = 0.0
-  stopped_by_signal: bool = False
+  stops_quickly: bool = False
   snapshot: int = 0
   evaluation_key: str = ""
   evaluation_reply: messages.EvaluationReply = messages.EvaluationReply()
@@ -217,7 +218,7 @@ class RunControl(control_service.ControlService):
         self._may_stop(role),
         self._state.collected_version(),
         share,
-        stop_order.last_snapshot_s(self._saved.stopped_by_signal),
+        stop_order.last_snapshot_s(self._saved.stops_quickly),
       )
 
   def register(self, role: str, index: int) -> messages.Registration:
@@ -306,7 +307,7 @@ class RunControl(control_service.ControlService):
         but the name of a signal shortens the time for the last snapshot.
     """
     with self._lock:
-      self._saved.stopped_by_signal |= reason in signal.Signals.__members__
+      self._saved.stops_quickly |= reason in signal.Signals.__members__
       if self._saved.stopped_because is None:
         logging.info("stopping: %s", reason)
         # The trainer continues until its group stops, so that a full table
@@ -325,8 +326,9 @@ class RunControl(control_service.ControlService):
     Args:
       reason: reason of the stop for the user, unless the run already stops.
     """
-    self.stop(reason)
-    self._forced = True
+    with self._lock:
+      self._forced = self._saved.stops_quickly = True
+      self.stop(reason)
 
   def pause(self) -> None:
     """Pauses all nodes until `resume` is called; limits stay in force.
@@ -473,9 +475,9 @@ class RunControl(control_service.ControlService):
       waits_for_start = requested_s < _START_TIMEOUT_S and not self._forced
       if waits_for_start and not self._state.have_all_reported():
         self._saved.stop_grace_from_s = now_s
-      # Without a signal, no grace period passes while the last snapshot is
+      # Where there is time, no grace period passes while the last snapshot is
       # written.
-      if self._state.is_finishing() and not self._saved.stopped_by_signal:
+      if self._state.is_finishing() and not self._saved.stops_quickly:
         self._saved.stop_grace_from_s += now_s - self._ticked_at_s
       self._ticked_at_s = now_s
       if now_s >= self._metrics_due_s:

@@ -844,5 +844,6 @@ def _snapshots(
     report.pause_s,
     report.uploaded,
     report.upload_failures,
+    report.finishing_s is not None,
     report.late,
   )

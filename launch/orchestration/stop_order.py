@@ -19,14 +19,15 @@ class Group(typing.NamedTuple):
 
 # Seconds that the last snapshot may take.
 _LAST_SNAPSHOT_S = 600.0
-_LAST_SNAPSHOT_AFTER_SIGNAL_S = 4.0
+_QUICK_LAST_SNAPSHOT_S = 4.0
 # The groups in the order of stopping. Nodes that write to a server or read from
 # it end before the server. A proxy drains its workers, and the trainer writes
 # the last snapshot. The sum of all grace periods is below the 10 s in which a
-# run has to end after a signal.
+# run has to end after a signal. They do not pass during a last snapshot that
+# may take longer.
 GROUPS = (
   Group(("worker", "evaluator", "proxy"), grace_s=4.5),
-  Group(("trainer",), grace_s=_LAST_SNAPSHOT_AFTER_SIGNAL_S),
+  Group(("trainer",), grace_s=_QUICK_LAST_SNAPSHOT_S),
   Group(("replay",), grace_s=1.0),
 )
 # All roles whose end a stopping run waits for, in the order of stopping.
@@ -34,21 +35,19 @@ ROLES = tuple(role for group in GROUPS for role in group.roles)
 # The role of external processes. They stop with the first group, but no group
 # waits for them, because their own loops may notice the stop late.
 EXTERNAL = "external"
-# Seconds after which a run ends even if no node has ended in time: the sum of
-# all grace periods.
+# Seconds of grace after which a run ends even if no node has ended in time.
 LONGEST_S = sum(group.grace_s for group in GROUPS)
 
 
-def last_snapshot_s(stopped_by_signal: bool) -> float:
+def last_snapshot_s(stops_quickly: bool) -> float:
   """Returns the seconds that the last snapshot may take, with its upload.
 
   Args:
-    stopped_by_signal: whether a signal stops the run. Its sender may kill the
-      run soon: Docker does after 10 s.
+    stops_quickly: whether a signal, a failure or the loss of the launcher stops
+      the run. Its nodes may be killed soon then: Docker does so 10 s after a
+      signal.
   """
-  return (
-    _LAST_SNAPSHOT_AFTER_SIGNAL_S if stopped_by_signal else _LAST_SNAPSHOT_S
-  )
+  return _QUICK_LAST_SNAPSHOT_S if stops_quickly else _LAST_SNAPSHOT_S
 
 
 def may_stop(

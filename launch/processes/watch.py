@@ -16,8 +16,8 @@ from slipway.launch.rpc import client as rpc_client
 
 _POLL_PERIOD_S = 0.5  # seconds between two polls of the control node
 # Seconds that a run may take to end after a stop signal, before the launcher is
-# interrupted. A stop in order takes 1 to 5 s, but a run that is starting first
-# waits until all nodes are up.
+# interrupted. A stop by a signal takes 1 to 9 s, but a run that is starting
+# first waits until all nodes are up.
 _STOP_GRACE_S = 30.0
 
 

@@ -163,6 +163,7 @@ class SnapshotsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       None if it is unknown.
     uploaded: number of the newest uploaded snapshot, or None if there is none.
     upload_failures: number of failed uploads.
+    finishing: whether the run's last snapshot is being written or uploaded.
     late: whether the run's last snapshot was abandoned, since it took too long.
   """
 
@@ -171,6 +172,7 @@ class SnapshotsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   pause_s: float | None = None
   uploaded: int | None = None
   upload_failures: int = 0
+  finishing: bool = False
   late: bool = False
 
 

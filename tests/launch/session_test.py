@@ -104,9 +104,9 @@ def test_leaving_the_with_block_stops_the_run(run_dir):
     while training.status() is None:
       time.sleep(0.1)
   assert not training.running
-  assert (
-    slipway.load_result(training.folder).summary.stopped_because == "SIGINT"
-  )
+  # A signal would leave less time for the last snapshot.
+  summary = slipway.load_result(training.folder).summary
+  assert summary.stopped_because == "control"
 
 
 def test_the_run_stops_with_the_process_that_started_it(tmp_path):

@@ -283,6 +283,7 @@ def test_a_run_that_reached_a_limit_waits_for_its_last_snapshot(make_control):
   control.tick()
   finish_slowly(control, 300)
   assert not control.all_finished()
+  assert control.status().snapshots.finishing
   assert not command(control, "replay").stop
   assert command(control, "trainer").last_snapshot_s > 300.0
   assert control.status().stopped_because == "environment_steps"
@@ -298,6 +299,17 @@ def test_a_signal_leaves_seconds_for_the_last_snapshot(make_control):
   finish_slowly(control, 10)
   assert control.all_finished()
   assert control.status().stopped_because == "stopped by a command"
+
+
+@pytest.mark.parametrize("reason", ["failure", "launcher_lost"])
+def test_a_forced_stop_leaves_seconds_for_the_last_snapshot(
+  make_control, reason
+):
+  control = make_control()
+  control.force_shutdown(reason)
+  assert command(control, "trainer").last_snapshot_s < 10.0
+  finish_slowly(control, 10)
+  assert control.all_finished()
 
 
 def test_a_trainer_that_dies_in_its_last_snapshot_is_not_waited_for(
