@@ -52,7 +52,14 @@ CASES = [
   ("r2d2", {}, {"td_error_abs_mean": 1e3}, None),
   ("ppo", {}, {"td_error_abs_mean": 1e3}, None),
   ("ppo", {}, {"gradient_norm": 499.0}, None),
-  ("ppo", {}, {"gradient_norm": 501.0}, "learner.max_gradient_norm=0.5:"),
+  ("ppo", {}, {"gradient_norm": 501.0}, "learner.max_gradient_norm=0.5,"),
+  ("dqn", {"learner__max_gradient_norm": 2.0}, {"gradient_norm": 9.9}, None),
+  (
+    "dqn",
+    {"learner__max_gradient_norm": 2.0},
+    {"gradient_norm": 10.1},
+    "learner.max_gradient_norm=2, so that batches with rare results",
+  ),
   ("dqn", {}, {"dead_units": 0.89}, None),
   (
     "dqn",
