@@ -49,27 +49,27 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
 def _lunarlander(c: ml_collections.ConfigDict) -> None:
   """Sets LunarLander-v3 and DQN's hyperparameters for it."""
   tasks.lunarlander(c)
-  # Those without a comment are of RL Baselines3 Zoo (rl_zoo3 2.9.2, dqn.yml).
-  c.network.hidden_sizes = (256, 256)
-  c.network.initializer = "uniform"  # PyTorch's, for which they were tuned
   c.network.lowest_return = -300.0
   c.network.highest_return = 300.0
+  # These are of RL Baselines3 Zoo (rl_zoo3 2.9.2, dqn.yml).
+  c.network.hidden_sizes = (256, 256)
+  c.network.initializer = "uniform"  # PyTorch's, for which they were tuned
   c.replay.capacity = 50_000
-  c.replay.min_size = 1_000  # the Zoo: 0
   c.replay.samples_per_insert = 128.0  # an update per environment step
   c.exploration.epsilon_end = 0.1
   c.exploration.decay_steps = 12_000
-  c.replay.importance_steps = 100_000
-  # A batch with a landing or a crash has larger gradients than the others. If
-  # errors or norms are clipped, it counts no more than they do, and landing is
-  # learned far later; docs/learning.md.
-  c.learner.huber_delta = 100.0
-  c.learner.max_gradient_norm = 1e6
-  c.adder.n_step = 3  # docs/learning.md; the Zoo: 1
   c.learner.batch_size = 128
   c.learner.learning_rate = 6.3e-4
-  c.learner.decay_steps = 100_000  # as many environment steps; the Zoo: none
   c.learner.target_update_period = 250
+  # These are not.
+  c.replay.min_size = 1_000
+  c.replay.importance_steps = 100_000
+  c.learner.decay_steps = 100_000  # as many environment steps
+  c.adder.n_step = 3  # docs/learning.md
+  # A batch with a landing has larger gradients than the others. If norms are
+  # clipped, it counts no more than they do; docs/learning.md.
+  c.learner.huber_delta = 100.0
+  c.learner.max_gradient_norm = 1e6
   c.evaluation.period_s = 10.0  # an evaluation takes 2 s of a core
   c.evaluation.period_steps = 2_500
 
