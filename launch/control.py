@@ -86,7 +86,6 @@ class _RunClient:
     address = running.find(folder)
     self._name = str(folder.path)
     self._folder, self._address = folder, address
-    self._is_finishing = False  # whether the run writes its last snapshot
     self._client = rpc_client.connect(
       control_service.ControlService, address.address, _REPLY_TIMEOUT_S
     )
@@ -124,8 +123,17 @@ class _RunClient:
     reason = "control"  # a user's request; see `status_text.describe_reason`
     self.call("stop", reason)
     deadline_s = time.monotonic() + _STOP_TIMEOUT_S
-    while self._is_active():
-      if self._is_finishing:
+    is_finishing = False
+    while True:
+      try:
+        status = self.status()
+        if status.phase == "stopped":
+          return
+        is_finishing = status.snapshots.finishing
+      except running.RunUnavailableError:
+        if not self._is_only_slow():
+          return
+      if is_finishing:  # writing a last snapshot has a limit of its own
         deadline_s = time.monotonic() + _STOP_TIMEOUT_S
       if time.monotonic() > deadline_s:
         raise running.StillRunningError(
@@ -138,16 +146,10 @@ class _RunClient:
     """Returns the status of the run."""
     return self.call("status")
 
-  def _is_active(self) -> bool:
-    """Returns whether the run is active; True if its control node is slow."""
-    try:
-      status = self.status()
-      self._is_finishing = status.snapshots.finishing
-      return status.phase != "stopped"
-    except running.RunUnavailableError:
-      # If the address is unchanged, the control node may only be slow.
-      is_unchanged = run_address.read(self._folder) == self._address
-      return is_unchanged and not self._address.is_down
+  def _is_only_slow(self) -> bool:
+    """Whether the run may be active although its control node didn't reply."""
+    is_unchanged = run_address.read(self._folder) == self._address
+    return is_unchanged and not self._address.is_down
 
 
 def _execute(run: _RunClient, words: Sequence[str], as_json: bool) -> None:

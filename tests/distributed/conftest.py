@@ -115,6 +115,18 @@ class Run:
     """
     return [p for p in psutil.process_iter() if self._is_ours(p, node)]
 
+  def nodes(self):
+    """Returns a live process of each node, by the name of the node."""
+    logs, found = self._logs, {}
+    for process in self.processes():
+      try:
+        log = self._log_of(process)
+      except (psutil.Error, OSError):  # it has ended since
+        continue
+      if log.parent.parent == logs:
+        found[str(log.relative_to(logs))] = process
+    return found
+
   def process(self, node):
     """Returns a node's own process, not its child processes, or None.
 

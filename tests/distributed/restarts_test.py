@@ -11,13 +11,7 @@ pytestmark = pytest.mark.timeout(240)
 
 def pids(run):
   """Returns the process IDs of all nodes that have a process, by node."""
-  logs = run.path / "logs"
-  nodes = [path.relative_to(logs) for path in logs.glob("*/*")]
-  return {
-    str(node): process.pid
-    for node in nodes
-    for process in run.processes(str(node))
-  }
+  return {node: process.pid for node, process in run.nodes().items()}
 
 
 def kill(run, *nodes):

@@ -191,9 +191,6 @@ def test_a_run_obeys(run, control):
 
 def test_a_run_that_does_not_end_in_time(run, control, monkeypatch):
   monkeypatch.setattr(control_command, "_STOP_TIMEOUT_S", 0.0)
-  monkeypatch.setattr(
-    control_command._RunClient, "_is_active", lambda client: True
-  )
   status, out, err = control(run, "stop")
   assert (status, out) == (1, "")
   assert err == (
