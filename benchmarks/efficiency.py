@@ -5,6 +5,7 @@ environment steps, and compares the returns of their final policies over seeds.
 """
 
 import argparse
+import itertools
 import pathlib
 import re
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import tempfile
 import typing
 from collections.abc import Sequence
+from concurrent import futures
 
 import numpy as np
 
@@ -34,10 +36,12 @@ _MEAN = re.compile(r"mean return (-?[\d.]+)")
 _METHOD = """\
 Each preset and Stable-Baselines3 with the values of RL Baselines3 Zoo are
 trained for {steps:,} environment steps, without a target, with the seeds 1 to
-{seeds}, one after the other. Then the final policy, not the best one, plays
+{seeds}, {order}. Then the final policy, not the best one, plays
 {episodes} greedy episodes; *return* is their mean. IQM: the interquartile mean
 over the seeds, with its 95 % bootstrap interval (Agarwal et al. 2021), which
-a single seed does not have.
+a single seed does not have."""
+
+_SECONDS = """
 *seconds* is the median duration of a run, from the command, without these
 episodes."""
 
@@ -120,6 +124,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     help="number of seeds; default: 10",
   )
   parser.add_argument(
+    "--at_once",
+    type=command_line.positive,
+    default=1,
+    help="number of runs at once, which are not timed if several; default: 1",
+  )
+  parser.add_argument(
     "--without_peer",
     action="store_true",
     help="train Slipway only, and don't install Stable-Baselines3",
@@ -130,7 +140,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     head = machine.describe()
     with partial_results.PartialResults(args.out, _page_name(name)) as partial:
       found = measure(
-        name, args.seeds, partial, with_peer=not args.without_peer
+        name,
+        args.seeds,
+        partial,
+        with_peer=not args.without_peer,
+        at_once=args.at_once,
       )
       found.write(args.out, head)
     print(found.markdown(head), flush=True)
@@ -143,6 +157,7 @@ def measure(
   partial: partial_results.PartialResults,
   env_steps: int | None = None,
   with_peer: bool = True,
+  at_once: int = 1,
 ) -> report.Report:
   """Trains all learners of a task with all seeds.
 
@@ -152,18 +167,24 @@ def measure(
     partial: keeps the rows of the runs that have ended.
     env_steps: environment steps of each run; None: those of the task.
     with_peer: whether Stable-Baselines3 is trained, too.
+    at_once: number of runs at once; if several, there are no seconds.
   """
   task = TASKS[name]
   learners = (*task.presets, *([PEER] if with_peer else []))
   task = task._replace(env_steps=env_steps or task.env_steps)
-  raw = [
-    partial.measure(
+
+  def measure_run(seed: int, learner: str) -> report.Row:
+    row = partial.measure(
       f"{name}: {learner}, {task.env_steps:,} steps, seed {seed}",
-      lambda learner=learner, seed=seed: _measure(task, learner, seed),
+      lambda: _measure(task, learner, seed),
     )
-    for seed in range(1, seeds + 1)
-    for learner in learners
-  ]
+    return row if at_once == 1 else {**row, "seconds": None}
+
+  runs = itertools.product(range(1, seeds + 1), learners)
+  if PEER in learners:  # before several runs need it at once
+    installation.install_for(_peer_entry())
+  with futures.ThreadPoolExecutor(at_once) as pool:
+    raw = list(pool.map(lambda run: measure_run(*run), runs))
   medians = [_summarize(raw, learner) for learner in learners]
   goals = []
   if with_peer:
@@ -179,8 +200,12 @@ def measure(
     name=_page_name(name),
     title=f"{task.title}: sample efficiency",
     method=_METHOD.format(
-      steps=task.env_steps, seeds=seeds, episodes=_EPISODES
-    ),
+      steps=task.env_steps,
+      seeds=seeds,
+      episodes=_EPISODES,
+      order="one after the other" if at_once == 1 else f"{at_once} at once",
+    )
+    + (_SECONDS if at_once == 1 else ""),
     raw=raw,
     medians=medians,
     goals=goals,
@@ -213,13 +238,15 @@ def _summarize(raw: Sequence[report.Row], learner: str) -> report.Row:
   returns = np.array([row["return"] for row in mine])
   iqm = statistics.interquartile_mean
   bounds = statistics.interval(iqm, returns)
-  return {
+  row: report.Row = {
     "learner": learner,
     "IQM": float(iqm(returns)),
     "95 % interval": statistics.format_interval(bounds, ".1f"),
     "lowest": float(returns.min()),
-    "seconds": report.median(mine, "seconds"),
   }
+  if all(x["seconds"] is not None for x in mine):
+    row["seconds"] = report.median(mine, "seconds")
+  return row
 
 
 def _train(config: str, env_steps: int, seed: int) -> tuple[float, float]:
@@ -258,7 +285,7 @@ def _train(config: str, env_steps: int, seed: int) -> tuple[float, float]:
 
 def _train_peer(task: Task, seed: int) -> tuple[float, float]:
   """Trains Stable-Baselines3; returns what `_train` returns."""
-  (entry,) = [x for x in entries.PEERS if x.name == PEER]
+  entry = _peer_entry()
   name, variant = task.peer
   command = [
     *(str(installation.install_for(entry)),),
@@ -277,6 +304,12 @@ def _train_peer(task: Task, seed: int) -> tuple[float, float]:
     line = program.wait(is_end, program.began_s + _LIMIT_S)
     assert line.evaluated is not None
     return line.evaluated, last_s[0] - program.began_s
+
+
+def _peer_entry() -> entries.Entry:
+  """Returns the peer's entry."""
+  (entry,) = [x for x in entries.PEERS if x.name == PEER]
+  return entry
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import json
 import pathlib
 import sys
+import threading
 from collections.abc import Callable
 
 from benchmarks import machine, report
@@ -28,6 +29,7 @@ class PartialResults:
     self._commit = machine.commit()
     is_clean = machine.is_clean(self._commit)
     self._rows: dict[str, report.Row] = {}
+    self._lock = threading.Lock()  # several rows may be measured at once
     lines = path.read_text().splitlines() if path.exists() else []
     for line in lines:
       try:
@@ -74,7 +76,7 @@ class PartialResults:
     self._rows[name] = row
     self._path.parent.mkdir(parents=True, exist_ok=True)
     entry = {"commit": self._commit, "name": name, "row": row}
-    with open(self._path, "a", encoding="utf-8") as file:
+    with self._lock, open(self._path, "a", encoding="utf-8") as file:
       # On a line of its own, even if the line before was cut off.
       file.write(f"\n{json.dumps(entry)}\n")
     return row

@@ -33,3 +33,11 @@ def test_final_policies_are_evaluated(tmp_path):
   )
   assert one.raw == found.raw[:1]
   assert one.medians[0]["95 % interval"] == ""
+  both = efficiency.measure(
+    "ppo_cartpole", 3, partial, env_steps=2_000, with_peer=False, at_once=2
+  )
+  assert [row["seed"] for row in both.raw] == [1, 2, 3]
+  assert both.raw[0]["return"] == found.raw[0]["return"]
+  # Runs at once are not timed.
+  assert both.raw[2]["seconds"] is None
+  assert "seconds" not in both.medians[0]
