@@ -12,6 +12,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   """Returns the config of NoisyNet-DQN, whose noisy weights replace epsilon."""
   c = dqn.get_config(preset)
   c.network.noisy = True
+  c.exploration.schedule = "linear"
   c.exploration.epsilon_start = 0.0  # section 3.1: "no longer used"
   c.exploration.epsilon_end = 0.0
   if preset == "cartpole":

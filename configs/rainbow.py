@@ -16,6 +16,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.learner.double = True
   c.network.dueling = True
   c.network.noisy = True
+  c.exploration.schedule = "linear"
   c.exploration.epsilon_start = 0.0  # table 1
   c.exploration.epsilon_end = 0.0
   c.adder.n_step = 3  # table 1

@@ -1,8 +1,8 @@
 """Tasks: the tasks that all libraries learn off-policy, by DQN.
 
 A test checks that their values equal the presets of `configs/dqn.py`, except
-for Pong's replay. This module imports the
-standard library only, since it runs with each peer's packages.
+for Pong's replay and LunarLander's epsilons. This module imports the standard
+library only, since it runs with each peer's packages.
 """
 
 import dataclasses
@@ -64,8 +64,8 @@ TASKS = {
     capacity=50_000,
     min_size=1_000,
     target_period=250,
-    epsilon_end=0.1,
-    decay_steps=12_000,
+    epsilon_end=0.1,  # RL Baselines3 Zoo; the preset has a ladder of epsilons
+    decay_steps=12_000,  # the same
     steps_per_update=1,
     evaluation_period=10_000,
   ),
