@@ -25,21 +25,22 @@ from slipway.launch.runs import statistics
 _KEPT = ("wall_s", "env_steps", "trainer_steps", "eval_return")
 # The flag with the number of environment steps of a run.
 _STEPS_FLAG = "--config.limits.environment_steps="
+_ADVICE_SEPARATOR = " | "
 
 _PAGE = """\
 # Learning curves: {title}
 
 `python -m benchmarks.curves --task={task}`: for each algorithm and seed a run
-of `configs/<algorithm>.py:{preset}`, workers, trainer and evaluator on the same
-machine. Lines are means over the seeds, as far as all of them have evaluations,
-bands the 95 % interval of the mean by the bootstrap (Agarwal et al. 2021),
-which a single seed does not have; grey are the other algorithms' means.
-Wall-clock counts from the command.
+of `slipway train --config=<algorithm>:{flags}`,
+workers, trainer and evaluator on the same machine. Lines are means over the
+seeds, as far as all of them have evaluations, bands the 95 % interval of the
+mean by the bootstrap (Agarwal et al. 2021), which a single seed does not have;
+grey are the other algorithms' means. Wall-clock counts from the command.
 
 ![Curves]({task}.png)
 
 {table}
-
+{advice}
 - *steps*: environment steps of all workers after which a run ended.
 - *evaluations*: number of evaluations of a run, with that of the untrained
   policy. They come per second, so a faster run has fewer.
@@ -67,12 +68,21 @@ class Task:
     title: title of the page, one line.
     env_steps: environment steps after which each run ends.
     limit_s: seconds after which a run is aborted.
+    environment: name of the environment; None: that of the preset.
   """
 
   preset: str
   title: str
   env_steps: int
   limit_s: float
+  environment: str | None = None
+
+  @property
+  def flags(self) -> list[str]:
+    """The preset, and the flag of an environment that isn't the preset's."""
+    if self.environment is None:
+      return [self.preset]
+    return [self.preset, f"--config.environment.name={self.environment}"]
 
 
 TASKS = {
@@ -80,7 +90,15 @@ TASKS = {
   "cartpole_policy_gradients": Task(
     "cartpole", "CartPole-v1, policy gradients", 600_000, 600.0
   ),
-  "lunarlander": Task("lunarlander", "LunarLander-v3", 400_000, 1_800.0),
+  "acrobot": Task(
+    *("cartpole", "Acrobot-v1, by presets of CartPole", 100_000, 1_200.0),
+    "Acrobot-v1",
+  ),
+  "mountaincar": Task(
+    *("cartpole", "MountainCar-v0, by presets of CartPole", 100_000, 1_200.0),
+    "MountainCar-v0",
+  ),
+  "lunarlander": Task("lunarlander", "LunarLander-v3", 100_000, 1_800.0),
   "lunarlander_policy_gradients": Task(
     "lunarlander", "LunarLander-v3, policy gradients", 1_000_000, 1_800.0
   ),
@@ -117,8 +135,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
       for algorithm in args.algorithms
     }
     for algorithm, of_seeds in runs.items():
-      rows = [row for run in of_seeds for row in run.result()]
-      head = {"config": " ".join(_command(algorithm, task)), **made_with}
+      measured = [run.result() for run in of_seeds]
+      rows = [row for run_rows, _ in measured for row in run_rows]
+      advice = [sentence for _, given in measured for sentence in given]
+      head = {
+        "config": " ".join(_command(algorithm, task)),
+        "advice": _ADVICE_SEPARATOR.join(advice),
+        **made_with,
+      }
       _write(folder / f"{algorithm}.csv", head, rows)
   kept = {path.stem: read(path) for path in sorted(folder.glob("*.csv"))}
   if not kept:
@@ -133,8 +157,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
   page = _PAGE.format(
     title=task.title,
     task=args.task,
-    preset=task.preset,
+    flags=" ".join(task.flags),
     table=_table(kept),
+    advice=_list_advice(kept),
   )
   (args.out / f"{args.task}.md").write_text(page, encoding="utf-8")
   print(page)
@@ -180,8 +205,10 @@ def read(path: pathlib.Path) -> tuple[dict[str, str], list[Curve]]:
 
 def _command(algorithm: str, task: Task) -> list[str]:
   """Returns the config and the overrides that the runs of all seeds share."""
+  preset, *flags = task.flags
   return [
-    f"{algorithm}:{task.preset}",
+    f"{algorithm}:{preset}",
+    *flags,
     f"{_STEPS_FLAG}{task.env_steps}",
     "--config.limits.target_return=inf",
   ]
@@ -189,19 +216,24 @@ def _command(algorithm: str, task: Task) -> list[str]:
 
 def _measure(
   algorithm: str, task: Task, seed: int
-) -> list[dict[str, typing.Any]]:
-  """Runs an algorithm with a seed; returns one row per evaluation."""
+) -> tuple[list[dict[str, typing.Any]], list[str]]:
+  """Runs an algorithm with a seed.
+
+  Returns:
+    One row per evaluation, and the advice that the run gave.
+  """
   print(f"{task.title}: {algorithm}, seed {seed} ...", file=sys.stderr)
   config, *flags = _command(algorithm, task)
   flags.append(f"--config.seed={seed}")
   with tempfile.TemporaryDirectory() as runs:
     folder = pathlib.Path(runs)
-    whole_run.run(config, flags, task.limit_s, folder, "run")
+    done = whole_run.run(config, flags, task.limit_s, folder, "run")
     found = run_curves.read(folder / "run" / "curves.csv")
-  return [
+  rows = [
     {"seed": seed, **dict(zip(_KEPT, values, strict=True))}
     for values in zip(*(found[name] for name in _KEPT), strict=True)
   ]
+  return rows, done.summary["advice"]
 
 
 def _write(
@@ -245,6 +277,19 @@ def _table(
       f"| {made_with['commit']} |"
     )
   return "\n".join(lines)
+
+
+def _list_advice(kept: Mapping[str, tuple[Mapping[str, str], object]]) -> str:
+  """Returns a list of the advice that the runs of each algorithm gave."""
+  lines = [
+    f"- {name}: {sentence}"
+    for name, (made_with, _) in kept.items()
+    for sentence in made_with.get("advice", "").split(_ADVICE_SEPARATOR)
+    if sentence
+  ]
+  if not lines:
+    return ""
+  return "\nRuns gave this advice:\n\n" + "\n".join(lines) + "\n"
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -83,6 +83,7 @@ class Summary(msgspec.Struct, frozen=True):
   env_steps_per_s: float | None
   trainer_steps_per_s: float | None
   trainer_steps_per_env_step: float | None
+  advice: list[str] = []  # runs of before this field have none
 
   @classmethod
   def read(cls, folder: run_folder.RunFolder) -> "Summary":
@@ -127,6 +128,7 @@ class Summary(msgspec.Struct, frozen=True):
       env_steps_per_s=scalars.ratio(env_steps, wall_s),
       trainer_steps_per_s=scalars.ratio(trainer_steps, wall_s),
       trainer_steps_per_env_step=scalars.ratio(trainer_steps, env_steps),
+      advice=status.advice,
     )
 
 

@@ -11,17 +11,19 @@ from slipway.launch.runs import statistics
 CONFIG = "dqn:cartpole --config.limits.environment_steps=9000 --config.x=1: 2"
 
 
-def write_curves(path, slope, evaluations=(10, 20, 20)):
+def write_curves(path, slope, evaluations=(10, 20, 20), advice=""):
   """Writes curves whose return grows by `slope` per evaluation, 1 per seed.
 
   Args:
     path: path of the file.
     slope: growth of the return from one evaluation to the next.
     evaluations: number of evaluations of each seed.
+    advice: value of the line of that name in the head; "": there is none.
   """
   path.parent.mkdir(parents=True, exist_ok=True)
   with open(path, "w", newline="") as file:
     file.write(f"# commit: abc\n# runs at once: 2\n# config: {CONFIG}\n")
+    file.write(advice and f"# advice: {advice}\n")
     writer = csv.writer(file)
     writer.writerow(["seed", "wall_s", "env_steps", "eval_return"])
     for seed, count in enumerate(evaluations, 1):
@@ -31,7 +33,9 @@ def write_curves(path, slope, evaluations=(10, 20, 20)):
 
 def test_a_task_is_drawn_from_saved_curves(tmp_path, capfd):
   write_curves(tmp_path / "cartpole" / "dqn.csv", 2.0)
-  write_curves(tmp_path / "cartpole" / "rainbow.csv", 5.0, evaluations=(10,))
+  write_curves(
+    tmp_path / "cartpole" / "rainbow.csv", 5.0, (10,), "Do this: 1 | And that"
+  )
   assert curves.main(["--task=cartpole", f"--out={tmp_path}"]) == 0
   page = (tmp_path / "cartpole.md").read_text()
   assert page in capfd.readouterr().out
@@ -43,6 +47,8 @@ def test_a_task_is_drawn_from_saved_curves(tmp_path, capfd):
     in page
   )
   assert "| rainbow | 1 | 9,000 | 10 | 46.0 | 46.0 | 10 | 2 | abc |" in page
+  assert "\n- rainbow: Do this: 1\n- rainbow: And that\n" in page
+  assert "\n- dqn: " not in page
   assert (tmp_path / "cartpole.png").stat().st_size > 10_000
 
 

@@ -329,6 +329,7 @@ def test_the_summary(tmp_path):
     "trainer_steps_lost": 7,
     "restarts": 3,
     "resumes": 1,
+    "advice": ["raise the exploration"],
   }
   status = status_at(
     9,
