@@ -24,10 +24,13 @@ _USAGE = """\
 Trains a config with several seeds and settings, and compares the results.
 
   slipway sweep --config=ppo:cartpole --seeds=5 --name=rates \\
-    --vary=learner.learning_rate=1e-4,3e-4,1e-3
+    --vary=learner.learning_rate=1e-4,3e-4,1e-3 \\
+    --config.limits.environment_steps=100_000
   slipway sweep --config=sac:pendulum --search=random --settings=20 --seeds=2 \\
-    --vary=learner.learning_rate=log:1e-4..1e-2 --vary=learner.tau=1e-3..1e-1
-  slipway sweep --seeds=10 --vary=config=dqn:cartpole,rainbow:cartpole
+    --vary=learner.learning_rate=log:1e-4..1e-2 --vary=learner.tau=1e-3..1e-1 \\
+    --config.limits.environment_steps=20_000
+  slipway sweep --seeds=10 --vary=config=dqn:cartpole,rainbow:cartpole \\
+    --config.limits.environment_steps=50_000
   slipway sweep --resume=runs/rates
 
 Each run is an ordinary run in the sweep's folder. Runs do not end at a target

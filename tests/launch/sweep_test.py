@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -280,6 +281,21 @@ def test_a_rejected_sweep_prints_one_line(flags, line, tmp_path, capsys):
   assert printed.err.count("\n") == 1
   assert line in printed.err
   assert not list(tmp_path.iterdir())
+
+
+def test_the_examples_of_the_help_are_valid(tmp_path, capsys):
+  """They are rejected only since their folder can't be made."""
+  (tmp_path / "file").touch()
+  with pytest.raises(SystemExit):
+    cli.run(["slipway", "sweep", "--help"])
+  text = capsys.readouterr().out.replace("\\\n", "")
+  examples = re.findall(r"^ *slipway sweep (.*--vary.*)$", text, re.MULTILINE)
+  assert len(examples) == 3
+  for line in examples:
+    where = f"--run_dir={tmp_path / 'file'}"
+    assert cli.run(["slipway", "sweep", *shlex.split(line), where]) == 2
+    (error,) = capsys.readouterr().err.splitlines()
+    assert str(tmp_path / "file") in error
 
 
 def wait_until(condition):
