@@ -1,4 +1,4 @@
-"""Epsilon-greedy exploration, with a separate epsilon per environment."""
+"""Exploration: how much each environment explores, and epsilon-greedy."""
 
 import typing
 from collections.abc import Mapping
@@ -9,13 +9,40 @@ import numpy as np
 from slipway.replay.items import adder
 
 
+def find_ladder_positions(
+  topology: ml_collections.ConfigDict, worker: int
+) -> np.ndarray:
+  """Returns the positions of a worker's B environments on a ladder.
+
+  The N environments of all workers are at i / (N - 1), interleaved, so that
+  each worker has some that explore much and some that explore little. External
+  processes, of which there may be any number, have the indices after those of
+  the workers; they are at the places of the van der Corput sequence, 0, 1/2,
+  1/4, 3/4, 1/8, ..., which any number of its elements fills evenly.
+
+  Args:
+    topology: the `topology` section of a config.
+    worker: index of a worker, from 0, or of an external process.
+
+  Returns:
+    [B], from 0 for the environment that explores most to 1 for the least.
+  """
+  num_envs = topology.environments_per_worker
+  if worker >= topology.workers:
+    digits = f"{worker:b}"[::-1]  # the bits after the binary point
+    return np.full(num_envs, int(digits, 2) / 2 ** len(digits))
+  total = num_envs * topology.workers
+  indices = worker + topology.workers * np.arange(num_envs)
+  return indices / max(1, total - 1)
+
+
 class EpsilonSchedule:
   """Schedule of the epsilons of one worker's B environments.
 
   The field `exploration.schedule` selects one of two schedules.
-  'ladder': environment i of the N environments of all workers has the constant
-  epsilon_i = base^(1 + i / (N - 1) * exponent), Horgan et al. 2018,
-  "Distributed prioritized experience replay", section 4.1.
+  'ladder': an environment at position x of `find_ladder_positions` has the
+  constant epsilon base^(1 + x * exponent), Horgan et al. 2018, "Distributed
+  prioritized experience replay", section 4.1.
   'linear': all epsilons fall linearly from epsilon_start to epsilon_end over
   decay_steps environment steps of all workers together. A worker estimates
   their sum as its own steps times the number of workers.
@@ -38,11 +65,13 @@ class EpsilonSchedule:
     """
     self._exploration = exploration.copy_and_resolve_references()
     self._num_envs = topology.environments_per_worker
-    self._workers = topology.workers
+    self._workers = max(1, topology.workers)
     # Counts one step per environment and call of `next`. Since that includes
     # autoresets, it slightly exceeds the number of environment steps.
     self.env_steps = earlier_env_steps
-    self._constants = self._make_constant_epsilons(worker)
+    positions = find_ladder_positions(topology, worker)
+    powers = 1.0 + positions * self._exploration.ladder_exponent
+    self._constants = self._exploration.ladder_base**powers  # of 'ladder'
 
   def next(self) -> np.ndarray:
     """Returns epsilons [B] for the next batch step, and counts that step."""
@@ -54,14 +83,6 @@ class EpsilonSchedule:
     start = self._exploration.epsilon_start
     end = self._exploration.epsilon_end
     return np.full(self._num_envs, start + done * (end - start))
-
-  def _make_constant_epsilons(self, worker: int) -> np.ndarray:
-    """Returns the constant epsilons [B] of one worker in schedule 'ladder'."""
-    total = self._num_envs * self._workers
-    # Interleaved, so that each worker has small and large epsilons.
-    indices = worker + self._workers * np.arange(self._num_envs)
-    powers = indices / max(1, total - 1) * self._exploration.ladder_exponent
-    return self._exploration.ladder_base ** (1.0 + powers)
 
 
 class Explorer:

@@ -245,7 +245,6 @@ def connect(run: str | os.PathLike[str]) -> Connection:
     failed.callback(handle.close)
     _wait_for_proxy(handle, folder)
     worker = config.topology.workers + index
-    config.topology.workers = worker + 1
     config.topology.environments_per_worker = 1
     external_parts = worker_node.ExternalParts(
       index, handle, environment, threading.Event()

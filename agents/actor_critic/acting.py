@@ -7,6 +7,7 @@ import ml_collections
 import numpy as np
 from acme import specs
 
+from slipway.agents import exploration as exploration_lib
 from slipway.agents import policies
 from slipway.agents.networks import actor_critic, numpy_ops
 from slipway.environments import arrays
@@ -35,17 +36,11 @@ class Noise:
       shape: shape of one action.
     """
     self._is_correlated = exploration.noise == "ornstein_uhlenbeck"
-    environments = topology.environments_per_worker
-    total = environments * topology.workers
-    stds = np.full(total, exploration.noise_std)
-    if exploration.lowest_noise_std:
-      stds = np.geomspace(
-        exploration.noise_std, exploration.lowest_noise_std, total
-      )
-    # Interleaved, so that each worker has small and large deviations.
-    own = stds[worker :: max(1, topology.workers)][:environments]
+    positions = exploration_lib.find_ladder_positions(topology, worker)
+    std, lowest = exploration.noise_std, exploration.lowest_noise_std
+    own = std * (lowest / std if lowest else 1.0) ** positions
     self._std = own.reshape(-1, *[1] * len(shape)).astype(np.float32)
-    self._state = np.zeros((environments, *shape), np.float32)
+    self._state = np.zeros((len(own), *shape), np.float32)
 
   def sample(
     self, random: np.random.Generator, first: np.ndarray

@@ -85,6 +85,17 @@ def test_deviations_fall_over_the_environments_of_all_workers():
   np.testing.assert_allclose(interleaved, expected, rtol=0.1)
 
 
+def test_external_processes_have_deviations_of_the_ladder():
+  config = make_config(workers=2, noise_std=0.1, lowest_noise_std=0.001)
+  found = []
+  for index in range(2, 6):
+    exploring, greedy = make_actors(config, index)
+    noise = act(exploring, 3_000) - act(greedy, 1)
+    found.append(noise[:, 0].std())
+  assert max(found) > 0.01 > min(found)
+  assert all(0.0009 < x < 0.11 for x in found)
+
+
 def test_the_first_steps_are_uniform():
   config = make_config(workers=2, random_steps=800)
   uniform = np.sqrt(1 / 3)

@@ -59,6 +59,25 @@ def test_each_worker_of_a_ladder_has_greedy_and_curious_environments():
     assert epsilons.max() > 0.1 and epsilons.min() < 0.01
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_external_processes_fill_the_ladder(workers):
+  found = [
+    make_epsilons(worker, workers, 1, schedule="ladder").next()[0]
+    for worker in range(workers, workers + 8)
+  ]
+  for count in (4, 8):  # some explore much, some little, however many there are
+    some = np.array(found[:count])
+    assert len(set(some)) == count
+    assert (some > 0.02).any() and (some < 0.01).any()
+  assert max(found) <= 0.4 and min(found) >= 0.4**8
+
+
+def test_the_epsilon_of_a_run_without_workers_falls():
+  epsilons = make_epsilons(0, 0, 1, decay_steps=10)
+  found = [epsilons.next()[0] for _ in range(11)]
+  np.testing.assert_allclose(found[-1], 0.05)
+
+
 def test_ladder_is_constant_and_one_environment_has_its_base():
   epsilons = make_epsilons(0, 1, 4, schedule="ladder")
   np.testing.assert_array_equal(epsilons.next(), epsilons.next())
