@@ -52,6 +52,7 @@ class FrameRing:
     # Whether the next observation of each environment begins an episode.
     self._opening = np.ones(num_envs, bool)
     self._next = 0  # number of the next frame
+    self._checked = 0  # number of checks; their environments take turns
 
   def add(self, observation: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Stores the new frames of a step's observations, and numbers them.
@@ -120,7 +121,8 @@ class FrameRing:
     # Each call checks one environment; they take turns. To check all of them
     # would cost as much as the rest of `add`. An environment whose observations
     # are no stacks is found soon, as most of its steps fail.
-    env = self._next % len(observation)
+    env = self._checked % len(observation)
+    self._checked += 1
     if self._opening[env]:
       return
     if not np.array_equal(observation[env, :-1], self._last[env, 1:]):

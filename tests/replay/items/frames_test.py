@@ -316,6 +316,19 @@ def test_an_observation_that_is_no_stack_is_rejected():
     ring.add(random.integers(0, 256, shape, np.uint8), no)
 
 
+def test_the_observations_of_all_environments_are_checked():
+  """Environments take turns, also with as many as a step has new frames."""
+  ring = frames_lib.FrameRing(8, (4, *SHAPE), steps=3)
+  random, no = np.random.default_rng(0), np.zeros(8, bool)
+  observation = random.integers(0, 256, (8, 4, *SHAPE), np.uint8)
+  with pytest.raises(ValueError, match="not the one before shifted by one"):
+    for _ in range(16):
+      ring.add(observation, no)
+      frame = random.integers(0, 256, (8, 1, *SHAPE), np.uint8)
+      observation = np.concatenate([observation[:, 1:], frame], axis=1)
+      observation[3] = random.integers(0, 256, (4, *SHAPE), np.uint8)
+
+
 def test_frames_with_several_transitions_per_item_are_rejected():
   with pytest.raises(ValueError, match="transitions_per_item=2 needs whole"):
     transitions.TransitionSchema(make_spec(), 1, 4, transitions_per_item=2)
