@@ -51,18 +51,15 @@ def at_least(minimum: float, consequence: str, note: str = "") -> Check:
   return Check(lambda x: x >= minimum, wanted, consequence, invalid=minimum - 1)
 
 
-def at_most(maximum: float, consequence: str) -> Check:
-  """Returns the check that a value is at most `maximum`.
+def below(bound: float, consequence: str) -> Check:
+  """Returns the check that a value is less than `bound`.
 
   Args:
-    maximum: the largest valid value.
-    consequence: clause that states the consequence of a larger value.
+    bound: the smallest invalid value.
+    consequence: clause that states the consequence of an invalid value.
   """
   return Check(
-    lambda x: x <= maximum,
-    f"at most {maximum}",
-    consequence,
-    invalid=maximum + 1,
+    lambda x: x < bound, f"below {bound}", consequence, invalid=bound
   )
 
 

@@ -100,6 +100,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
 
 def _atari(c: ml_collections.ConfigDict) -> None:
   """Sets R2D2's values for Atari games, where they differ from Ape-X DQN's."""
+  c.environment.reward_clip = 0.0  # section 2.3: rescaled values instead
   c.environment.kwargs.stack_num = 1  # the LSTM keeps the history; paper: 4
   c.network.hidden_sizes = (512, 512)  # in the torso, and in the head
   c.network.lstm_size = 512  # section 2.3

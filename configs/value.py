@@ -75,7 +75,7 @@ _DQN_ONLY_FIELDS: fields.Fields = {
     -1.0,
     "l_0, the lower bound of the bonus before its weight; Vieillard et al. "
     "2020, section 4",
-    checks.at_most(0, "there would be no bonus"),
+    checks.below(0, "there would be no bonus"),
   ),
 }
 

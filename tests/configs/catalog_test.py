@@ -5,7 +5,7 @@ import re
 import pytest
 
 from slipway.agents import registry
-from slipway.configs import catalog, dqn, fields
+from slipway.configs import catalog, dqn, fields, r2d2
 from slipway.launch.runs import config_file
 from tests.environments import given, recorded
 
@@ -88,6 +88,11 @@ def test_configs_differ_as_their_papers_do():
     "adder.n_step": 3,
     "replay.priority_exponent": 0.5,
   }
+
+
+def test_r2d2_rescales_values_instead_of_clipping_rewards():
+  for preset in ("pong", "atari57"):
+    assert r2d2.get_config(preset).environment.reward_clip == 0
 
 
 @pytest.mark.parametrize(
