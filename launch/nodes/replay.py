@@ -4,6 +4,7 @@ import ctypes
 
 import launchpad as lp
 import ml_collections
+import reverb
 from absl import logging
 from acme import specs
 
@@ -78,19 +79,37 @@ class HostedTables:
       if snapshot:
         counters = run_counters.RunCounters.read(snapshot.path)
         env_steps = counters.environment_steps - counters.lost.env_steps
+    self._counts = messages.TableCounts()  # zeros if the run has no table
+    if self._table is not None:
+      self._read_counts(timeout_s=5)
     self._restored = messages.RestoredCounts(
-      env_steps=env_steps, inserted=self._counts().inserted
+      env_steps=env_steps, inserted=self._counts.inserted
     )
 
   def report(self) -> messages.ReplayReport:
-    """Returns the table's current counts, and its counts when restored."""
-    return messages.ReplayReport(replay=self._counts(), restored=self._restored)
+    """Returns the table's newest counts, and its counts when restored.
 
-  def _counts(self) -> messages.TableCounts:
-    """Returns the table's current counts; zeros if the run has no table."""
-    if self._table is None:
-      return messages.TableCounts()
-    return messages.TableCounts(*self._manager.status(tables.TRANSITIONS))
+    A snapshot locks a table while its items are listed: 4 s per million. The
+    counts are then those of before, so that the node still reports.
+    """
+    if self._table is not None:
+      try:
+        self._read_counts(timeout_s=1)
+      except reverb.errors.ReverbError as error:
+        logging.info("the table's counts are outdated: %s", error)
+    return messages.ReplayReport(replay=self._counts, restored=self._restored)
+
+  def _read_counts(self, timeout_s: int) -> None:
+    """Requests the table's current counts from its server.
+
+    Args:
+      timeout_s: seconds to wait for the reply, at least 1.
+
+    Raises:
+      reverb.errors.ReverbError: there was no reply.
+    """
+    status = self._manager.status(tables.TRANSITIONS, timeout_s)
+    self._counts = messages.TableCounts(*status)
 
   def close(self) -> None:
     """Stops the server; blocked clients get an error."""

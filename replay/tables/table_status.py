@@ -54,18 +54,22 @@ class TableStatus(typing.NamedTuple):
     return cls(size, inserted, sampled, ratio)
 
 
-def read(client: "reverb.Client", table: str) -> TableStatus:
+def read(
+  client: "reverb.Client", table: str, timeout_s: int = 5
+) -> TableStatus:
   """Requests the status of a table from a Reverb server.
 
   Args:
     client: client of the server.
     table: name of the table.
+    timeout_s: seconds to wait for the reply, at least 1.
 
   Raises:
     KeyError: the server has no such table.
-    RuntimeError: the server does not reply.
+    RuntimeError: the server is down.
+    reverb.errors.ReverbError: the server does not reply.
   """
-  info = client.server_info(timeout=5)[table]
+  info = client.server_info(timeout=timeout_s)[table]
   limiter = info.rate_limiter_info
   return TableStatus.from_counts(
     size=info.current_size,

@@ -66,9 +66,19 @@ class TrajectoryManager:
     if passing_path is not None:
       self._passer = socket_passing.Passer(passing_path, port)
 
-  def status(self, table: str) -> table_status.TableStatus:
-    """Returns the counts of one table, by the table's name."""
-    return table_status.read(self._client, table)
+  def status(self, table: str, timeout_s: int = 5) -> table_status.TableStatus:
+    """Returns the counts of one table, by the table's name.
+
+    Args:
+      table: name of the table.
+      timeout_s: seconds to wait for the server, at least 1.
+
+    Raises:
+      KeyError: there is no such table.
+      reverb.errors.ReverbError: the server does not reply, as it lists the
+        items of a large table for a snapshot.
+    """
+    return table_status.read(self._client, table, timeout_s)
 
   def close(self) -> None:
     """Stops the server; blocked clients get an error.

@@ -5,6 +5,7 @@ import time
 import launchpad as lp
 import numpy as np
 import pytest
+import reverb
 import tensorflow as tf
 from launchpad import address as lp_address
 
@@ -18,7 +19,7 @@ from slipway.launch.orchestration import run_control
 from slipway.launch.runs import run_folder
 from slipway.replay.items import transitions
 from slipway.replay.items import writer as writer_lib
-from slipway.replay.tables import dataset, tables
+from slipway.replay.tables import dataset, tables, trajectory_manager
 from slipway.replay.transport import routes
 
 BATCH, ROUND = 16, 40  # transitions
@@ -177,3 +178,21 @@ def test_batches_that_arrive_slower_than_the_datasets_timeout(start, config):
   assert sampled >= 4 * BATCH
   # Less than one batch is dropped per batch that the learner received.
   assert written < ROUND + 2 * 4 * BATCH + 2 * BATCH
+
+
+@pytest.mark.parametrize("config", [5], indirect=True)
+def test_a_node_reports_while_a_snapshot_locks_its_table(
+  node, config, monkeypatch
+):
+  write(node, config, np.arange(ROUND), np.ones(ROUND, int))
+  before = node.report().replay
+  assert before.inserted == ROUND
+  write(node, config, np.arange(1), np.ones(1, int))
+
+  def time_out(*args):
+    raise reverb.errors.DeadlineExceededError("no reply")
+
+  with monkeypatch.context() as locked:
+    locked.setattr(trajectory_manager.TrajectoryManager, "status", time_out)
+    assert node.report().replay == before
+  assert node.report().replay.inserted == ROUND + 1
