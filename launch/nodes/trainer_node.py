@@ -192,7 +192,10 @@ class TrainerNode:
       saves_requested: number of snapshots that the run's commands have
         requested so far.
     """
-    if saves_requested > self._saves_begun or self._snapshots.due:
+    requested = saves_requested > self._saves_begun
+    if requested and self._snapshots.writing:
+      return  # a requested snapshot begins when the last one is written
+    if requested or self._snapshots.due:
       self._saves_begun = max(saves_requested, self._saves_begun)
       self._snapshots.start(self.trainer.version)
 

@@ -1,5 +1,6 @@
 """Tests that a running program is throttled, paused, resumed and drained."""
 
+import threading
 import time
 
 import launchpad as lp
@@ -13,6 +14,7 @@ from slipway.environments import factory
 from slipway.launch import host_plan
 from slipway.launch import program as program_lib
 from slipway.launch.runs import run, run_folder
+from slipway.replay.tables import table_snapshot
 
 # Launchpad uses the alarm signal, which is pytest's default for timeouts.
 pytestmark = pytest.mark.timeout(180, method="thread")
@@ -30,6 +32,7 @@ def make_config():
   )
   config.learner.update({"batch_size": 16, "steps_per_call": 5})
   config.limits.target_return = float("inf")
+  config.snapshot.period_s = 3_600.0  # only requested ones
   config.topology.update(
     {
       "workers": WORKERS,
@@ -119,3 +122,26 @@ def test_a_program_obeys(control):
   assert end.items.lost == 0
   assert end.items.written == end.items.confirmed == end.replay.inserted
   assert end.reconnects == 0
+
+
+def test_a_snapshot_that_is_requested_during_one_follows_it(
+  control, monkeypatch
+):
+  wait_until(control, lambda status: status.trainer_steps > 0)
+  is_writing, disk_is_free = threading.Event(), threading.Event()
+  finish = table_snapshot.TableSaver.finish
+
+  def finish_late(saver):
+    is_writing.set()
+    assert disk_is_free.wait(60.0)
+    finish(saver)
+
+  monkeypatch.setattr(table_snapshot.TableSaver, "finish", finish_late)
+  control.save()
+  assert is_writing.wait(60.0)
+  before = control.status().trainer_steps
+  control.save()
+  wait_until(control, lambda status: status.trainer_steps > before + 100)
+  assert control.status().snapshots.written == 0
+  disk_is_free.set()
+  wait_until(control, lambda status: status.snapshots.written == 2)
