@@ -229,6 +229,8 @@ class VectorEnvironment:
       observation, reward, terminated, truncated, infos = self._envs.step(
         actions
       )
+      terminated = self._copy_flags("terminated", terminated)
+      truncated = self._copy_flags("truncated", truncated)
       self._done = terminated | truncated
       return self._make_step(
         "step()", observation, reward, terminated, truncated, first, infos
@@ -299,6 +301,29 @@ class VectorEnvironment:
       self._envs.closed = True  # or gymnasium would close it again at exit
       raise self._make_error("close()", error) from error
 
+  def _copy_flags(self, field: str, flags: Any) -> np.ndarray:
+    """Returns a copy of the flags that a batch's step returned, bool [B].
+
+    A vector environment of the user's own may overwrite its array in the next
+    step, or return the integers 0 and 1.
+
+    Args:
+      field: "terminated" or "truncated", for the error message.
+      flags: bools or integers.  # [B]
+
+    Raises:
+      checked.EnvironmentFault: The flags have another shape or type.
+    """
+    found = np.asarray(flags)
+    if found.shape != (self.num_envs,) or found.dtype.kind not in "biu":
+      raise checked.EnvironmentFault(
+        None,
+        f"step() of the vector environment returned {field} {found.dtype} "
+        f"{list(found.shape)}, so it is unknown which episodes have ended: "
+        f"return a NumPy array of bools {[self.num_envs]}",
+      )
+    return np.array(found, np.bool_)
+
   def _make_step(
     self,
     call: str,
@@ -332,7 +357,9 @@ class VectorEnvironment:
         "correct it or its spaces",
       )
     observation = self._observe(observation)
-    reward = reward.astype(np.float32, copy=False)
+    # A copy, like that of the flags: a vector environment of the user's own may
+    # return the same array in each step.
+    reward = np.array(reward, np.float32)
     # A finite sum proves that all values are finite. NumPy's own isfinite and
     # dot, which use wider instructions, cost several times as much here.
     if self._has_floats:

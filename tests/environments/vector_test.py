@@ -1,10 +1,48 @@
-"""Tests of VectorEnvironment: ownership of arrays, and seeds."""
+"""Tests of VectorEnvironment: ownership of arrays, flags, and seeds."""
 
+import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
 
-from slipway.environments import factory
+from slipway.environments import checked, factory
 from tests.environments import given
+
+
+class Reusing(gymnasium.vector.VectorEnv):
+  """Batched simulator that writes each step's results to the same arrays.
+
+  The environments' episodes end in turn: that of environment t % B in step t,
+  alternately by termination and by truncation. The reward of step t is t.
+  """
+
+  def __init__(self, num_envs, dtype="bool", shape=()):
+    self.num_envs = num_envs
+    self.single_observation_space = spaces.Box(0.0, 99.0, (2,), np.float32)
+    self.single_action_space = spaces.Discrete(2)
+    self.metadata = {"autoreset_mode": gymnasium.vector.AutoresetMode.NEXT_STEP}
+    self._steps = 0
+    self._observations = np.zeros((num_envs, 2), np.float32)
+    self._rewards = np.zeros(num_envs, np.float32)
+    self._flags = np.zeros((2, num_envs, *shape), dtype)
+
+  def reset(self, *, seed=None, options=None):
+    return self._observations, {}
+
+  def step(self, actions):
+    self._steps += 1
+    self._observations[:], self._rewards[:] = self._steps, self._steps
+    self._flags[:] = 0
+    self._flags[self._steps % 2, self._steps % self.num_envs] = 1
+    return self._observations, self._rewards, *self._flags, {}
+
+
+@pytest.fixture
+def reusing():
+  """Registers `Reusing` under the id 'Reusing-v0'."""
+  gymnasium.register("Reusing-v0", vector_entry_point=Reusing)
+  yield
+  del gymnasium.registry["Reusing-v0"]
 
 
 @pytest.mark.parametrize(
@@ -39,6 +77,46 @@ def test_the_caller_owns_the_returned_arrays(name, fields):
   environment.close()
   for array, copy in zip(kept, copies, strict=True):
     np.testing.assert_array_equal(array, copy)
+
+
+@pytest.mark.usefixtures("reusing")
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32"])
+def test_results_in_reused_arrays_are_copied_and_flags_become_bools(dtype):
+  config = given.config_of("Reusing-v0", dtype=dtype)
+  environment = factory.make(config, 3, seed=0)
+  environment.reset()
+  steps = [environment.step(np.zeros(3, np.int32)) for _ in range(6)]
+  ended = np.zeros(3, np.bool_)
+  for at, step in enumerate(steps, start=1):
+    np.testing.assert_array_equal(step.observation, np.full((3, 2), at))
+    for rewards in (step.reward, step.raw_reward):
+      np.testing.assert_array_equal(rewards, np.full(3, at))
+    for flags in (step.terminated, step.truncated, step.first):
+      assert flags.dtype == np.bool_
+    np.testing.assert_array_equal(step.first, ended)
+    ended = np.arange(3) == at % 3
+    none = np.zeros(3, np.bool_)
+    np.testing.assert_array_equal(step.terminated, none if at % 2 else ended)
+    np.testing.assert_array_equal(step.truncated, ended if at % 2 else none)
+
+
+@pytest.mark.usefixtures("reusing")
+@pytest.mark.parametrize(
+  ("kwargs", "text"),
+  [
+    ({"shape": (1,)}, "terminated bool [3, 1], "),
+    ({"dtype": "float32"}, "terminated float32 [3], "),
+  ],
+)
+def test_flags_of_another_shape_or_type_are_a_fault(kwargs, text):
+  config = given.config_of("Reusing-v0", **kwargs)
+  environment = factory.make(config, 3, seed=0)
+  environment.reset()
+  with pytest.raises(checked.EnvironmentFailedError) as caught:
+    environment.step(np.zeros(3, np.int32))
+  assert caught.value.line.startswith("environment Reusing-v0 (")
+  assert text in caught.value.line
+  assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
