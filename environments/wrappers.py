@@ -7,6 +7,7 @@ them, and a time limit counts environment steps, each of which is `frame_skip`
 frames.
 """
 
+import copy
 import functools
 import math
 from collections.abc import Callable
@@ -54,6 +55,7 @@ def make_wrappers(config: ml_collections.ConfigDict) -> list[Wrapper]:
     )
   found += [_UserWrapper(name) for name in config.get("wrappers", ())]
   if stack:
+    found.append(_CopiedObservations)
     found.append(
       functools.partial(
         gymnasium_wrappers.FrameStackObservation, stack_size=stack
@@ -122,6 +124,21 @@ def make_reward_transform(
     return None
   # np.clip takes three times as long for small arrays.
   return lambda rewards: np.minimum(np.maximum(scale * rewards, -clip), clip)
+
+
+class _CopiedObservations(gymnasium.ObservationWrapper):
+  """Wrapper that returns copies of observations.
+
+  gymnasium's wrapper that stacks frames keeps the last observations, not copies
+  of them. Without this wrapper, an environment that writes each observation to
+  the same array would fill the stack with its newest frame.
+  """
+
+  def observation(self, observation: Any) -> Any:
+    """Returns a copy of an observation of the space's structure."""
+    if isinstance(observation, np.ndarray):
+      return observation.copy()
+    return copy.deepcopy(observation)
 
 
 class _UserWrapper:

@@ -33,6 +33,21 @@ class Clock(gymnasium.Env):
     return np.array([self._steps], np.float32)
 
 
+class Reusing(Clock):
+  """A `Clock` that writes all observations to the same arrays."""
+
+  def __init__(self, is_dict=False):
+    self._array = np.zeros(1, np.float32)
+    self._result = self._array
+    if is_dict:
+      self._result = {"time": self._array}
+      self.observation_space = spaces.Dict({"time": Clock.observation_space})
+
+  def _observe(self):
+    self._array[:] = self._steps
+    return self._result
+
+
 class TimesTen(gymnasium.ObservationWrapper):
   """Wrapper that multiplies observations by 10."""
 
@@ -126,6 +141,22 @@ def test_observations_rewards_and_end_of_an_episode(
   assert steps[-1].terminated[0] == terminated
   assert reset.first[0]
   np.testing.assert_array_equal(reset.observation, first.observation)
+
+
+@pytest.mark.parametrize("is_dict", [False, True])
+def test_a_stack_has_the_frames_of_an_environment_that_reuses_its_arrays(
+  is_dict,
+):
+  config = given.config_of(
+    f"{HERE}:Reusing", {"frame_stack": 3}, is_dict=is_dict
+  )
+  environment = factory.make(config, 1, seed=0)
+  steps = [environment.reset()]
+  steps += [environment.step(ZERO) for _ in range(3)]
+  assert [step.observation.reshape(-1).tolist() for step in steps] == [
+    [0, 0, 0], [0, 0, 1], [0, 1, 2], [1, 2, 3],
+  ]  # fmt: skip
+  assert saving.is_exact(config)
 
 
 # Config fields, and the rewards for learning, of the raw rewards 1, 2 and 3.
