@@ -174,7 +174,7 @@ class VectorEnvironment:
   @property
   def frames_per_second(self) -> int:
     """Frame rate of videos of `render`'s frames, in frames per second."""
-    return self._envs.metadata.get("render_fps", 30)
+    return self._envs.metadata.get("render_fps") or 30
 
   def reset(self) -> StepBatch:
     """Starts an episode in every environment.
@@ -283,9 +283,14 @@ class VectorEnvironment:
     self._threads = asynchronous.make_call_starter(self._envs)
 
   def render(self) -> np.ndarray:
-    """Returns an image of the batch's first environment, uint8 [H, W, 3]."""
+    """Returns a copy of the frame that the batch's first environment renders.
+
+    The result is not checked: it is uint8 [H, W, 3], as gymnasium defines it,
+    unless the environment's renderer has a fault.
+    """
     frames: Any = self._envs.render()
-    return frames[0]
+    # A renderer may draw all frames in the same array.
+    return np.array(None if frames is None else frames[0])
 
   def close(self) -> None:
     """Closes all environments; no other method may be called afterwards.

@@ -77,15 +77,7 @@ def record(
     )
     frames_per_second = _ATARI_FRAMES_PER_SECOND / kwargs.get("frameskip", 4)
   else:
-    environment = factory.make(
-      _with_kwargs(config_environment, {"render_mode": "rgb_array"}), 1, seed
-    )
-    if not environment.renders:
-      environment.close()
-      raise ValueError(
-        f"config.environment.name is {name!r}, which has no 'rgb_array' "
-        f"frames, so {path} cannot be written: evaluate without video"
-      )
+    environment = _make_renderer(config_environment, path, seed)
     frames_per_second = environment.frames_per_second
   try:
     frames, episode_return = _play_episode(
@@ -97,6 +89,41 @@ def record(
       coloured.close()
   _write_video(frames, path, frames_per_second)
   return episode_return
+
+
+def _make_renderer(
+  config: ml_collections.ConfigDict, path: pathlib.Path, seed: int
+) -> vector.VectorEnvironment:
+  """Makes one environment that renders its frames.
+
+  Args:
+    config: The `environment` section of a config.
+    path: Path of the video, for the error message.
+    seed: Seed of the environment.
+
+  Raises:
+    ValueError: The environment has no `rgb_array` frames.
+    Exception: as `factory.make`.
+  """
+  reason = ""
+  try:
+    environment = factory.make(
+      _with_kwargs(config, {"render_mode": "rgb_array"}), 1, seed
+    )
+    if environment.renders:
+      return environment
+  except (ValueError, user_code.UserCodeError) as error:
+    # The constructor may have no argument `render_mode`, or reject its value.
+    # If it fails without the argument, too, only the second error is raised,
+    # since the config does not set the argument.
+    reason = f" ({user_code.describe(error.__cause__ or error)})"
+    environment = factory.make(config, 1, seed)
+  environment.close()
+  raise ValueError(
+    f"config.environment.name is {environment.name!r}, which has no "
+    f"'rgb_array' frames{reason}, so {path} cannot be written: evaluate "
+    "without video"
+  )
 
 
 def _play_episode(
@@ -130,7 +157,7 @@ def _play_episode(
     step = environment.step(actions)
     episode_return += float(step.raw_reward[0])
     frames.append(
-      environment.render()
+      _check_frame(environment, environment.render())
       if coloured is None
       else coloured.step(actions).observation[0, 0]
     )
@@ -140,14 +167,14 @@ def _play_episode(
 
 
 def _render_first(environment: vector.VectorEnvironment) -> np.ndarray:
-  """Renders the first frame of an episode.
+  """Renders the first frame of an episode, uint8 [H, W, 3].
 
   Raises:
-    ValueError: The renderer failed; renderers load their libraries for the
-      first frame.
+    ValueError: The renderer failed, or returned no image in colour; renderers
+      load their libraries for the first frame.
   """
   try:
-    return environment.render()
+    frame = environment.render()
   except Exception as error:
     raise ValueError(
       f"config.environment.name is {environment.name!r}, whose frames can't be "
@@ -155,6 +182,34 @@ def _render_first(environment: vector.VectorEnvironment) -> np.ndarray:
       "evaluate without video, or install what its renderer needs (MuJoCo's: "
       "EGL, on Debian the package libegl1)"
     ) from error
+  return _check_frame(environment, frame)
+
+
+def _check_frame(
+  environment: vector.VectorEnvironment, frame: np.ndarray
+) -> np.ndarray:
+  """Returns a rendered frame as uint8 [H, W, 3].
+
+  A fourth channel, the opacity, is removed.
+
+  Args:
+    environment: The environment that rendered the frame.
+    frame: Array of any shape and type.
+
+  Raises:
+    ValueError: The array is no image in colour.
+  """
+  is_image = frame.ndim == 3 and frame.shape[2] in (3, 4)
+  if not is_image or frame.dtype.kind not in "uif":
+    shown = f"{frame.dtype} {list(frame.shape)}"
+    if not frame.ndim:  # None, or another object that is no array
+      shown = " ".join(user_code.format_object(frame.item()).split())
+    raise ValueError(
+      f"config.environment.name is {environment.name!r}, whose render() "
+      f"returned {shown:.80}, not uint8 [H, W, 3], so there is no video: "
+      "correct render(), or evaluate without video"
+    )
+  return frame[:, :, :3].astype(np.uint8, copy=False)
 
 
 def _write_video(

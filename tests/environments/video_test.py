@@ -121,31 +121,154 @@ class Unrendered(Blind):
     raise ImportError("no libEGL\nat all")
 
 
+class Bare(Blind):
+  """Environment whose constructor has no argument `render_mode`."""
+
+  def __init__(self):
+    super().__init__()
+
+
+class Strict(Blind):
+  """Environment whose constructor rejects its render mode."""
+
+  def __init__(self, render_mode=None):
+    assert render_mode in (None, "human")
+    super().__init__()
+
+
+class Drawn(Blind):
+  """Environment with episodes of 3 steps, which renders an array.
+
+  Array t of `frames` is the frame after t steps.
+  """
+
+  metadata: typing.ClassVar = {"render_modes": ["rgb_array"]}
+  frames: typing.ClassVar = [None]
+
+  def reset(self, *, seed=None, options=None):
+    self._steps = 0
+    return 0, {}
+
+  def step(self, action):
+    self._steps += 1
+    return 0, 0.0, self._steps == 3, False, {}
+
+  def render(self):
+    return self.frames[min(self._steps, len(self.frames) - 1)]
+
+
+class Reusing(Drawn):
+  """Environment that draws all frames in one array, each in another grey."""
+
+  metadata: typing.ClassVar = {
+    "render_modes": ["rgb_array"],
+    "render_fps": None,
+  }
+
+  def render(self):
+    self._canvas = getattr(self, "_canvas", np.zeros((32, 32, 3), np.uint8))
+    self._canvas[:] = 60 * self._steps
+    return self._canvas
+
+
+class Undrawn(gymnasium.vector.SyncVectorEnv):
+  """Vector environment that renders nothing."""
+
+  def __init__(self, num_envs, render_mode=None):
+    super().__init__([Drawn] * num_envs)
+
+  def render(self):
+    return None
+
+
+IMAGE = np.zeros((32, 48, 3), np.uint8)
+
+
+@pytest.fixture(autouse=True)
+def registered():
+  """Registers this module's environments, such as 'Blind-v0'."""
+  classes = (Blind, Unrendered, Bare, Strict, Drawn, Reusing)
+  for one in classes:
+    gymnasium.register(f"{one.__name__}-v0", entry_point=one)
+  gymnasium.register("Undrawn-v0", vector_entry_point=Undrawn)
+  yield
+  for one in (*classes, Undrawn):
+    del gymnasium.registry[f"{one.__name__}-v0"]
+
+
 @pytest.mark.parametrize(
   ("name", "file", "max_steps", "fields"),
   [
     ("CartPole-v1", "a.gif", 5, ["path is", "a.gif", ".mp4"]),
     ("CartPole-v1", "a.mp4", 0, ["max_steps is 0"]),
-    ("Blind-v0", "a.mp4", 5, ["config.environment.name is 'Blind-v0'", "rgb"]),
     (
       "Unrendered-v0",
       "a.mp4",
       5,
       ["config.environment.name is 'Unrendered-v0'", "no libEGL", "libegl1"],
     ),
+    *(
+      (
+        name,
+        "a.mp4",
+        5,
+        [f"config.environment.name is {name!r}, which has no 'rgb_array'"],
+      )
+      for name in ("Blind-v0", "Bare-v0", "Strict-v0", f"{__name__}:Bare")
+    ),
   ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning:gymnasium")
 def test_errors_are_one_line(tmp_path, name, file, max_steps, fields):
-  gymnasium.register("Blind-v0", entry_point=Blind)
-  gymnasium.register("Unrendered-v0", entry_point=Unrendered)
-  try:
-    with pytest.raises(ValueError) as caught:
-      video.record(given.config_of(name), zeros, tmp_path / file, 0, max_steps)
-  finally:
-    del gymnasium.registry["Blind-v0"]
-    del gymnasium.registry["Unrendered-v0"]
+  with pytest.raises(ValueError) as caught:
+    video.record(given.config_of(name), zeros, tmp_path / file, 0, max_steps)
   assert "\n" not in str(caught.value)
   for field in fields:
     assert field in str(caught.value)
   assert not list(tmp_path.iterdir())
+
+
+# Environment, what Drawn's render() returns after 0, 1, ... steps, and the text
+# that describes the array that is no image.
+FRAMES = [
+  ("Drawn-v0", [None], "None"),
+  ("Undrawn-v0", [IMAGE], "None"),
+  ("Drawn-v0", [IMAGE[:, :, 0]], "uint8 [32, 48]"),
+  ("Drawn-v0", ["an\nimage"], r"'an\nimage'"),
+  ("Drawn-v0", [IMAGE, IMAGE, None], "None"),
+]
+
+
+@pytest.mark.parametrize(("name", "frames", "shown"), FRAMES)
+def test_a_frame_that_is_no_image_is_an_error(
+  tmp_path, monkeypatch, name, frames, shown
+):
+  monkeypatch.setattr(Drawn, "frames", frames)
+  config = given.config_of(name)
+  with pytest.raises(ValueError) as caught:
+    video.record(config, zeros, tmp_path / "a.mp4", 0, 5)
+  assert str(caught.value).startswith(
+    f"config.environment.name is {name!r}, whose render() returned {shown}, "
+  )
+  assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  "frame", [IMAGE.astype(float), np.zeros((32, 48, 4), np.uint8)]
+)
+def test_frames_of_another_type_or_with_opacity(tmp_path, monkeypatch, frame):
+  monkeypatch.setattr(Drawn, "frames", [frame])
+  path = tmp_path / "a.mp4"
+  video.record(given.config_of("Drawn-v0"), zeros, path, 0, 5)
+  with imageio.get_reader(path) as reader:
+    assert reader.get_meta_data()["size"] == (48, 32)
+
+
+def test_frames_in_a_reused_array_at_no_declared_rate(tmp_path):
+  path = tmp_path / "a.mp4"
+  video.record(given.config_of("Reusing-v0"), zeros, path, 0, 5)
+  with imageio.get_reader(path) as reader:
+    assert reader.get_meta_data()["fps"] == 30
+    greys = [reader.get_data(at).mean() for at in range(4)]
+  # Compression changes the grey a little.
+  np.testing.assert_allclose(greys, [0, 60, 120, 180], atol=5)
