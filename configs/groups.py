@@ -607,6 +607,11 @@ def _check_collection(config: ml_collections.ConfigDict) -> None:
       "processes write through a proxy, so nothing would be collected; use "
       "True, or 1 or more workers"
     )
+  if config.environment.action_mask:
+    raise ValueError(
+      "config.environment.action_mask=True has no effect for external "
+      "processes, which pass no masks: use --noconfig.environment.action_mask"
+    )
 
 
 def _check_shards(config: ml_collections.ConfigDict) -> None:
