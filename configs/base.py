@@ -3,6 +3,8 @@
 import math
 import typing
 
+import ml_collections
+
 from slipway.configs import checks, fields
 
 Field = fields.Field
@@ -353,6 +355,28 @@ def check(name: str, value: typing.Any) -> None:
     ValueError: names the field, its value and the consequence.
   """
   fields.check(name, value, FIELDS[name])
+
+
+def check_environment(config: ml_collections.ConfigDict) -> None:
+  """Checks the rules between fields of section `environment`.
+
+  The rules apply to all algorithms. They are checked before an environment is
+  made and stepped, since it may raise an error for an action that its mask
+  forbids.
+
+  Args:
+    config: the section `environment`, valid field by field.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
+  if config.action_mask and config.frame_skip > 1:
+    raise ValueError(
+      f"config.environment.frame_skip={config.frame_skip} repeats each action, "
+      "but the masks of config.environment.action_mask=True may forbid it "
+      "after one frame, so illegal actions would be taken: use "
+      "--config.environment.frame_skip=1"
+    )
 
 
 def check_workers(count: int) -> None:

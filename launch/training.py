@@ -15,7 +15,7 @@ import psutil
 from absl import flags as absl_flags
 
 from slipway.agents import core, registry
-from slipway.configs import fields
+from slipway.configs import base, fields
 from slipway.environments import factory, specs, user_code
 from slipway.launch import (
   ending,
@@ -126,6 +126,7 @@ def check(
   """
   config = flags.config
   fields.validate(config, overrides.declared_fields(config))
+  base.check_environment(config.environment)
   spec = make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   on_cluster = flags.launch == "ray"

@@ -5,6 +5,7 @@ import pytest
 from slipway.agents import registry
 from slipway.configs import (
   actor_critic,
+  base,
   bc,
   catalog,
   d4pg,
@@ -38,6 +39,7 @@ RETRACE = {
 
 
 def check(config):
+  base.check_environment(config.environment)
   spec = factory.make_spec(config.environment)
   registry.make_builder(config.agent).check(config, spec)
 
@@ -446,6 +448,15 @@ REJECTED = [
     "bc",
     {"topology__workers": 1},
     "config.topology.workers=1 with config.agent='bc'",
+  ),
+  *(
+    (
+      agent,
+      {"environment__action_mask": True, "environment__frame_skip": 4},
+      "config.environment.frame_skip=4 repeats each action, but the masks of "
+      "config.environment.action_mask=True may forbid it",
+    )
+    for agent in ("dqn", "ppo", "r2d2", "sac", "bc")
   ),
   ("bc", {}, "config.dataset.path='' names no folder"),
   ("bc", {"dataset__path": "no/folder"}, "'no/folder', which does not exist"),

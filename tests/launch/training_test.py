@@ -58,6 +58,15 @@ def test_shards_with_enough_workers(arguments):
   check(*arguments)
 
 
+def test_rules_of_the_environment_section_precede_the_first_step():
+  # CartPole has no masks, so its first step would raise another error.
+  with pytest.raises(ValueError, match="frame_skip=2 repeats each action"):
+    check_line(
+      "--config.environment.action_mask=True",
+      "--config.environment.frame_skip=2",
+    )
+
+
 ASYNC_PPO = ("--config=configs/ppo.py:cartpole", "--mode=async")
 
 # arguments, number of environments (8 per worker)
