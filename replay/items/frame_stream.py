@@ -56,20 +56,16 @@ class FrameRecordStream:
     for frame_record, priority, ids in zip(
       frame_records, priorities.tolist(), frames.ids.tolist(), strict=True
     ):
+      # The item may send all of its frame records before it is created.
+      oldest = max(0, self._sent + len(ids) - self._kept)
       for id_ in ids[:-1]:
-        if not self._is_available(id_):
+        if self._positions.get(id_, -1) < oldest:
           frame = frames.ring.take(np.array(id_))
           self._send(id_, np.concatenate([frame, empty_record]))
       positions = [self._positions[id_] for id_ in ids[:-1]]
       positions.append(self._send(ids[-1], frame_record))
       history = self._writer.history[[i - self._sent for i in positions]]
       self._writer.create_item(table, priority, history)
-
-  def _is_available(self, id_: int) -> bool:
-    """Returns whether items can refer to a sent frame, by its number."""
-    position = self._positions.get(id_)
-    # An item may send all of its frame records before it is created.
-    return position is not None and self._sent - position < self._kept // 2
 
   def _send(self, id_: int, frame_record: np.ndarray) -> int:
     """Appends a frame record to the stream and returns its position.

@@ -91,6 +91,7 @@ class TransitionSchema:
     self.stacked_frames = stacked_frames
     self.transitions_per_item = transitions_per_item
     self.frames_per_item = stacked_frames + min(n_step, stacked_frames)
+    self._n_step = n_step
     fields: dict[str, packing.Field] = {
       "a_tm1": (spec.actions.dtype, spec.actions.shape),
       "r_t": (np.dtype(np.float32), ()),
@@ -137,7 +138,13 @@ class TransitionSchema:
     Returns:
       A number of frame records; 0 if observations are stored whole.
     """
-    # Items refer to frames of at most 2 items ago. Each step sends a frame
-    # record per environment, or a few where episodes end and start. An older
-    # one would be sent again.
-    return 4 * self.frames_per_item * num_envs
+    if not self.stacked_frames:
+      return 0
+    # The oldest frame of an item is n + S - 1 steps older than its newest one.
+    # Each of these steps sends a frame record per environment, and twice as
+    # many after an episode's start or at its end. A frame record that is no
+    # longer kept would be sent again. But each item is sent with the keys of
+    # all kept frame records, 10 bytes each, so they are not more than needed.
+    # An item's own frame records are sent before the item is created.
+    steps = self._n_step + self.stacked_frames
+    return 2 * steps * num_envs + self.frames_per_item

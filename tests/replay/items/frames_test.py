@@ -11,8 +11,8 @@ from acme import specs
 
 from slipway.environments import factory
 from slipway.replay.items import adder as adder_lib
+from slipway.replay.items import frame_stream, transitions
 from slipway.replay.items import frames as frames_lib
-from slipway.replay.items import transitions
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import dataset, tables, trajectory_manager
 from slipway.replay.transport import routes
@@ -42,7 +42,7 @@ def make_spec(stack=4, dtype=np.uint8, shape=SHAPE):
   )
 
 
-def play(num_envs, stack, steps, seed=0, pad="zeros"):
+def play(num_envs, stack, steps, seed=0, pad="zeros", end_probability=0.1):
   """Yields steps of random episodes, with frames stacked by a plain loop."""
   random = np.random.default_rng(seed)
   seen = [[] for _ in range(num_envs)]  # frames of the current episode
@@ -57,7 +57,7 @@ def play(num_envs, stack, steps, seed=0, pad="zeros"):
       newest = ([start] * stack + frames)[-stack:]
       observation[env] = newest
     first = over
-    ends = random.random((2, num_envs)) < 0.1
+    ends = random.random((2, num_envs)) < end_probability
     terminated, truncated = ends & ~first
     yield Step(
       observation,
@@ -230,7 +230,9 @@ def path(request):
   made.manager.close()
 
 
-@pytest.mark.parametrize("path", [(1, 2), (3, 4)], indirect=True, ids=str)
+@pytest.mark.parametrize(
+  "path", [(1, 2), (3, 4), (12, 4)], indirect=True, ids=str
+)
 def test_stacks_are_rebuilt_after_a_path_through_a_server(path):
   n, num_envs = path.adder._n, len(path.adder._ended)
   steps = list(play(num_envs, 4, 120))
@@ -282,6 +284,74 @@ def test_each_frame_is_sent_once():
   # 3 transitions that end in it.
   assert len(sent) <= len(expect(steps, 3)) + (ends + 4) * (4 + 2)
   assert len(sent) >= len(expect(steps, 3)) + ends
+
+
+class CountingWriter:
+  """In place of Reverb's writer: counts frame records, and checks items.
+
+  Like Reverb's writer, it only keeps the newest frame records, and items can
+  refer to no others.
+  """
+
+  def __init__(self):
+    self.kept = self.frame_records = self.items = 0
+    self.history = self
+
+  def configure(self, path, num_keep_alive_refs, max_chunk_length):
+    del path, max_chunk_length
+    self.kept = num_keep_alive_refs
+
+  def append(self, frame_record):
+    del frame_record
+    self.frame_records += 1
+
+  def __getitem__(self, indices):
+    assert -min(self.kept, self.frame_records) <= min(indices)
+    assert max(indices) == -1
+    return indices
+
+  def create_item(self, table, priority, trajectory):
+    del table, priority, trajectory
+    self.items += 1
+
+
+def count_sent(n, num_envs, steps):
+  """Returns how many items and frame records are sent for steps."""
+  schema = transitions.TransitionSchema(make_spec(), n, 4)
+  adder = adder_lib.NStepAdder(schema, num_envs, n, GAMMA)
+  writer = CountingWriter()
+  stream = frame_stream.FrameRecordStream(
+    writer, schema.kept_frame_records(num_envs)
+  )
+  for step in steps:
+    items = add(adder, step)
+    if items is not None:
+      stream.write(tables.TRANSITIONS, *items)
+  return writer.items, writer.frame_records
+
+
+@pytest.mark.parametrize("num_envs", [1, 8])
+@pytest.mark.parametrize("n", [1, 4, 8, 15])
+def test_each_frame_is_sent_once_with_long_transitions(n, num_envs):
+  steps = play(num_envs, 4, 400, end_probability=0.002)
+  items, frame_records = count_sent(n, num_envs, steps)
+  assert items > 300 * num_envs
+  assert frame_records < 1.2 * items
+
+
+@pytest.mark.parametrize("length", [5, 20, 100])
+@pytest.mark.parametrize("n", [1, 4, 15])
+def test_each_frame_is_sent_once_if_all_environments_end_together(n, length):
+  num_envs, episodes = 8, 400 // length
+  steps = list(play(num_envs, 4, length + 1, end_probability=0.0))
+  yes = np.ones(num_envs, bool)
+  steps[-2:] = steps[-2]._replace(truncated=yes), steps[-1]._replace(first=yes)
+  items, frame_records = count_sent(n, num_envs, steps * episodes)
+  assert items == episodes * length * num_envs
+  # An episode of T steps has T + 4 frames. The last one is sent with each of
+  # the transitions that end in it.
+  once = length + 4 + min(n, length) - 1
+  assert frame_records <= episodes * once * num_envs
 
 
 @pytest.mark.parametrize("continues", [True, False])
