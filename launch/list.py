@@ -122,7 +122,7 @@ def _describe_needs(config: ml_collections.ConfigDict) -> str:
   table = registry.make_builder(config.agent).make_table(config, spec)
   if table is None:
     return f"{config.network.torso}, recorded episodes, no workers"
-  replay_gb = memory.replay_bytes(table) / 1e9
+  replay_gb = memory.replay_bytes(table, config.mode) / 1e9
   workers = config.topology.workers
   return (
     f"{config.network.torso}, {workers} worker{'s' if workers > 1 else ''} x "

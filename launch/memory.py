@@ -42,11 +42,14 @@ class Need(typing.NamedTuple):
     component: the component as a noun with its article, such as 'the workers'.
     size_bytes: estimated memory in bytes.
     field: name of the config field on which the memory depends most.
+    alternative: remedy other than a lower value of the field, as an imperative;
+      '' if there is none.
   """
 
   component: str
   size_bytes: int
   field: str
+  alternative: str = ""
 
 
 def check(
@@ -76,13 +79,14 @@ def check(
   if total <= available_bytes:
     return
   most = max(needs, key=lambda need: need.size_bytes)
+  alternative = f", or {most.alternative}" if most.alternative else ""
   raise ValueError(
     f"config.{most.field}="
     f"{fields.format_value(fields.get(config, most.field))}: "
     f"{most.component} would take about {_format_bytes(most.size_bytes)} of "
     f"memory, all nodes {_format_bytes(total)}, and this machine has "
     f"{_format_bytes(available_bytes)}, so the run would be killed; "
-    f"lower {most.field}"
+    f"lower {most.field}{alternative}"
   )
 
 
@@ -124,9 +128,17 @@ def estimate(
   )
   topology = config.topology
   capacity = "variables.max_age" if table.is_queue else "replay.capacity"
+  repeats_frames = config.mode == "single" and _shares_frames(table)
   return [
     *needs,
-    Need("replay", int(compression * replay_bytes(table)), capacity),
+    Need(
+      "replay",
+      int(compression * replay_bytes(table, config.mode)),
+      capacity,
+      "use another --mode, which stores each frame once"
+      if repeats_frames
+      else "",
+    ),
     Need(
       "the trainer's batches",
       _BATCHES_IN_MEMORY * table.batch_size * item_bytes,
@@ -142,17 +154,25 @@ def estimate(
   ]
 
 
-def replay_bytes(table: table_spec.TableSpec) -> int:
-  """Returns the uncompressed bytes of a full table, with Reverb's overhead.
+def replay_bytes(table: table_spec.TableSpec, mode: str) -> int:
+  """Returns the uncompressed bytes of a full table.
 
   Args:
     table: specification of the run's table; all of its shards are counted.
+    mode: the run's mode, which determines whether items share their frames.
   """
   shape = table.schema.item_shape
+  if mode == "single":
+    # The in-process table stores all frames of each item, without overhead.
+    return table.capacity * math.prod(shape)
   # If items share frames, each item adds only one frame record to the table.
-  shares_frames = table.schema.kept_frame_records(1) > 0
-  item_bytes = shape[-1] if shares_frames else math.prod(shape)
+  item_bytes = shape[-1] if _shares_frames(table) else math.prod(shape)
   return table.shards * table.capacity * (item_bytes + _ITEM_OVERHEAD_BYTES)
+
+
+def _shares_frames(table: table_spec.TableSpec) -> bool:
+  """Returns whether items of a Reverb table share their frame records."""
+  return table.schema.kept_frame_records(1) > 0
 
 
 def machine_bytes(root: pathlib.Path = pathlib.Path("/")) -> int:

@@ -35,7 +35,8 @@ def make_config(name="dqn", preset="cartpole", **changes):
 def test_every_preset_fits(name, preset):
   config = make_config(name, preset)
   check(config, 8 * GIB)
-  config.mode = "single"  # this mode's table is not compressed
+  # This mode's table is not compressed, and repeats the frames of stacks.
+  config.mode = "single"
   check(config, 24 * GIB)
 
 
@@ -73,6 +74,31 @@ def test_frames_that_items_share_count_once():
   config = make_config(preset="atari57", adder__stacked_frames=0)
   with pytest.raises(ValueError, match=r"replay\.capacity=500000: replay"):
     check(config, 3 * GIB)
+
+
+# algorithm, frames per item of its table
+STACKED = [("dqn", 5), ("rainbow", 7)]
+
+
+@pytest.mark.parametrize(("name", "frames"), STACKED)
+def test_frames_of_mode_single_count_once_per_item(name, frames):
+  needed = 500_000 * frames * 84 * 84
+  config = make_config(name, "atari57", mode="single")
+  with pytest.raises(ValueError) as caught:
+    check(config, needed)
+  line = str(caught.value)
+  assert "\n" not in line
+  assert "config.replay.capacity=500000: replay would take" in line
+  assert line.endswith(
+    "lower replay.capacity, or use another --mode, which stores each frame once"
+  )
+  check(config, needed + GIB)
+  config.replay.capacity = 250_000
+  check(config, needed // 2 + GIB)
+  config.adder.stacked_frames = 0  # 8 frames per item
+  config.replay.capacity = 500_000
+  with pytest.raises(ValueError, match=r"lower replay\.capacity$"):
+    check(config, needed)
 
 
 @pytest.mark.parametrize(
