@@ -12,8 +12,8 @@ def compute(
   """Returns the importance weights of a batch, float32 [B].
 
   They are 1 for uniform sampling from one server. With several servers,
-  sampling is uniform within each one only, so weights are in proportion to the
-  number of items on the batch's server.
+  sampling is uniform within each one only, so the weight of the batch's server
+  makes up for the others.
 
   Args:
     replay: the `replay` section of a config, with the fields of
@@ -23,11 +23,11 @@ def compute(
   """
   if replay.sampler == "uniform":
     ones = tf.ones_like(batch.probabilities, tf.float32)
-    return ones if batch.share is None else batch.share * ones
+    return ones if batch.shard_weight is None else batch.shard_weight * ones
   start = replay.importance_exponent_start
   end = replay.importance_exponent_end
   done = tf.cast(steps, tf.float32) / replay.importance_steps
   exponent = start + (end - start) * tf.minimum(1.0, done)
   return importance.importance_weights(
-    batch.probabilities, batch.table_size, exponent, batch.share
+    batch.probabilities, batch.table_size, exponent, batch.shard_weight
   )

@@ -259,12 +259,14 @@ class _FixedUpdates:
     from slipway.replay.tables import dataset
 
     batch = dataset.unpack(spec.schema, samples)
-    share = tf.constant(1.0)
-    fixed: typing.Any = _FixedBatch(learner, batch._replace(share=share))
+    weight = tf.constant(1.0)
+    fixed: typing.Any = _FixedBatch(
+      learner, batch._replace(shard_weight=weight)
+    )
     self._loop = graph_loop.GraphLoop(fixed, spec)
     self._iterator = iter(tf.data.Dataset.from_tensors(samples).repeat())
     self._function: typing.Any = tf.function(
-      lambda iterator, updates: self._loop(iterator, updates, share),
+      lambda iterator, updates: self._loop(iterator, updates, weight),
       autograph=False,
     )
 

@@ -55,22 +55,24 @@ class GraphLoop:
     self.names: list[str] = []
 
   def __call__(
-    self, iterator: tf.data.Iterator, updates: tf.Tensor, share: tf.Tensor
+    self,
+    iterator: tf.data.Iterator,
+    updates: tf.Tensor,
+    shard_weight: tf.Tensor,
   ) -> Outcome:
     """Runs updates, each on the next batch of an iterator.
 
     Args:
       iterator: iterator of a dataset of `dataset.make_dataset`.
       updates: int32 [], number of updates, at least 1.
-      share: float32 [], the server's number of items divided by that of the
-        largest server; `dataset.Batch.share` of all batches.
+      shard_weight: float32 [], `dataset.Batch.shard_weight` of all batches.
     """
     prioritized = self._spec.prioritized
 
     def update(i, metrics, versions, *pushed):
       """Runs update i, and writes its results to the tensor arrays."""
       batch = dataset_lib.unpack(self._spec.schema, next(iterator))
-      batch = batch._replace(share=share)
+      batch = batch._replace(shard_weight=shard_weight)
       done = self._learner.update(batch)
       self.names = list(done.metrics)
       if prioritized:

@@ -10,7 +10,7 @@ from tensorflow.python.eager import cancellation
 
 from slipway.agents import core
 from slipway.agents.updates import core as updates_core
-from slipway.agents.updates import graph_loop
+from slipway.agents.updates import graph_loop, shard_weights
 from slipway.replay.tables import dataset as dataset_lib
 from slipway.replay.tables import limiter as limiter_lib
 from slipway.replay.tables import (
@@ -135,6 +135,7 @@ class ReplayUpdates:
     self._loop = graph_loop.GraphLoop(learner, spec)
     self._spec, self._limiter = spec, limiter
     self._readers = [ShardReader(monitor, spec) for monitor in monitors]
+    self._weights = shard_weights.ShardWeights(len(monitors))
     self._next = 0
 
   def trace(self) -> None:
@@ -193,11 +194,11 @@ class ReplayUpdates:
       Result of the last update, or None if the server had no batch or went
       down.
     """
+    shard, sizes = self._readers.index(reader), self._sizes()
+    weight = self._weights.weight(shard, sizes)
     try:
       done = reader.call(
-        self._function,
-        tf.constant(updates),
-        tf.constant(self._relative_size(reader)),
+        self._function, tf.constant(updates), tf.constant(weight)
       )
     except tf.errors.OutOfRangeError:
       reader.drop()
@@ -210,6 +211,7 @@ class ReplayUpdates:
       reader.may_run_out = True
       reader.monitor.mark_lost()
       return None
+    self._weights.record(shard, updates, sizes)
     if reader.pusher is not None:
       reader.pusher.push(done.keys.numpy(), done.priorities.numpy())
     return graph_loop.make_last_update(
@@ -221,7 +223,7 @@ class ReplayUpdates:
     """The traced graph of `GraphLoop`, a concrete function.
 
     Its arguments are those of `GraphLoop`: an iterator, the number of updates,
-    and the server's share of the items.
+    and the weight of the server's items.
     """
     # Without AutoGraph, which would rewrite the source of all functions that
     # are called: that took 1.7 of the 5 seconds of a run's start.
@@ -231,11 +233,11 @@ class ReplayUpdates:
       tf.TensorSpec([], tf.float32),
     )
 
-  def _relative_size(self, reader: ShardReader) -> float:
-    """Returns a server's number of items divided by the largest server's.
-
-    Other servers that are down do not count.
-    """
-    monitors = [other.monitor for other in self._readers if other.monitor.up]
-    size = reader.monitor.size
-    return size / max(1, size, *(monitor.size for monitor in monitors))
+  def _sizes(self) -> list[int]:
+    """Returns each server's number of items; 0: it can't be sampled now."""
+    return [
+      monitor.size
+      if monitor.up and monitor.size >= self._limiter.min_size
+      else 0
+      for monitor in (reader.monitor for reader in self._readers)
+    ]

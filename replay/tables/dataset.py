@@ -32,8 +32,8 @@ class Batch(typing.NamedTuple):
     keys: keys of the sampled items, uint64 [B / G] with G transitions per item.
     probabilities: probability of sampling each item, float64 [B].
     table_size: items in the table when each item was sampled, int64 [B].
-    share: number of items in this shard, divided by the number in the largest
-      shard, float32 []; None: there is only one shard.
+    shard_weight: weight of the items of this shard, relative to the largest
+      weight of a shard, float32 []; None: there is only one shard.
   """
 
   data: typing.Any
@@ -41,7 +41,7 @@ class Batch(typing.NamedTuple):
   keys: typing.Any = None
   probabilities: typing.Any = None
   table_size: typing.Any = None
-  share: tf.Tensor | None = None
+  shard_weight: tf.Tensor | None = None
 
 
 def make_dataset(

@@ -7,30 +7,32 @@ def importance_weights(
   probabilities: tf.Tensor,
   table_size: tf.Tensor,
   exponent: tf.Tensor,
-  share: tf.Tensor | None = None,
+  shard_weight: tf.Tensor | None = None,
 ) -> tf.Tensor:
   """Returns the importance weights of a batch (Schaul et al. 2016, 3.4).
 
     w_i = (N P(i))^-beta / max_j w_j
 
-  Each of K shards is sampled equally often (a stratified sample). So an item i
-  of shard s, which has N_s of all N items, has P(i) = P_s(i) / K, and
+  With several shards, all items of a batch come from one of them (a stratified
+  sample). Shard s has N_s of all N items and gives a fraction f_s of the
+  batches. So an item i of the shard has P(i) = f_s P_s(i), and
 
-    (N P(i))^-beta = (N_s P_s(i))^-beta * (K N_s / N)^beta.
+    (N P(i))^-beta = (N_s P_s(i))^-beta * (N_s / (f_s N))^beta.
 
   The first factor is that of a single table. The second factor is the same for
-  a whole batch, which comes from one shard, so dividing by the batch's maximum
-  would cancel it. Therefore it is normalized separately, by its value for the
-  largest shard, which gives `share`^beta. This is 1 if all shards have equally
-  many items. While a restarted shard fills up, its batches have lower weights.
+  a whole batch, so dividing by the batch's maximum would cancel it. Therefore
+  it is normalized separately, by its value for the shard with the largest
+  N_s / f_s, which gives `shard_weight`^beta. This is 1 if the batches of all
+  shards are in proportion to their items. While a restarted shard fills up, its
+  batches have lower weights.
 
   Args:
     probabilities: probability of sampling each item from its table, P(i) or
       P_s(i), [B].
     table_size: items in that table when each was sampled, N or N_s, [B].
     exponent: beta, in [0, 1], [].
-    share: N_s / max_t N_t, the shard's size relative to the largest shard's, in
-      [0, 1], []; None: there is one table.
+    shard_weight: (N_s / f_s) / max_t (N_t / f_t), in [0, 1], []; None: there is
+      one table.
 
   Returns:
     Weights, float32 [B], at most 1.
@@ -41,4 +43,6 @@ def importance_weights(
   exponent = tf.cast(exponent, tf.float32)
   weights = tf.pow(expected, -exponent)
   weights = weights / tf.reduce_max(weights)
-  return weights if share is None else tf.pow(share, exponent) * weights
+  if shard_weight is None:
+    return weights
+  return tf.pow(shard_weight, exponent) * weights

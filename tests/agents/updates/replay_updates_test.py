@@ -1,18 +1,27 @@
 """Tests of ReplayUpdates: frequencies, weights, and killed servers."""
 
+import contextlib
 import dataclasses
 import threading
 import time
 
+import ml_collections
 import numpy as np
 import portpicker
 import pytest
 import reverb
 import tensorflow as tf
 
-from slipway.agents import core
+from slipway.agents import batch_weights, core
 from slipway.agents.updates import replay_updates
-from slipway.replay.tables import importance, shard_monitor, tables
+from slipway.replay.items import writer as writer_lib
+from slipway.replay.tables import (
+  importance,
+  shard_monitor,
+  tables,
+  trajectory_manager,
+)
+from slipway.replay.transport import routes
 from tests.agents.updates import table_server
 from tests.replay import forked
 
@@ -40,7 +49,10 @@ class CountingLearner:
 
   def update(self, batch):
     weights = importance.importance_weights(
-      batch.probabilities, batch.table_size, tf.constant(1.0), batch.share
+      batch.probabilities,
+      batch.table_size,
+      tf.constant(1.0),
+      batch.shard_weight,
     )
     index = tf.cast(batch.data.r_t, tf.int32)[:, None]
     for total, each in (
@@ -173,6 +185,96 @@ def check(last):
   assert 0.0 < last.metrics["loss"] <= 1.0
   np.testing.assert_array_equal(last.versions, np.ones(table_server.BATCH))
   return True
+
+
+class ShardLearner:
+  """Learner that adds up samples and weights by shard, which is the reward."""
+
+  def __init__(self):
+    self.totals = tf.Variable(tf.zeros((2, 2)))  # samples and weights, [2, S]
+    self._replay = ml_collections.ConfigDict({"sampler": "uniform"})
+    self._steps = tf.Variable(tf.zeros((), tf.int64))
+
+  def update(self, batch):
+    weights = batch_weights.compute(self._replay, batch, self._steps)
+    of_shard = tf.one_hot(tf.cast(batch.data.r_t, tf.int32), 2)  # [B, S]
+    samples = tf.reduce_sum(of_shard, axis=0)
+    self.totals.assign_add([samples, tf.linalg.matvec(of_shard, weights, True)])
+    return core.Update({"loss": tf.reduce_mean(weights)}, batch.data.r_t)
+
+
+@contextlib.contextmanager
+def serving_unequal_shards(ports, spec):
+  """Serves two shards in this process; the second has half of the inserts.
+
+  The rewards of the items are the number of their shard.
+  """
+  stop = threading.Event()
+
+  def write(writers):
+    while True:
+      for shard, writer in enumerate(writers):
+        while not writer.wait(timeout_s=0.2):
+          if stop.is_set():
+            return
+        count = 4 >> shard
+        records = table_server.make_records(np.full(count, shard))
+        writer.write(records, np.ones(count))
+      if stop.wait(0.001):
+        return
+
+  with contextlib.ExitStack() as stack:
+    writers = []
+    for port in ports:
+      manager = trajectory_manager.TrajectoryManager(
+        [tables.make_table(spec)], port
+      )
+      stack.callback(manager.close)
+      route = routes.DirectRoute(manager.address)
+      writers.append(
+        writer_lib.ItemWriter(route, tables.TRANSITIONS, unconfirmed=1)
+      )
+      stack.callback(writers[-1].close, timeout_s=1.0)
+    thread = threading.Thread(target=write, args=(writers,))
+    thread.start()
+    stack.callback(thread.join)
+    stack.callback(stop.set)
+    yield
+
+
+def run_batches(updates, learner, batches):
+  """Runs updates on this many batches in total; returns the totals [2, S]."""
+  samples = batches * table_server.BATCH
+  wait_until(
+    lambda: (updates.run(20), learner.totals.numpy()[0].sum() >= samples)[-1],
+    "updates run",
+  )
+  return learner.totals.numpy()
+
+
+# ratio of samples to inserts, and samples of the second shard divided by those
+# of the first one, which gets twice as many inserts
+RATIOS = [(0.0, 1.0), (64.0, 0.5)]
+
+
+@pytest.mark.parametrize(("samples_per_insert", "expected"), RATIOS)
+def test_shards_have_weights_that_fit_the_limiter(
+  make, ports, samples_per_insert, expected
+):
+  spec = dataclasses.replace(
+    UNIFORM,
+    samples_per_insert=samples_per_insert,
+    capacity=50_000,
+    min_size=50,
+  )
+  learner = ShardLearner()
+  with serving_unequal_shards(ports, spec):
+    updates = make(learner, spec)
+    before = run_batches(updates, learner, 4_000)
+    samples, weights = run_batches(updates, learner, 6_000) - before
+  assert samples[1] / samples[0] == pytest.approx(expected, rel=0.1)
+  # The second shard has half of the items.
+  assert weights[1] / weights[0] == pytest.approx(0.5, rel=0.1)
 
 
 def priorities_at(port):

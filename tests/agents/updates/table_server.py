@@ -35,17 +35,7 @@ def serve(port: int, first: int, priorities: list[float]) -> None:
   manager = trajectory_manager.TrajectoryManager(
     [tables.make_table(SPEC)], port
   )
-  count = len(priorities)
-  records = SCHEMA.record.pack(
-    {
-      "o_tm1": np.zeros((count, 2)),
-      "a_tm1": np.zeros(count),
-      "r_t": np.arange(first, first + count),
-      "discount_t": np.zeros(count),
-      "o_t": np.zeros((count, 2)),
-      transitions.VERSION: np.ones(count),
-    }
-  )
+  records = make_records(np.arange(first, first + len(priorities)))
   writer = writer_lib.ItemWriter(
     routes.DirectRoute(manager.address), tables.TRANSITIONS
   )
@@ -55,3 +45,18 @@ def serve(port: int, first: int, priorities: list[float]) -> None:
   print("ready", flush=True)
   time.sleep(600)
   manager.close()
+
+
+def make_records(rewards: np.ndarray) -> np.ndarray:
+  """Returns records of transitions with these rewards [M]."""
+  count = len(rewards)
+  return SCHEMA.record.pack(
+    {
+      "o_tm1": np.zeros((count, 2)),
+      "a_tm1": np.zeros(count),
+      "r_t": rewards,
+      "discount_t": np.zeros(count),
+      "o_t": np.zeros((count, 2)),
+      transitions.VERSION: np.ones(count),
+    }
+  )

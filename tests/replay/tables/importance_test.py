@@ -32,29 +32,35 @@ def test_weights_equal_numpys(beta, seed):
   np.testing.assert_allclose(tf.reduce_max(weights), 1.0)
 
 
+# fraction of the batches from each shard
+FRACTIONS = [(1 / 3, 1 / 3, 1 / 3), (0.6, 0.1, 0.3)]
+
+
+@pytest.mark.parametrize("fractions", FRACTIONS)
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
-def test_weights_over_shards_equal_those_over_all_items(beta):
-  # The weights equal those of one table of all items, in which each shard is
-  # sampled equally often.
+def test_weights_over_shards_equal_those_over_all_items(beta, fractions):
+  # The weights equal those of one table of all items, whose batches have these
+  # fractions of each shard's items.
   random = np.random.default_rng(0)
   sizes = (700, 20, 300)
-  total, largest = sum(sizes), max(sizes)
+  total = sum(sizes)
+  largest = max(n / f for n, f in zip(sizes, fractions, strict=True))
   ratios = []
-  for size in sizes:
+  for size, fraction in zip(sizes, fractions, strict=True):
     own = random.dirichlet(np.ones(size) * 0.5) + 1e-9
     weights = importance.importance_weights(
       tf.constant(own),
       tf.constant([size] * size),
       tf.constant(beta),
-      tf.constant(size / largest, tf.float32),
+      tf.constant(size / fraction / largest, tf.float32),
     )
-    of_all = (total * own / len(sizes)) ** -beta
+    of_all = (total * own * fraction) ** -beta
     # A batch's weights are divided by their maximum, here that of the shard.
     maximum = np.max((size * own) ** -beta)
     ratios.append(weights.numpy() * maximum / of_all)
   ratios = np.concatenate(ratios)
   np.testing.assert_allclose(ratios, ratios[0], rtol=1e-4)
-  np.testing.assert_allclose(ratios[0], (total / 3 / largest) ** beta, 1e-4)
+  np.testing.assert_allclose(ratios[0], (total / largest) ** beta, 1e-4)
 
 
 def test_beta_0_corrects_nothing():
