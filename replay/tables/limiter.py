@@ -8,6 +8,11 @@ import typing
 # `Limiter.min_diff` without a lower bound.
 UNBOUNDED = sys.float_info.max
 
+# Value of `Limiter.samples_per_insert` without a ratio of samples to inserts.
+# Reverb rejects 0. No config has this value: `replay.samples_per_insert` is at
+# most 1e9.
+NO_RATIO = 2.0**53
+
 
 def count_granted(
   inserted: int, before_first: int, samples_per_insert: float
@@ -31,7 +36,8 @@ class Limiter(typing.NamedTuple):
   above `max_diff`, unless the table has fewer than `min_size` items.
 
   Attributes:
-    samples_per_insert: number of samples that each insert grants.
+    samples_per_insert: number of samples that each insert grants; `NO_RATIO`:
+      any number.
     min_size: items in the table before the first one is sampled.
     min_diff: lower bound of the difference, in samples.
     max_diff: upper bound of the difference, in samples.
@@ -44,14 +50,14 @@ class Limiter(typing.NamedTuple):
 
   @classmethod
   def from_min_size(
-    cls, min_size: int, samples_per_insert: float = 1.0
+    cls, min_size: int, samples_per_insert: float = NO_RATIO
   ) -> "Limiter":
     """Returns a limiter that only blocks samples below `min_size` items.
 
     Args:
       min_size: items in the table before the first one is sampled.
-      samples_per_insert: ratio that the reader of the table holds; the limiter
-        does not enforce it.
+      samples_per_insert: ratio that the reader of the table holds, which the
+        limiter does not enforce; `NO_RATIO`: the reader does not hold one.
     """
     return cls(samples_per_insert, min_size, -UNBOUNDED, UNBOUNDED)
 

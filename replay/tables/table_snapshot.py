@@ -135,10 +135,11 @@ def copy_with_settings(
   Items, priorities and insert counts stay. Limiter, capacity, sampler and
   remover become those of `tables`. The count of samples is clipped to the
   bounds of the new limiter, so that inserts and samples are not blocked by old
-  counts. A limiter without bounds leaves the ratio to the reader: if its ratio
-  or minimum size differs from the saved one, the count becomes what the inserts
-  grant, so that the reader has nothing to catch up. In a queue, the count is
-  reset so that all items can be sampled.
+  counts. A limiter without bounds may leave a ratio to the reader: if the ratio
+  or the minimum size differs from the saved one, or if the table was saved
+  without a ratio, the count becomes what the inserts grant, so that the reader
+  has nothing to catch up. Without a ratio, the count stays. In a queue, the
+  count is reset so that all items can be sampled.
 
   Args:
     saved: folder of the checkpoint, which stays unchanged.
@@ -249,7 +250,8 @@ def _replace_settings(
     return
   ratio, min_size = limiter.samples_per_insert, limiter.min_size_to_sample
   is_bounded = limiter.max_diff < limiter_lib.UNBOUNDED
-  if not is_bounded and (ratio, min_size) != saved_ratio:
+  has_ratio = ratio != limiter_lib.NO_RATIO
+  if has_ratio and not is_bounded and (ratio, min_size) != saved_ratio:
     granted = limiter_lib.count_granted(limiter.insert_count, min_size, ratio)
     limiter.sample_count = max(0, math.ceil(granted))
     return

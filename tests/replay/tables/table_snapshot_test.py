@@ -169,6 +169,52 @@ def test_another_ratio_leaves_nothing_to_catch_up_in_sync_mode(
   manager.close()
 
 
+# Whether the resumed run has mode 'sync', its ratio (0: none), its minimum
+# size, and the number of samples after the resume.
+AFTER_NO_RATIO = [
+  (True, 1.0, 20, 0),
+  (True, 1.0, 5, 15),
+  (True, 4.0, 20, 0),
+  (False, 0.0, 20, 70),
+  (False, 0.0, 10, 70),
+]
+
+
+@pytest.mark.parametrize(
+  ("is_sync", "ratio", "min_size", "sampled"), AFTER_NO_RATIO
+)
+def test_a_ratio_after_a_run_without_one(
+  tmp_path, is_sync, ratio, min_size, sampled
+):
+  manager = serve(tmp_path, samples_per_insert=0.0)
+  write(manager, 20)
+  assert len(sample(manager, 70)) == 70
+  start_saver(manager, tmp_path / "saved").finish()
+  manager.close()
+  manager = serve(
+    tmp_path,
+    restored=True,
+    is_sync=is_sync,
+    samples_per_insert=ratio,
+    min_size=min_size,
+  )
+  assert manager.status(tables.TRANSITIONS)[:3] == (20, 20, sampled)
+  manager.close()
+
+
+@pytest.mark.parametrize("ratio", [1.0, 4.0])
+def test_an_equal_ratio_keeps_the_count_of_samples(tmp_path, ratio):
+  fields = {"is_sync": True, "samples_per_insert": ratio}
+  manager = serve(tmp_path, **fields)
+  write(manager, 20)
+  assert len(sample(manager, 7)) == 7
+  start_saver(manager, tmp_path / "saved").finish()
+  manager.close()
+  manager = serve(tmp_path, restored=True, **fields)
+  assert manager.status(tables.TRANSITIONS)[:3] == (20, 20, 7)
+  manager.close()
+
+
 QUEUE = {"is_queue": True, "priority_exponent": None}
 
 
