@@ -197,7 +197,7 @@ class Resumption:
     counters = run_counters.RunCounters.read(snapshot.path)
     _check_mode(config.mode, counters.mode)
     _check_fixed_fields(folder, snapshot, config)
-    _check_capacity(config, table, counters.replay_size)
+    _check_capacity(config, table, counters)
     _check_limits(config.limits, counters)
     return cls(folder, config, snapshot, counters)
 
@@ -313,22 +313,34 @@ def _check_mode(mode: str, saved_mode: str) -> None:
 def _check_capacity(
   config: ml_collections.ConfigDict,
   table: table_spec.TableSpec | None,
-  items: int,
+  counters: run_counters.RunCounters,
 ) -> None:
-  """Raises ValueError if a snapshot's items would not fit into the table.
+  """Raises ValueError if a snapshot's items would not fit into the tables.
+
+  Each shard gets its own items back, so the largest one has to fit.
 
   Args:
     config: the config of the resumed run.
-    table: specification of its table, or None if it has no table.
-    items: number of items in the snapshot.
+    table: specification of its tables, or None if it has no table.
+    counters: the run's counters at the snapshot.
   """
-  if table is None or table.is_queue or table.shards * table.capacity >= items:
+  if table is None or table.is_queue:
     return
-  saved = items * table.steps_per_item
+  shards = table.shards
+  mean_size = -(-counters.replay_size // shards)  # rounded up
+  largest_size = max(mean_size, *counters.shard_sizes.values(), 0)
+  if largest_size <= table.capacity:
+    return
+  saved = largest_size * table.steps_per_item
+  each, whose = "", "the snapshot"
+  if shards > 1:
+    capacity = table.capacity * table.steps_per_item
+    each = f", {capacity} for each of {shards} shards,"
+    whose = "one shard in the snapshot"
   raise ValueError(
-    f"--config.replay.capacity={config.replay.capacity} is below the {saved} "
-    f"transitions of the snapshot, which would not fit: give {saved} or more, "
-    "or start a new run"
+    f"--config.replay.capacity={config.replay.capacity}{each} is below the "
+    f"{saved} transitions of {whose}, which would not fit: give "
+    f"{shards * saved} or more, or start a new run"
   )
 
 

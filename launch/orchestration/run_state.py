@@ -269,7 +269,27 @@ class RunState:
         role: {index: node.counters for index, node in nodes.items()}
         for role, nodes in self.saved.nodes.items()
       },
+      shard_sizes=self._shard_sizes(status.replay),
     )
+
+  def _shard_sizes(
+    self, replay: run_status.ReplayStatus | None
+  ) -> dict[int, int]:
+    """Returns the number of items in each shard, by index.
+
+    Before a shard's first report, its number is that of the snapshot from which
+    the run was resumed.
+
+    Args:
+      replay: the status's section about replay, or None without a table.
+    """
+    resumed_from = self.saved.resumed_from
+    resumed = resumed_from.shard_sizes if resumed_from else {}
+    reported = replay.shards if replay else {}
+    return {
+      **resumed,
+      **{index: shard.size for index, shard in reported.items()},
+    }
 
   def variables_version(self) -> int:
     """Returns the highest version of the variables that any node reported."""

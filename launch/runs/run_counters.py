@@ -105,6 +105,8 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     resumes: number of resumes of the run.
     lost: work that was lost so far.
     nodes: counters of each node, by role and index.
+    shard_sizes: items in each shard, by index; empty if one server has all
+      items.
   """
 
   mode: str
@@ -121,6 +123,7 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   resumes: Count
   lost: Losses
   nodes: dict[str, dict[int, NodeCounters]]
+  shard_sizes: dict[int, Count] = {}
 
   def to_json(self) -> str:
     """Returns the counters as a JSON text, which `from_json` parses."""

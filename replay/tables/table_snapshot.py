@@ -227,8 +227,8 @@ def _replace_settings(
   if size > wanted.max_size:
     raise ValueError(
       f"table {name!r} was saved with {size:,} items, but the config's "
-      f"capacity is {wanted.max_size:,}: raise it to {size:,} or more, or "
-      "start a new run"
+      f"capacity is {wanted.max_size:,} items per server, so they would not "
+      "fit: raise config.replay.capacity, or start a new run"
     )
   record.max_size = wanted.max_size
   record.max_times_sampled = wanted.max_times_sampled

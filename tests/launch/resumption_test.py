@@ -219,6 +219,39 @@ def test_a_capacity_below_the_saved_sequences(make_run):
   )
 
 
+SHARDS = [
+  "--config.replay.shards=2",
+  "--config.topology.replay=own_process",
+  "--config.topology.workers=3",
+]
+
+
+def test_a_capacity_below_the_items_of_the_largest_shard(make_run):
+  # Worker 0 and 2 write to shard 0; each item has 4 transitions.
+  sizes = {0: 2_000, 1: 1_000}
+  folder = make_run(*SHARDS, replay_size=3_000, shard_sizes=sizes)
+  resume(folder, "--config.replay.capacity=16_000")
+  for capacity in (15_992, 12_000):  # 12,000 transitions are saved
+    check_rejected(
+      folder,
+      [f"--config.replay.capacity={capacity}"],
+      [
+        f"--config.replay.capacity={capacity}",
+        f"{capacity // 2} for each of 2 shards",
+        "8000 transitions of one shard",
+        "give 16000 or more",
+      ],
+    )
+
+
+def test_a_capacity_below_the_items_of_shards_without_reports(make_run):
+  folder = make_run(*SHARDS, replay_size=3_000)
+  resume(folder, "--config.replay.capacity=12_000")
+  check_rejected(
+    folder, ["--config.replay.capacity=11_992"], ["give 12000 or more"]
+  )
+
+
 def test_another_loss_has_other_variables(make_run):
   check_rejected(
     make_run("--config=ddpg"),

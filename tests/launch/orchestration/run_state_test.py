@@ -198,6 +198,12 @@ def test_shards_are_added_up():
   assert status.env_steps_lost == 60
   assert status.replay.inserted == 710
   assert state.counters().replay_size == 460
+  assert state.counters().shard_sizes == {0: 400, 1: 60}
+
+  resumed = make_state(state.counters(), config=config, replay=2)
+  assert resumed.counters().shard_sizes == {0: 400, 1: 60}
+  resumed.report("replay", 1, Replay(3.0, Table(70, 70, 0), restored))
+  assert resumed.counters().shard_sizes == {0: 400, 1: 70}
 
 
 def test_targets_are_in_the_status():
@@ -234,6 +240,7 @@ def test_a_run_without_workers_and_without_a_table():
   assert state.finished("worker")
   assert state.collected_version() == 0
   assert state.counters().replay_size == 0
+  assert state.counters().shard_sizes == {}
 
 
 PROXY_WAIT = Proxy(waiting_s=7.0, server="localhost:7000")
