@@ -4,7 +4,6 @@ import ctypes
 
 import launchpad as lp
 import ml_collections
-import reverb
 from absl import logging
 from acme import specs
 
@@ -95,8 +94,8 @@ class HostedTables:
     if self._table is not None:
       try:
         self._read_counts(timeout_s=1)
-      except reverb.errors.ReverbError as error:
-        logging.info("the table's counts are outdated: %s", error)
+      except TimeoutError as error:
+        logging.info("the reported counts are outdated: %s", error)
     return messages.ReplayReport(replay=self._counts, restored=self._restored)
 
   def _read_counts(self, timeout_s: int) -> None:
@@ -106,7 +105,7 @@ class HostedTables:
       timeout_s: seconds to wait for the reply, at least 1.
 
     Raises:
-      reverb.errors.ReverbError: there was no reply.
+      TimeoutError: there was no reply.
     """
     status = self._manager.status(tables.TRANSITIONS, timeout_s)
     self._counts = messages.TableCounts(*status)

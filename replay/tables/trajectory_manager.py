@@ -75,10 +75,15 @@ class TrajectoryManager:
 
     Raises:
       KeyError: there is no such table.
-      reverb.errors.ReverbError: the server does not reply, as it lists the
-        items of a large table for a snapshot.
+      TimeoutError: the server does not reply, since it lists the items of a
+        large table for a snapshot.
     """
-    return table_status.read(self._client, table, timeout_s)
+    try:
+      return table_status.read(self._client, table, timeout_s)
+    except reverb.errors.ReverbError as error:
+      raise TimeoutError(
+        f"the table {table!r} did not reply within {timeout_s} s: {error}"
+      ) from error
 
   def close(self) -> None:
     """Stops the server; blocked clients get an error.

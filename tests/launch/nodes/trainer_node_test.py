@@ -19,7 +19,7 @@ from slipway.launch.orchestration import run_control
 from slipway.launch.runs import run_folder
 from slipway.replay.items import transitions
 from slipway.replay.items import writer as writer_lib
-from slipway.replay.tables import dataset, tables, trajectory_manager
+from slipway.replay.tables import dataset, tables
 from slipway.replay.transport import routes
 
 BATCH, ROUND = 16, 40  # transitions
@@ -189,10 +189,10 @@ def test_a_node_reports_while_a_snapshot_locks_its_table(
   assert before.inserted == ROUND
   write(node, config, np.arange(1), np.ones(1, int))
 
-  def time_out(*args):
-    raise reverb.errors.DeadlineExceededError("no reply")
+  def time_out(client, timeout):
+    raise reverb.errors.DeadlineExceededError(f"no reply within {timeout} s")
 
   with monkeypatch.context() as locked:
-    locked.setattr(trajectory_manager.TrajectoryManager, "status", time_out)
+    locked.setattr(reverb.Client, "server_info", time_out)
     assert node.report().replay == before
   assert node.report().replay.inserted == ROUND + 1
