@@ -379,6 +379,22 @@ def check_environment(config: ml_collections.ConfigDict) -> None:
     )
 
 
+def check_external(config: ml_collections.ConfigDict) -> None:
+  """Checks that external processes can collect in an environment.
+
+  Args:
+    config: the section `environment`.
+
+  Raises:
+    ValueError: names the field, its value and the consequence.
+  """
+  if config.get("action_mask", False):
+    raise ValueError(
+      "config.environment.action_mask=True has no effect for external "
+      "processes, which pass no masks: use --noconfig.environment.action_mask"
+    )
+
+
 def check_workers(count: int) -> None:
   """Checks that a run with worker processes may change their number to `count`.
 

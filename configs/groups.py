@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import ml_collections
 
-from slipway.configs import checks, fields
+from slipway.configs import base, checks, fields
 
 Field = fields.Field
 
@@ -607,11 +607,7 @@ def _check_collection(config: ml_collections.ConfigDict) -> None:
       "processes write through a proxy, so nothing would be collected; use "
       "True, or 1 or more workers"
     )
-  if config.environment.action_mask:
-    raise ValueError(
-      "config.environment.action_mask=True has no effect for external "
-      "processes, which pass no masks: use --noconfig.environment.action_mask"
-    )
+  base.check_external(config.environment)
 
 
 def _check_shards(config: ml_collections.ConfigDict) -> None:

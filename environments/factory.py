@@ -27,6 +27,7 @@ import ml_collections
 import numpy as np
 from gymnasium.envs import registration
 
+from slipway.configs import base
 from slipway.environments import (
   asynchronous,
   checked,
@@ -148,11 +149,7 @@ def make_external(
     Exception: as `make`.
   """
   name, kwargs = get_name_and_kwargs(config)
-  if config.get("action_mask", False):
-    raise ValueError(
-      "config.environment.action_mask=True has no effect for external "
-      "processes, which pass no masks: use --noconfig.environment.action_mask"
-    )
+  base.check_external(config)
   template = _construct(config, name, kwargs, 1, masked=False)
   template.close()
   spaces = template.single_observation_space, template.single_action_space
