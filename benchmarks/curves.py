@@ -68,21 +68,14 @@ class Task:
     title: title of the page, one line.
     env_steps: environment steps after which each run ends.
     limit_s: seconds after which a run is aborted.
-    environment: name of the environment; None: that of the preset.
+    flags: further flags of the runs.
   """
 
   preset: str
   title: str
   env_steps: int
   limit_s: float
-  environment: str | None = None
-
-  @property
-  def flags(self) -> list[str]:
-    """The preset, and the flag of an environment that isn't the preset's."""
-    if self.environment is None:
-      return [self.preset]
-    return [self.preset, f"--config.environment.name={self.environment}"]
+  flags: tuple[str, ...] = ()
 
 
 TASKS = {
@@ -92,11 +85,11 @@ TASKS = {
   ),
   "acrobot": Task(
     *("cartpole", "Acrobot-v1, by presets of CartPole", 100_000, 1_200.0),
-    "Acrobot-v1",
+    ("--config.environment.name=Acrobot-v1",),
   ),
   "mountaincar": Task(
     *("cartpole", "MountainCar-v0, by presets of CartPole", 100_000, 1_200.0),
-    "MountainCar-v0",
+    ("--config.environment.name=MountainCar-v0",),
   ),
   "lunarlander": Task("lunarlander", "LunarLander-v3", 100_000, 1_800.0),
   "lunarlander_policy_gradients": Task(
@@ -157,7 +150,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
   page = _PAGE.format(
     title=task.title,
     task=args.task,
-    flags=" ".join(task.flags),
+    flags=" ".join((task.preset, *task.flags)),
     table=_table(kept),
     advice=_list_advice(kept),
   )
@@ -205,10 +198,9 @@ def read(path: pathlib.Path) -> tuple[dict[str, str], list[Curve]]:
 
 def _command(algorithm: str, task: Task) -> list[str]:
   """Returns the config and the overrides that the runs of all seeds share."""
-  preset, *flags = task.flags
   return [
-    f"{algorithm}:{preset}",
-    *flags,
+    f"{algorithm}:{task.preset}",
+    *task.flags,
     f"{_STEPS_FLAG}{task.env_steps}",
     "--config.limits.target_return=inf",
   ]

@@ -158,13 +158,18 @@ ROUNDS = [
 def test_another_ratio_leaves_nothing_to_catch_up_in_sync_mode(
   tmp_path, saved, ratio, min_size, sampled
 ):
-  manager = serve(
+  check_restored(
     tmp_path,
-    restored=True,
+    sampled,
     is_sync=True,
     samples_per_insert=ratio,
     min_size=min_size,
   )
+
+
+def check_restored(tmp_path, sampled, **fields):
+  """Asserts that a restored table has 20 items and `sampled` samples."""
+  manager = serve(tmp_path, restored=True, **fields)
   assert manager.status(tables.TRANSITIONS)[:3] == (20, 20, sampled)
   manager.close()
 
@@ -191,15 +196,13 @@ def test_a_ratio_after_a_run_without_one(
   assert len(sample(manager, 70)) == 70
   start_saver(manager, tmp_path / "saved").finish()
   manager.close()
-  manager = serve(
+  check_restored(
     tmp_path,
-    restored=True,
+    sampled,
     is_sync=is_sync,
     samples_per_insert=ratio,
     min_size=min_size,
   )
-  assert manager.status(tables.TRANSITIONS)[:3] == (20, 20, sampled)
-  manager.close()
 
 
 @pytest.mark.parametrize("ratio", [1.0, 4.0])
@@ -210,9 +213,7 @@ def test_an_equal_ratio_keeps_the_count_of_samples(tmp_path, ratio):
   assert len(sample(manager, 7)) == 7
   start_saver(manager, tmp_path / "saved").finish()
   manager.close()
-  manager = serve(tmp_path, restored=True, **fields)
-  assert manager.status(tables.TRANSITIONS)[:3] == (20, 20, 7)
-  manager.close()
+  check_restored(tmp_path, 7, **fields)
 
 
 QUEUE = {"is_queue": True, "priority_exponent": None}
