@@ -174,18 +174,22 @@ def measure(
   task = task._replace(env_steps=env_steps or task.env_steps)
 
   def measure_run(seed: int, learner: str) -> report.Row:
-    row = partial.measure(
-      f"{name}: {learner}, {task.env_steps:,} steps, seed {seed}",
-      lambda: _measure(task, learner, seed),
+    def measure_now() -> report.Row:
+      row = _measure(task, learner, seed)
+      return row if at_once == 1 else {**row, "seconds": None}
+
+    return partial.measure(
+      f"{name}: {learner}, {task.env_steps:,} steps, seed {seed}", measure_now
     )
-    return row if at_once == 1 else {**row, "seconds": None}
 
   runs = itertools.product(range(1, seeds + 1), learners)
   if PEER in learners:  # before several runs need it at once
     installation.install_for(_peer_entry())
   with futures.ThreadPoolExecutor(at_once) as pool:
     raw = list(pool.map(lambda run: measure_run(*run), runs))
-  medians = [_summarize(raw, learner) for learner in learners]
+  # A benchmark that continues may have rows of several runs at once.
+  is_timed = all(row["seconds"] is not None for row in raw)
+  medians = [_summarize(raw, learner, is_timed) for learner in learners]
   goals = []
   if with_peer:
     mine, theirs = medians[0]["IQM"], medians[-1]["IQM"]
@@ -203,9 +207,9 @@ def measure(
       steps=task.env_steps,
       seeds=seeds,
       episodes=_EPISODES,
-      order="one after the other" if at_once == 1 else f"{at_once} at once",
+      order="one after the other" if is_timed else "several at once",
     )
-    + (_SECONDS if at_once == 1 else ""),
+    + (_SECONDS if is_timed else ""),
     raw=raw,
     medians=medians,
     goals=goals,
@@ -232,7 +236,9 @@ def _measure(task: Task, learner: str, seed: int) -> report.Row:
   }
 
 
-def _summarize(raw: Sequence[report.Row], learner: str) -> report.Row:
+def _summarize(
+  raw: Sequence[report.Row], learner: str, is_timed: bool
+) -> report.Row:
   """Returns a learner's row of the table, by title of the column."""
   mine = [row for row in raw if row["learner"] == learner]
   returns = np.array([row["return"] for row in mine])
@@ -244,7 +250,7 @@ def _summarize(raw: Sequence[report.Row], learner: str) -> report.Row:
     "95 % interval": statistics.format_interval(bounds, ".1f"),
     "lowest": float(returns.min()),
   }
-  if all(x["seconds"] is not None for x in mine):
+  if is_timed:
     row["seconds"] = report.median(mine, "seconds")
   return row
 
