@@ -1,11 +1,13 @@
 """Learning curves: saved curves are read, summarised and drawn."""
 
 import csv
+import dataclasses
 
 import numpy as np
 import pytest
 
-from benchmarks import curves
+from benchmarks.curves import __main__ as curves
+from benchmarks.curves import data, holding, tasks
 from slipway.launch.runs import statistics
 
 CONFIG = "dqn:cartpole --config.limits.environment_steps=9000 --config.x=1: 2"
@@ -61,8 +63,9 @@ def test_a_task_without_curves_is_reported_in_one_line(tmp_path, capfd):
 
 def test_a_file_has_a_curve_per_seed(tmp_path):
   write_curves(tmp_path / "dqn.csv", 1.0)
-  made_with, found = curves.read(tmp_path / "dqn.csv")
-  assert made_with == {
+  saved = data.read(tmp_path / "dqn.csv")
+  found = saved.curves()
+  assert saved.head == {
     "commit": "abc",
     "runs at once": "2",
     "config": CONFIG,
@@ -86,3 +89,52 @@ def test_an_unknown_algorithm_is_rejected(capfd):
   with pytest.raises(SystemExit):
     curves.main(["--algorithms=rainbw"])
   assert "'rainbw' is no algorithm" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+  ("returns", "expected"),
+  [
+    ([1, 2, 3], (None, None, None, None, None)),
+    ([1, 9, 9, 1], (1, 2 / 3, 19 / 3, None, None)),
+    ([9, 1, 9, 9, 9, 5], (0, 4 / 6, 7, 4, 1 / 2)),
+    ([1, 9, 9, 9, 9, 9], (1, 1, 9, 3, 1)),
+  ],
+)
+def test_how_a_run_holds_a_target(returns, expected):
+  found = holding.measure(np.arange(len(returns)), np.array(returns), 8)
+  assert tuple(found) == pytest.approx(expected)
+
+
+def test_a_page_has_how_runs_held_the_target(tmp_path):
+  write_curves(tmp_path / "cartpole" / "dqn.csv", 50.0)
+  assert curves.main(["--task=cartpole", f"--out={tmp_path}"]) == 0
+  page = (tmp_path / "cartpole.md").read_text()
+  # Evaluation 10 is the first at 475; seed 1 has no third one.
+  row = "| dqn | -; 10,000; 10,000 | -; 12,000; 12,000 | -; 1.00; 1.00 |"
+  assert row in page
+
+
+def test_the_overview_has_all_saved_tasks(tmp_path):
+  write_curves(tmp_path / "acrobot" / "dqn.csv", 0.0)
+  write_curves(tmp_path / "cartpole" / "dqn.csv", 0.0)
+  write_curves(tmp_path / "cartpole" / "iqn.csv", 0.0, (5,))
+  assert curves.main(["--task=cartpole", f"--out={tmp_path}"]) == 0
+  page = (tmp_path / "README.md").read_text()
+  assert "| algorithm | [CartPole-v1](cartpole.md) | [Acrobot-v1, " in page
+  assert "| dqn | 2.0 (3) | 2.0 (3) |" in page
+  assert "| iqn | 1.0 (1) |  |" in page
+
+
+@pytest.mark.benchmarks
+def test_a_benchmark_that_continues_runs_the_missing_seeds(
+  tmp_path, monkeypatch
+):
+  task = dataclasses.replace(tasks.TASKS["cartpole"], env_steps=3_000)
+  monkeypatch.setitem(tasks.TASKS, "cartpole", task)
+  command = ["--task=cartpole", "--algorithms=ppo", f"--out={tmp_path}"]
+  assert curves.main([*command, "--first_seed=2", "--seeds=1"]) == 0
+  first = data.read(tmp_path / "cartpole" / "ppo.csv")
+  assert curves.main([*command, "--seeds=2"]) == 0
+  both = data.read(tmp_path / "cartpole" / "ppo.csv")
+  assert (first.seeds(), both.seeds()) == ([2], [1, 2])
+  assert [row for row in both.rows if row["seed"] == "2"] == first.rows

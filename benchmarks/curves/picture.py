@@ -1,22 +1,17 @@
-"""Picture of `curves`: means and confidence intervals over seeds."""
+"""Pictures: means and confidence intervals of curves over seeds."""
 
 import pathlib
-import typing
 from collections.abc import Mapping, Sequence
 
+from benchmarks.curves import data
 from slipway.launch.runs import comparison
-
-if typing.TYPE_CHECKING:
-  from benchmarks import curves as curves_lib
 
 _ABREAST = 3  # algorithms per row of the picture, at most
 _COLOR, _OTHERS = "#1f6fb4", "#c9ced4"
 _POINTS = 100  # points per line
 
 
-def draw(
-  kept: Mapping[str, Sequence["curves_lib.Curve"]], path: pathlib.Path
-) -> None:
+def draw(kept: Mapping[str, Sequence[data.Curve]], path: pathlib.Path) -> None:
   """Draws returns against environment steps and wall-clock time.
 
   Each algorithm has two panels, with the means of all others in the background.
@@ -66,7 +61,7 @@ def draw(
   picture.savefig(path, format="png")
 
 
-def _line(curves: Sequence["curves_lib.Curve"], column: str) -> comparison.Line:
+def _line(curves: Sequence[data.Curve], column: str) -> comparison.Line:
   """Computes an algorithm's mean curve where all seeds have values.
 
   Args:

@@ -1,0 +1,1 @@
+"""Draws learning curves of algorithms over seeds, and summarises them."""

@@ -1,0 +1,164 @@
+"""Pages: learning curves of a task as tables, and of all tasks as one table."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from benchmarks.curves import data, holding
+from benchmarks.curves import tasks as tasks_lib
+from slipway.launch.runs import curves as run_curves
+from slipway.launch.runs import statistics
+
+# The flag with the number of environment steps of a run.
+STEPS_FLAG = "--config.limits.environment_steps="
+_ADVICE_SEPARATOR = " | "
+
+_PAGE = """\
+# Learning curves: {title}
+
+`python -m benchmarks.curves --task={task}`: for each algorithm and seed a run
+of `slipway train --config=<algorithm>:{flags}`,
+workers, trainer and evaluator on the same machine. Lines are means over the
+seeds, as far as all of them have evaluations, bands the 95 % interval of the
+mean by the bootstrap (Agarwal et al. 2021), which a single seed does not have;
+grey are the other algorithms' means. Wall-clock counts from the command.
+
+![Curves]({task}.png)
+
+{table}
+{advice}
+- *steps*: environment steps of all workers after which a run ended.
+- *evaluations*: number of evaluations of a run, with that of the untrained
+  policy. They come per second, so a faster run has fewer.
+- *final return*: mean of a run's evaluations in the last tenth of its
+  environment steps, as a mean over the seeds, with its 95 % interval. The steps
+  count until the last evaluation, which may be well before the run's end.
+- *best*: highest single evaluation of a run, which is partly luck, as a mean
+  over the seeds.
+- *seconds*: time of a run's last evaluation, as a mean over the seeds.
+- *at once*: number of runs that shared the machine.
+- *commit*: the version of Slipway. Steps and presets are those of this version;
+  today's may differ.
+{held}
+Every evaluation is in [{task}/]({task}/), with the commit, the flags, the
+machine and the versions that it was made with.
+"""
+
+_OVERVIEW = """\
+# Learning curves
+
+Final return of each algorithm on each task, as a mean over the seeds, whose
+number is in brackets. The page of a task, at the head of its column, has the
+curves, the intervals and the versions. An algorithm's runs may have other
+numbers of environment steps than another's: each page has them.
+
+{table}
+"""
+
+
+def join_advice(line: str, advice: Sequence[str]) -> str:
+  """Adds advice of a run to that of others, as one line of a file's head.
+
+  Args:
+    line: the line until now; "": there was no advice.
+    advice: sentences that the run gave; those of the line are left out.
+  """
+  sentences = line.split(_ADVICE_SEPARATOR) if line else []
+  return _ADVICE_SEPARATOR.join(dict.fromkeys([*sentences, *advice]))
+
+
+def make_page(
+  name: str, task: tasks_lib.Task, kept: Mapping[str, data.Saved]
+) -> str:
+  """Returns the page of a task, in markdown.
+
+  Args:
+    name: the task's name.
+    task: the task.
+    kept: saved runs by algorithm, at least one.
+  """
+  held = ""
+  if task.target is not None:
+    curves = {algorithm: saved.curves() for algorithm, saved in kept.items()}
+    held = f"\n{holding.make_section(curves, task.target)}\n"
+  return _PAGE.format(
+    title=task.title,
+    task=name,
+    flags=" ".join((task.preset, *task.flags)),
+    table=_table(kept),
+    advice=_list_advice(kept),
+    held=held,
+  )
+
+
+def make_overview(kept: Mapping[str, Mapping[str, data.Saved]]) -> str:
+  """Returns the page with the final returns of all tasks, in markdown.
+
+  Args:
+    kept: saved runs by task, and by algorithm.
+  """
+  algorithms = sorted({name for of_task in kept.values() for name in of_task})
+  lines = [
+    "| algorithm | "
+    + " | ".join(f"[{tasks_lib.TASKS[x].title}]({x}.md)" for x in kept)
+    + " |",
+    "| --- " * (len(kept) + 1) + "|",
+  ]
+  for algorithm in algorithms:
+    cells = []
+    for of_task in kept.values():
+      saved = of_task.get(algorithm)
+      cells.append("" if saved is None else _format_final(saved.curves()))
+    lines.append(f"| {algorithm} | {' | '.join(cells)} |")
+  return _OVERVIEW.format(table="\n".join(lines))
+
+
+def _format_final(curves: Sequence[data.Curve]) -> str:
+  """Returns the mean final return over the seeds, and their number."""
+  return f"{_final_returns(curves).mean():,.1f} ({len(curves)})"
+
+
+def _final_returns(curves: Sequence[data.Curve]) -> np.ndarray:
+  """Returns the final return of each seed, [R] of R seeds."""
+  return np.array(
+    [run_curves.final_return(x.env_steps, x.eval_return) for x in curves]
+  )
+
+
+def _table(kept: Mapping[str, data.Saved]) -> str:
+  """Returns a markdown table with one row per algorithm."""
+  lines = [
+    "| algorithm | seeds | steps | evaluations | final return | best | seconds "
+    "| at once | commit |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+  ]
+  for name, saved in kept.items():
+    head, curves = saved.head, saved.curves()
+    counts = sorted({len(curve.eval_return) for curve in curves})
+    evaluations = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+    final = _final_returns(curves)
+    best = np.array([curve.eval_return.max() for curve in curves])
+    seconds = np.mean([curve.wall_s[-1] for curve in curves])
+    bounds = statistics.interval(statistics.mean, final)
+    if interval := statistics.format_interval(bounds, ",.1f"):
+      interval = f" ({interval})"
+    steps = int(head["config"].partition(STEPS_FLAG)[2].split()[0])
+    lines.append(
+      f"| {name} | {len(curves)} | {steps:,} | {evaluations} "
+      f"| {final.mean():,.1f}{interval} | {best.mean():,.1f} "
+      f"| {seconds:,.0f} | {head['runs at once']} | {head['commit']} |"
+    )
+  return "\n".join(lines)
+
+
+def _list_advice(kept: Mapping[str, data.Saved]) -> str:
+  """Returns a list of the advice that the runs of each algorithm gave."""
+  lines = [
+    f"- {name}: {sentence}"
+    for name, saved in kept.items()
+    for sentence in saved.head.get("advice", "").split(_ADVICE_SEPARATOR)
+    if sentence
+  ]
+  if not lines:
+    return ""
+  return "\nRuns gave this advice:\n\n" + "\n".join(lines) + "\n"

@@ -1,0 +1,65 @@
+"""Tasks on which learning curves are drawn."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+  """A task on which algorithms are compared.
+
+  Attributes:
+    preset: preset of the algorithms' configs.
+    title: title of the page, one line.
+    env_steps: environment steps after which each run ends.
+    limit_s: seconds after which a run is aborted.
+    flags: further flags of the runs.
+    target: mean return that counts as solved; None: there is no such number.
+  """
+
+  preset: str
+  title: str
+  env_steps: int
+  limit_s: float
+  flags: tuple[str, ...] = ()
+  target: float | None = None
+
+
+TASKS = {
+  "cartpole": Task("cartpole", "CartPole-v1", 150_000, 600.0, target=475.0),
+  "cartpole_policy_gradients": Task(
+    *("cartpole", "CartPole-v1, policy gradients", 600_000, 600.0),
+    target=475.0,
+  ),
+  "cartpole_held": Task(
+    *("cartpole", "CartPole-v1, twice as long", 300_000, 1_800.0),
+    ("--config.evaluation.period_s=1.5",),
+    target=475.0,
+  ),
+  "acrobot": Task(
+    *("cartpole", "Acrobot-v1, by presets of CartPole", 100_000, 1_200.0),
+    ("--config.environment.name=Acrobot-v1",),
+  ),
+  "mountaincar": Task(
+    *("cartpole", "MountainCar-v0, by presets of CartPole", 100_000, 1_200.0),
+    ("--config.environment.name=MountainCar-v0",),
+  ),
+  "lunarlander": Task(
+    "lunarlander", "LunarLander-v3", 100_000, 1_800.0, target=200.0
+  ),
+  "lunarlander_policy_gradients": Task(
+    *("lunarlander", "LunarLander-v3, policy gradients", 1_000_000, 1_800.0),
+    target=200.0,
+  ),
+  "lunarlander_held": Task(
+    *("lunarlander", "LunarLander-v3, four times as long", 400_000, 7_200.0),
+    target=200.0,
+  ),
+  "minatar_breakout": Task(
+    "minatar_breakout", "MinAtar Breakout", 500_000, 3_600.0
+  ),
+  "pong_policy_gradients": Task(
+    "pong", "Pong, policy gradients", 1_000_000, 7_200.0, target=18.0
+  ),
+  "pendulum": Task("pendulum", "Pendulum-v1", 20_000, 600.0, target=-200.0),
+  "halfcheetah": Task("halfcheetah", "HalfCheetah-v5", 120_000, 3_600.0),
+}
