@@ -18,7 +18,7 @@ _Rule = Callable[
   [ml_collections.ConfigDict, _Metrics, Sequence[float]], str | None
 ]
 
-# Seconds for which a rule must have advice before it is given.
+# Seconds for which a rule about metrics must have advice before it is given.
 _AFTER_S = 10.0
 # Largest mean probability of target returns beyond one end of the support.
 _MAX_OUTSIDE_SUPPORT = 0.1
@@ -66,13 +66,13 @@ class Advisor:
       returns: mean returns of the last `base.RETURNS_KEPT` evaluations.
     """
     now_s = time.monotonic()
-    for rule in _RULES:
+    for rule, after_s in _RULES.items():
       sentence = rule(self._config, metrics, returns)
       if sentence is None:
         self._since_s.pop(rule, None)
         continue
       since_s = self._since_s.setdefault(rule, now_s)
-      if now_s - since_s >= _AFTER_S and rule not in self._given:
+      if now_s - since_s >= after_s and rule not in self._given:
         self._given.add(rule)
         self.sentences.append(sentence)
 
@@ -182,10 +182,11 @@ def _advise_on_equal_returns(
   )
 
 
-_RULES: tuple[_Rule, ...] = (
-  _advise_on_support,
-  _advise_on_clipping,
-  _advise_on_gradients,
-  _advise_on_dead_units,
-  _advise_on_equal_returns,
-)
+# Seconds for which each rule must have advice before it is given.
+_RULES: dict[_Rule, float] = {
+  _advise_on_support: _AFTER_S,
+  _advise_on_clipping: _AFTER_S,
+  _advise_on_gradients: _AFTER_S,
+  _advise_on_dead_units: _AFTER_S,
+  _advise_on_equal_returns: 0.0,  # ten evaluations are long enough
+}
