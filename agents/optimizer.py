@@ -65,6 +65,9 @@ class Optimizer(tf.Module):
   ) -> tf.Tensor:
     """Clips the gradient of a loss, and applies one Adam step.
 
+    If a gradient is nan or infinite, all count as 0, since one such step would
+    make all variables nan for the rest of the run.
+
     Args:
       loss: the loss, [].
       tape: tape that has recorded the computation of the loss.
@@ -80,10 +83,22 @@ class Optimizer(tf.Module):
     gradients = tf.cond(
       norm <= self._max_norm,
       lambda: gradients,
-      lambda: tf.clip_by_global_norm(gradients, self._max_norm, norm)[0],
+      lambda: self._clip(gradients, norm),
     )
     self._apply(gradients, learning_rate)
     return norm
+
+  def _clip(
+    self, gradients: Sequence[tf.Tensor], norm: tf.Tensor
+  ) -> list[tf.Tensor]:
+    """Scales gradients down to the largest norm, or to 0 if it is not finite.
+
+    Args:
+      gradients: gradients, one per variable.
+      norm: the L2 norm of all gradients together, [].
+    """
+    scale = tf.where(tf.math.is_finite(norm), self._max_norm / norm, 0.0)
+    return [tf.math.multiply_no_nan(x, scale) for x in gradients]
 
   def _apply(
     self, gradients: Sequence[tf.Tensor], learning_rate: float | tf.Tensor

@@ -10,7 +10,6 @@ from acme import specs
 from slipway.agents import seeds
 from slipway.agents.networks import (
   actor_critic,
-  distributions,
   initializers,
   normalization,
   numpy_ops,
@@ -195,11 +194,9 @@ class PolicyActor:
     policy = self._policy.distribution(numpy_ops, parameters)
     if self._random is None:
       return adder.ActorOutput(policy.mode(), {})
-    if isinstance(policy, distributions.TanhGaussian):
-      action, log_prob = policy.sample_with_log_prob(self._random)
-    else:
-      action = policy.sample(self._random)
-      log_prob = policy.log_prob(action)
+    action = policy.sample(self._random)
+    # That of the stored action, as the learner's: a tanh may have rounded it.
+    log_prob = policy.log_prob(action)
     return adder.ActorOutput(
       action, {LOG_PROB: log_prob, PARAMETERS: parameters}
     )

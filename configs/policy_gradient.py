@@ -286,7 +286,9 @@ def check(config: ml_collections.ConfigDict) -> None:
 def _check_minibatches(config: ml_collections.ConfigDict) -> None:
   """Checks that minibatches divide a batch into equal parts.
 
-  With an LSTM, a minibatch must consist of whole rollouts.
+  With an LSTM, a minibatch must consist of whole rollouts. The first gradient
+  step of a batch is made with the policy and the values that acted, so limits
+  of their changes have an effect from the second one on.
 
   Raises:
     ValueError: names the fields, their values and the consequence.
@@ -304,3 +306,11 @@ def _check_minibatches(config: ml_collections.ConfigDict) -> None:
       f"config.learner.minibatch_size={size} has no whole rollouts of "
       f"config.adder.unroll={unroll} steps, which an LSTM needs: use a multiple"
     )
+  if config.learner.epochs == 1 and size in (0, steps):
+    for name in ("learner.value_clip", "learner.kl_limit"):
+      if value := fields.get(config, name):
+        raise ValueError(
+          f"config.{name}={value!r} has no effect with one gradient step per "
+          "batch, so the run would ignore it: use 0, or raise config.learner."
+          "epochs=1"
+        )

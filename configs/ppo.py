@@ -61,7 +61,10 @@ def _lunarlander(c: ml_collections.ConfigDict) -> None:
 
 
 def _halfcheetah(c: ml_collections.ConfigDict) -> None:
-  """Sets CleanRL's ppo_continuous_action, but with 8 environments, not 1."""
+  """Sets CleanRL's ppo_continuous_action, but with 8 environments, not 1.
+
+  There, only the step size falls over the run, and here the clip range, too.
+  """
   tasks.mujoco(c, "HalfCheetah-v5")
   c.normalization.observations = True
   c.normalization.rewards = True

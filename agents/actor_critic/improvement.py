@@ -41,7 +41,7 @@ class Improvement(typing.Protocol):
 
   Attributes:
     has_target: whether a target network chooses the next actions. Its inputs
-      are features by the encoder's moving average, `encode_for_targets`.
+      are then features by the encoder's moving average, `encode_for_targets`.
     network: the policy that learns.
     metrics: names of the scalars that `update` returns.
   """

@@ -18,6 +18,10 @@ Random = typing.Any
 # Lower bound of uniform samples, as log(0) would be infinite.
 _TINY = float(np.finfo(np.float32).tiny)
 
+# Largest absolute value of a tanh-Gaussian's action that has a density; float32
+# has few values beyond it, and tanh an error of some of them.
+_MAX_TANH = 1.0 - 1e-5
+
 # Names of the distributions of continuous actions that have a density.
 CONTINUOUS = ("gaussian", "conditional_gaussian", "tanh_gaussian")
 # Name of the distribution of continuous actions that has only one action.
@@ -124,9 +128,17 @@ class Gaussian:
 
   def log_prob(self, action: Array) -> Array:
     """Returns the log-density [B] of actions [B, A], summed over A."""
+    return self._ops.sum(self.log_probs(action), -1)
+
+  def log_probs(self, action: Array) -> Array:
+    """Returns the log-density of each component of actions, [B, A]."""
     z = (action - self.mean) * self._ops.exp(-self.log_std)
-    each = -0.5 * z * z - self.log_std - 0.5 * math.log(2 * math.pi)
-    return self._ops.sum(each, -1)
+    return -0.5 * z * z - self.log_std - 0.5 * math.log(2 * math.pi)
+
+  def log_tail(self, bound: Array) -> Array:
+    """Returns the log-probability that a component is above `bound` [B, A]."""
+    z = (bound - self.mean) * self._ops.exp(-self.log_std)
+    return self._ops.log_normal_tail(z)
 
   def entropy(self, random: Random = None) -> Array:
     """Returns the entropies sum_a log(std_a sqrt(2 pi e)), [B]."""
@@ -189,21 +201,32 @@ class TanhGaussian:
     rounds to +-1.
     """
     x = self.normal.sample(random)
-    return self._ops.tanh(x), self._log_prob_before_tanh(x)
+    log_prob = self._ops.sum(self._log_probs_before_tanh(x), -1)
+    return self._ops.tanh(x), log_prob
 
   def mode(self) -> Array:
     """Returns tanh(mean of x) [B, A], the actions of SAC's evaluation."""
     return self._ops.tanh(self.normal.mean)
 
   def log_prob(self, action: Array) -> Array:
-    """Returns log-densities [B] of actions [B, A].
+    """Returns the log-density [B] of actions [B, A], summed over A.
 
-    Actions are clipped to [-1 + 1e-6, 1 - 1e-6], where the density is finite.
-    That clips x to [-7.25, 7.25]; where x is known, `normal` is exact.
+    Components beyond +-(1 - 1e-5) have rounded the x that they were sampled
+    from, and other policies' probability ratios at a guessed x would be wrong.
+    So such a component has the log-probability of all x that round like this:
+    that of the normal distribution's tail beyond +-6.1.
     """
     ops = self._ops
-    y = ops.clip(action, -1 + 1e-6, 1 - 1e-6)
-    return self._log_prob_before_tanh(0.5 * (ops.log(1 + y) - ops.log(1 - y)))
+    y = ops.clip(action, -_MAX_TANH, _MAX_TANH)
+    x = 0.5 * (ops.log(1 + y) - ops.log(1 - y))
+    side = ops.sign(action)
+    mirrored = Gaussian(ops, side * self.normal.mean, self.normal.log_std)
+    each = ops.where(
+      side * action > _MAX_TANH,
+      mirrored.log_tail(math.atanh(_MAX_TANH)),
+      self._log_probs_before_tanh(x),
+    )
+    return ops.sum(each, -1)
 
   def entropy(self, random: Random = None) -> Array:
     """Estimates the entropies [B] from one sample each.
@@ -223,17 +246,17 @@ class TanhGaussian:
       for part in self.normal.replace_parts(other.normal)
     )
 
-  def _log_prob_before_tanh(self, x: Array) -> Array:
-    """Returns the log-densities [B] of actions tanh(x), given x [B, A].
+  def _log_probs_before_tanh(self, x: Array) -> Array:
+    """Returns the log-density of each component of tanh(x), for x [B, A].
 
-      log p(tanh(x)) = log N(x) - sum_a log(1 - tanh(x_a)^2)
+      log p(tanh(x)) = log N(x) - log(1 - tanh(x)^2)
 
     Haarnoja et al. 2018, appendix C, equation 21, with a stable form of the
     last logarithm.
     """
     ops = self._ops
     log_slope = 2.0 * (math.log(2.0) - x - ops.softplus(-2.0 * x))
-    return self.normal.log_prob(x) - ops.sum(log_slope, -1)
+    return self.normal.log_probs(x) - log_slope
 
 
 class Deterministic:

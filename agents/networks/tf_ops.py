@@ -6,11 +6,14 @@ with batches of 32; docs/libraries.md has the whole table.
 """
 
 import functools
+import math
 import types
 import typing
 from collections.abc import Sequence
 
 import tensorflow as tf
+
+from slipway.agents.networks import numpy_ops
 
 # Result of a function with the decorator `tf.custom_gradient`: a tensor and its
 # gradient function. The decorator's type stub has no type for it.
@@ -30,7 +33,7 @@ exp, cos, sqrt, sign, tanh = tf.exp, tf.cos, tf.sqrt, tf.sign, tf.tanh
 log, sigmoid, softplus = tf.math.log, tf.sigmoid, tf.math.softplus
 softmax, log_softmax = tf.nn.softmax, tf.nn.log_softmax
 minimum, maximum, clip = tf.minimum, tf.maximum, tf.clip_by_value
-broadcast_to, reshape = tf.broadcast_to, tf.reshape
+broadcast_to, reshape, where = tf.broadcast_to, tf.reshape, tf.where
 
 
 class Noise:
@@ -63,6 +66,16 @@ def relu(x: tf.Tensor) -> Differentiable:
   """
   y = tf.nn.relu(x)
   return y, lambda dy: dy * tf.sign(y)
+
+
+def log_normal_tail(z: tf.Tensor) -> tf.Tensor:
+  """Returns log P(Z > z) of a standard normal Z, elementwise, float32.
+
+  See `numpy_ops.log_normal_tail`.
+  """
+  z = tf.cast(tf.minimum(z, numpy_ops.MAX_DEVIATION), tf.float64)
+  tail = 0.5 * tf.math.erfc(z / math.sqrt(2.0))
+  return tf.cast(tf.math.log(tail), tf.float32)
 
 
 def float32(x: tf.Tensor) -> tf.Tensor:

@@ -138,7 +138,7 @@ class PolicyGradientLearner:
         self._decay_factor,
         self._make_seed(0),
       )
-    metrics["gradient_norm"] = self._minimize(loss, tape)
+    metrics["gradient_norm"] = self._minimize(loss, tape, flat["learned"])
     return metrics, flat, before
 
   def _learn_in_minibatches(
@@ -186,14 +186,17 @@ class PolicyGradientLearner:
         """Returns the rows of x that belong to the minibatch."""
         return tf.gather(x, chosen) if minibatches > 1 else x
 
+      own = {
+        name: _merge_batch_and_time(choose(x)) for name, x in steps.items()
+      }
       with tf.GradientTape() as tape:
         loss, metrics = self._objective(
-          {name: _merge_batch_and_time(choose(x)) for name, x in steps.items()},
+          own,
           self._model.evaluate({k: choose(x) for k, x in units.items()}),
           decay_factor,
           self._make_seed(i),
         )
-      metrics["gradient_norm"] = self._minimize(loss, tape)
+      metrics["gradient_norm"] = self._minimize(loss, tape, own["learned"])
       names[:] = metrics
       new = tf.stack(list(metrics.values()))
       return i + 1, order, sums + new, metrics["kl"]
@@ -271,10 +274,23 @@ class PolicyGradientLearner:
       "learned": learned,
     }
 
-  def _minimize(self, loss: tf.Tensor, tape: tf.GradientTape) -> tf.Tensor:
-    """Takes one step against a loss []; returns the gradient's norm []."""
+  def _minimize(
+    self, loss: tf.Tensor, tape: tf.GradientTape, learned: tf.Tensor
+  ) -> tf.Tensor:
+    """Takes one gradient step; returns the gradient's norm [].
+
+    Without any step that counts, such as in REINFORCE's batches without the end
+    of an episode, variables stay as they are, in spite of Adam's momentum.
+
+    Args:
+      loss: the loss, [].
+      tape: tape that has recorded the computation of the loss.
+      learned: [N], 1 for steps that count, 0 for others.
+    """
     rate = self._learner.learning_rate * self._decay_factor
-    return self._optimizer.minimize(loss, tape, rate)
+    return self._optimizer.minimize(
+      loss, tape, rate * tf.sign(tf.reduce_sum(learned))
+    )
 
   @property
   def _decay_factor(self) -> tf.Tensor:
@@ -307,16 +323,20 @@ def _explained_variance(
 
     1 - Var(targets - values) / Var(targets)
 
+  It is 0 without any step that counts.
+
   Args:
     values: values [N].
     targets: targets of the values [N].
     learned: [N], 1 for steps that count, 0 for others.
   """
-  count = tf.maximum(tf.reduce_sum(learned), 1.0)
+  total = tf.reduce_sum(learned)
+  count = tf.maximum(total, 1.0)
 
   def variance(x: tf.Tensor) -> tf.Tensor:
     """Returns the variance [] of x [N] over the steps that count."""
     mean = tf.reduce_sum(learned * x) / count
     return tf.reduce_sum(learned * (x - mean) ** 2) / count
 
-  return 1.0 - variance(targets - values) / (variance(targets) + 1e-8)
+  unexplained = variance(targets - values) / (variance(targets) + 1e-8)
+  return tf.sign(total) * (1.0 - unexplained)

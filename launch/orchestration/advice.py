@@ -3,6 +3,7 @@
 The run continues: the sentences explain to the user why it may learn nothing.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -122,6 +123,23 @@ def _advise_on_clipping(
   )
 
 
+def _advise_on_skipped_updates(
+  config: ml_collections.ConfigDict,
+  metrics: _Metrics,
+  returns: Sequence[float],
+) -> str | None:
+  """Returns advice if the newest update's gradients are nan or infinite."""
+  norm = metrics.get("gradient_norm")
+  if norm is None or math.isfinite(norm):
+    return None
+  return (
+    "gradients are nan or infinite, and such updates are skipped, so the run "
+    "may learn nothing more: lower config.learner.learning_rate="
+    f"{config.learner.learning_rate:g}, scale the rewards down by "
+    "config.environment.reward_scale, or check a loss of your own"
+  )
+
+
 def _advise_on_gradients(
   config: ml_collections.ConfigDict,
   metrics: _Metrics,
@@ -132,7 +150,7 @@ def _advise_on_gradients(
   limit = fields.get(config, "learner.max_gradient_norm")
   has_td_errors = fields.get(config, "learner.huber_delta") is not None
   factor = _MAX_GRADIENT_OF_TD_ERRORS if has_td_errors else _MAX_GRADIENT
-  if norm is None or limit is None or not norm > factor * limit:
+  if norm is None or limit is None or not factor * limit < norm < math.inf:
     return None
   return (
     f"gradients have a norm of {norm:.3g}, and are clipped at config.learner."
@@ -184,6 +202,7 @@ def _advise_on_equal_returns(
 
 # Seconds for which each rule must have advice before it is given.
 _RULES: dict[_Rule, float] = {
+  _advise_on_skipped_updates: 0.0,
   _advise_on_support: _AFTER_S,
   _advise_on_clipping: _AFTER_S,
   _advise_on_gradients: _AFTER_S,

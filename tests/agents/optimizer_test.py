@@ -93,6 +93,23 @@ def test_gradients_are_clipped_by_their_norm_together():
     assert_equal(variables, expected.values)
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])
+def test_gradients_that_are_not_finite_count_as_0(value):
+  """The squares of 1e30 are infinite in float32, and so is the norm."""
+  variables, random = make_variables(), np.random.default_rng(1)
+  expected = Adam([v.numpy() for v in variables], 1e-3)
+  step, _ = make_step(variables, max_norm=0.5)
+  for broken in (False, True, False):
+    gradients = [np.float32(0.01) * g for g in make_gradients(random)]
+    applied = [0.0 * g for g in gradients] if broken else gradients
+    if broken:
+      gradients[1][0] = value
+    norm = step(tf.constant(0.01), *gradients)
+    assert np.isfinite(norm) == (not broken)
+    expected.step(applied, 0.01)
+    assert_equal(variables, expected.values)
+
+
 def test_a_checkpoint_restores_the_moments(tmp_path):
   random = np.random.default_rng(1)
   one, other = make_variables(0), make_variables(5)

@@ -139,6 +139,20 @@ REJECTED = [
     "config.learner.batch_size=64: ",
   ),
   (
+    "ppo",
+    {"learner__epochs": 1, "learner__minibatch_size": 0}
+    | {"learner__value_clip": 0.2},
+    "config.learner.value_clip=0.2 has no effect with one gradient step per "
+    "batch",
+  ),
+  (
+    "ppo",
+    {"learner__epochs": 1, "learner__minibatch_size": 256}
+    | {"learner__kl_limit": 0.01},
+    "config.learner.kl_limit=0.01 has no effect with one gradient step per "
+    "batch",
+  ),
+  (
     "dqn",
     {"network__atoms": 21},
     "config.network.atoms=21 has no effect with "

@@ -174,13 +174,40 @@ def test_log_densities_of_samples(backend):
   )
 
 
-def test_log_densities_are_finite_if_tanh_saturates():
-  policy = distributions.TanhGaussian(
-    numpy_ops, np.float32([[30.0, -30.0]]), np.float32([[0.0, 0.0]])
-  )
-  action, log_prob = policy.sample_with_log_prob(np.random.default_rng(0))
-  assert np.isfinite(log_prob).all()
-  assert np.isfinite(policy.log_prob(action)).all()
+def make_saturated(backend, mean, log_std, batch=1):
+  """Makes tanh-Gaussians of one component, whose actions round to 1."""
+  ops, array, random = BACKENDS[backend]
+  parameters = np.full((batch, 2), [mean, log_std], np.float32)
+  kind = "tanh_gaussian"
+  return distributions.make_distribution(kind, ops, array(parameters)), random
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+  ("mean", "log_std"), [(7.0, -2.0), (7.0, 0.0), (-8.0, -1.0), (0.0, 2.0)]
+)
+def test_probability_ratios_of_saturated_actions(backend, mean, log_std):
+  """The mean of pi(a) / mu(a) over actions of mu is 1 for any policy pi."""
+  mu, random = make_saturated(backend, mean, log_std, SAMPLES)
+  action = mu.sample(random)
+  before = np.asarray(mu.log_prob(action))
+  pi, _ = make_saturated(backend, mean * 0.99, log_std - 0.05, SAMPLES)
+  ratios = np.exp(np.asarray(pi.log_prob(action)) - before)
+  assert (np.abs(action) > 1 - 1e-5).mean() > 0.01
+  # The ratios of x itself have a deviation of at most 0.6 here.
+  np.testing.assert_allclose(ratios.mean(), 1.0, atol=0.015)
+  assert ratios.max() < 20.0
+
+
+def test_log_densities_of_saturated_actions_have_a_gradient():
+  mean, log_std = tf.Variable([[30.0, -9.0]]), tf.Variable([[0.0, 0.0]])
+  with tf.GradientTape() as tape:
+    policy = distributions.TanhGaussian(tf_ops, mean, log_std)
+    log_prob = policy.log_prob(tf.constant([[1.0, 1.0]]))
+  found = tape.gradient(log_prob, [mean, log_std])
+  assert np.isfinite(log_prob).all() and np.isfinite(found).all()
+  # The first component is there already, the second one far below.
+  assert abs(found[0][0, 0]) < 1e-6 and found[0][0, 1] > 10.0
 
 
 def test_unknown_kinds_are_one_line():

@@ -140,6 +140,15 @@ def test_returns_that_never_change(returns, is_advised):
   assert bool(advisor.sentences) == is_advised
 
 
+@pytest.mark.parametrize("norm", [math.nan, math.inf])
+def test_gradients_that_are_not_finite(norm):
+  advisor = make_advisor("dqn")
+  advisor.update({"gradient_norm": norm})
+  (sentence,) = advisor.sentences
+  assert "updates are skipped" in sentence
+  assert "config.learner.learning_rate=0.002" in sentence
+
+
 def test_a_target_that_is_reached_at_once_gives_no_advice():
   advisor = make_advisor("dqn", limits__target_return=1.0)
   advisor.update({}, [1.0] * 50)
