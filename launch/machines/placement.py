@@ -82,7 +82,7 @@ class NodeGroups:
       config: the whole config.
     """
     self._topology = config.topology
-    self._shards = config.replay.get("shards", 1)
+    self._shards = host_plan.count_replay_servers(config)
     self._evaluators = int(not config.environment.external)
 
   @property

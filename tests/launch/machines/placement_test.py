@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from slipway.configs import apex_dqn
+from slipway.configs import apex_dqn, bc
 from slipway.launch.machines import placement as placement_lib
 
 
@@ -69,6 +69,21 @@ def test_a_trainer_on_its_own_machine():
   assert where == "2"
   assert ("trainer", 0) not in groups["home"][0].nodes
   assert groups["workers/1"][1] == "1"
+
+
+def test_behaviour_cloning_which_has_no_table():
+  config = bc.get_config()
+  config.topology.replay = "own_process"
+  placement = placement_lib.Placement(config)
+  placement.check([machine(0), machine(1)], "head:1")
+  assert filled(placement, machine(0)) == {"home": "0"}
+  assert placement.expected == {
+    "replay": 1,  # serves the variables
+    "trainer": 1,
+    "evaluator": 1,
+    "proxy": 1,
+    "worker": 0,
+  }
 
 
 # topology, machines, words that the error must contain
