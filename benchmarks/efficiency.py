@@ -286,7 +286,7 @@ def _train(config: str, env_steps: int, seed: int) -> tuple[float, float]:
     )
     match = _MEAN.search(played.stdout)
     assert match is not None, played.stdout
-    return float(match[1]), done.summary["wall_s"]
+    return float(match[1]), done.summary.wall_s
 
 
 def _train_peer(task: Task, seed: int) -> tuple[float, float]:

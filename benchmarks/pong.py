@@ -101,7 +101,7 @@ def _program(watched: whole_run.Watched) -> list[tuple[str, float | None]]:
   summary = watched.summary
   return [
     *(
-      (name, summary[name])
+      (name, getattr(summary, name))
       for name in (
         "start_up_s",
         "wall_s",

@@ -99,10 +99,11 @@ def _row(seed: int, watched: whole_run.Watched, target: float) -> report.Row:
   return {
     "seed": seed,
     # Each of the last `limits.target_evaluations` mean returns has reached it.
-    "solved": summary["stopped_because"] == "target_return"
-    and summary["eval_return"] >= target,
+    "solved": summary.stopped_because == "target_return"
+    and summary.eval_return is not None
+    and summary.eval_return >= target,
     **{
-      name: summary[name]
+      name: getattr(summary, name)
       for name in (
         "wall_s",
         "start_up_s",

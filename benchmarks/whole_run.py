@@ -1,7 +1,6 @@
 """Whole run: runs the program like a user, and measures it from outside."""
 
 import contextlib
-import json
 import pathlib
 import statistics
 import subprocess
@@ -12,6 +11,7 @@ from collections.abc import Sequence
 import psutil
 
 from benchmarks import machine
+from slipway.launch.runs import run_folder, run_summary
 
 _LOOK_S = 1.0
 _END_S = 90.0  # for the start-up and the stop, besides the run's own limit
@@ -21,14 +21,14 @@ class Watched(typing.NamedTuple):
   """Measurements of a run that has ended.
 
   Attributes:
-    summary: content of its summary.json.
+    summary: its last counts and mean rates.
     peak_mib: largest memory (PSS) of all its processes together, in MiB.
     mean_mib: mean of that memory over the run's second half, in MiB.
     processes: number of processes when the memory was largest.
     cpu_s: CPU seconds of all its processes.
   """
 
-  summary: dict[str, typing.Any]
+  summary: run_summary.RunSummary
   peak_mib: float
   mean_mib: float
   processes: int
@@ -77,11 +77,11 @@ def run(
     raise RuntimeError(
       f"run {name} ended with status {process.returncode}: {' / '.join(end)}"
     )
-  summary = json.loads((run_dir / name / "summary.json").read_text())
-  if not may_reach_limit and summary["stopped_because"] == "wall_clock_s":
+  summary = run_summary.RunSummary.read(run_folder.RunFolder(run_dir / name))
+  if not may_reach_limit and summary.stopped_because == "wall_clock_s":
     raise RuntimeError(
       f"run {name} was ended by its limit of {limit_s} s after "
-      f"{summary['env_steps']:,} environment steps: repeat it on a faster or "
+      f"{summary.env_steps:,} environment steps: repeat it on a faster or "
       "idle machine"
     )
   peak = max(looks, key=lambda look: look.mib)

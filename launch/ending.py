@@ -1,16 +1,14 @@
 """Ending: describes and checks a run that `slipway train` has finished."""
 
-import json
 import math
 import shlex
-import typing
 
 import ml_collections
 
 from slipway.launch.orchestration import limits
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import run_folder, run_summary
 
-# Names of counts in summary.json that differ from those of their limits.
+# Names of counts in `RunSummary` that differ from those of their limits.
 _COUNTS = {"environment_steps": "env_steps", "wall_clock_s": "wall_s"}
 
 
@@ -36,7 +34,8 @@ def describe(
   if folder.best.exists():
     lines.append(f"evaluate: slipway evaluate --run={path}")
   if any(folder.snapshots.glob("[0-9]*")):
-    flag = _flag_past_limit(config.limits, _read_summary(folder))
+    summary = run_summary.RunSummary.read(folder)
+    flag = _flag_past_limit(config.limits, summary)
     lines.append(f"resume:   slipway train --resume={path}{flag}")
   return "\n".join(lines)
 
@@ -53,11 +52,8 @@ def check_learned(
   Raises:
     RuntimeError: the time limit has ended the run, and there was no update.
   """
-  summary = _read_summary(folder)
-  if (
-    summary["stopped_because"] == "wall_clock_s"
-    and not summary["trainer_steps"]
-  ):
+  summary = run_summary.RunSummary.read(folder)
+  if summary.stopped_because == "wall_clock_s" and not summary.trainer_steps:
     raise RuntimeError(
       f"config.limits.wall_clock_s={config.limits.wall_clock_s} had passed "
       "before the first update, so nothing was learned: give more seconds; "
@@ -65,13 +61,8 @@ def check_learned(
     )
 
 
-def _read_summary(folder: run_folder.RunFolder) -> dict[str, typing.Any]:
-  """Returns the content of a run's summary.json."""
-  return json.loads(folder.summary.read_text("utf-8"))
-
-
 def _flag_past_limit(
-  limits_config: ml_collections.ConfigDict, summary: dict[str, typing.Any]
+  limits_config: ml_collections.ConfigDict, summary: run_summary.RunSummary
 ) -> str:
   """Returns the flag that raises the limit which has ended a run.
 
@@ -79,12 +70,12 @@ def _flag_past_limit(
 
   Args:
     limits_config: section `limits` of the run's config.
-    summary: content of the run's summary.json.
+    summary: the run's summary.
 
   Returns:
     A space and the flag; '' if none of the config's limits has ended the run.
   """
-  because = summary["stopped_because"]
+  because = summary.stopped_because
   names = limits.find_configured(limits_config)
   if because == limits.ALL_LIMITS and names:
     because = names[0]
@@ -93,7 +84,7 @@ def _flag_past_limit(
   if because == "target_return":
     return f" --config.limits.{because}=inf"
   # The count is past a limit that was raised during the run.
-  reached = summary.get(_COUNTS.get(because, because), 0)
+  reached = getattr(summary, _COUNTS.get(because, because), 0)
   value = 2 * limits_config[because]
   while value <= reached:
     value *= 2

@@ -1,9 +1,7 @@
 """Running: finds out whether a run is active, and where its control node is."""
 
-import json
-
 from slipway.launch.display import status_text
-from slipway.launch.runs import run_address, run_folder
+from slipway.launch.runs import run_address, run_folder, run_summary
 
 
 class RunUnavailableError(Exception):
@@ -52,8 +50,7 @@ def _why_not_found(folder: run_folder.RunFolder) -> str:
   """Returns an error message about a run without a control node's address."""
   name = repr(str(folder.path))
   if folder.summary.exists():
-    summary = json.loads(folder.summary.read_text("utf-8"))
-    because = summary["stopped_because"]
+    because = run_summary.RunSummary.read(folder).stopped_because
     return f"run {name} has ended: {status_text.describe_reason(because)}"
   return (
     f"run {name} has no control.json: it has not started yet, or was killed"

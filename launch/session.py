@@ -31,10 +31,10 @@ from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import (
   config_file,
   curves,
-  results,
   run_address,
   run_folder,
   run_status,
+  run_summary,
 )
 
 _REPLY_TIMEOUT_S = 3.0  # seconds to wait for a reply of the control node
@@ -61,7 +61,7 @@ class RunResult:
 
   folder: pathlib.Path
   config: ml_collections.ConfigDict
-  summary: results.Summary
+  summary: run_summary.RunSummary
   curves: dict[str, np.ndarray]
 
 
@@ -92,7 +92,7 @@ def load_result(run: str | os.PathLike[str]) -> RunResult:
   """
   folder = run_folder.RunFolder.open(run)
   try:
-    summary = results.Summary.read(folder)
+    summary = run_summary.RunSummary.read(folder)
   except (OSError, msgspec.DecodeError) as error:
     raise ValueError(
       f"run {str(folder.path)!r} has no readable summary.json ({error}), so it "

@@ -119,7 +119,7 @@ def _measure(
     {"seed": str(seed), **dict(zip(_KEPT, map(str, values), strict=True))}
     for values in zip(*(found[name] for name in _KEPT), strict=True)
   ]
-  return rows, done.summary["advice"]
+  return rows, done.summary.advice
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from slipway.launch.orchestration import limits
-from slipway.launch.runs import curves, results, run_folder, run_lock
+from slipway.launch.runs import curves, run_folder, run_lock, run_summary
 from slipway.launch.sweeps import space
 
 _PLAN = "sweep.json"
@@ -94,10 +94,10 @@ class SweepRun(typing.NamedTuple):
     summary = self.read_summary()
     return summary is not None and summary.stopped_because in _FINAL_REASONS
 
-  def read_summary(self) -> results.Summary | None:
+  def read_summary(self) -> run_summary.RunSummary | None:
     """Returns the run's summary, or None if the run has none."""
     try:
-      return results.Summary.read(self.folder)
+      return run_summary.RunSummary.read(self.folder)
     except (OSError, msgspec.DecodeError):
       return None
 

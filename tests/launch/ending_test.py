@@ -1,13 +1,13 @@
 """Tests of the last lines of a run: its results, how to evaluate and resume."""
 
-import json
 import math
 
+import msgspec
 import pytest
 
 from slipway.configs import dqn
 from slipway.launch import ending
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import run_folder, run_status, run_summary
 
 
 @pytest.fixture
@@ -20,14 +20,15 @@ def make_run(tmp_path):
     config.limits.update(limits)
     folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
     folder.write_config(config)
-    summary = {
-      "stopped_because": because,
-      "trainer_steps": learned,
-      "env_steps": 50,
-      "episodes": 7,
-      "wall_s": 70.5,
-    }
-    folder.summary.write_text(json.dumps(summary))
+    status = run_status.RunStatus(
+      stopped_because=because,
+      trainer_steps=learned,
+      env_steps=50,
+      episodes=7,
+      wall_s=70.5,
+    )
+    summary = run_summary.RunSummary.from_status(status)
+    folder.summary.write_bytes(msgspec.json.encode(summary))
     if best:
       folder.best.write_bytes(b"")
     if snapshot:

@@ -7,7 +7,12 @@ import pytest
 
 import slipway
 from slipway.configs import bc, dqn
-from slipway.launch.runs import run_address, run_folder
+from slipway.launch.runs import (
+  run_address,
+  run_folder,
+  run_status,
+  run_summary,
+)
 
 
 def make_run(tmp_path, config):
@@ -35,7 +40,9 @@ def test_no_run(tmp_path):
 
 def test_a_run_that_has_ended(tmp_path):
   folder = make_run(tmp_path, dqn.get_config())
-  folder.summary.write_text('{"stopped_because": "trainer_steps"}')
+  status = run_status.RunStatus(stopped_because="trainer_steps")
+  summary = run_summary.RunSummary.from_status(status)
+  folder.summary.write_bytes(msgspec.json.encode(summary))
   with pytest.raises(slipway.RunEndedError, match="has ended: the limit of tr"):
     slipway.connect(folder.path)
 

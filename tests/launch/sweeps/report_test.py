@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import rich.console
 
-from slipway.launch.runs import curves, results, run_folder, run_status
+from slipway.launch.runs import curves, run_folder, run_status, run_summary
 from slipway.launch.sweeps import report, sweep_folder
 from tests.launch.sweeps import given
 
@@ -86,7 +86,7 @@ def test_the_best_evaluation_is_the_repeated_one(tmp_path):
     status = run_status.RunStatus(
       evaluation=run_status.EvaluationStatus(best_mean_return=repeated)
     )
-    summary = results.Summary.from_status(status)
+    summary = run_summary.RunSummary.from_status(status)
     folder.summary.write_bytes(msgspec.json.encode(summary))
     assert report.score_run(run, "", np.inf, 1).best == best
 
