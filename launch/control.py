@@ -7,7 +7,6 @@ TensorFlow nor Reverb, so that it starts at once.
 import json
 import sys
 import time
-import typing
 from collections.abc import Sequence
 
 import msgspec
@@ -18,8 +17,7 @@ from slipway.launch import running
 from slipway.launch.display import panel as panel_lib
 from slipway.launch.display import status_text
 from slipway.launch.options import flags as flags_lib
-from slipway.launch.orchestration import control_service, settings
-from slipway.launch.rpc import client as rpc_client
+from slipway.launch.orchestration import settings
 from slipway.launch.runs import run_address, run_folder, run_status
 
 # Names of the arguments of each command, by the command's name.
@@ -40,7 +38,6 @@ _USAGE = (
   f"FIELD is one of {', '.join(settings.FIELDS)}. `save` writes a snapshot "
   "now, and `workers N` changes the number of workers to N."
 )
-_REPLY_TIMEOUT_S = 3.0  # seconds to wait for a reply of the control node
 # Seconds in which a run should end after `stop`, apart from those for its last
 # snapshot.
 _STOP_TIMEOUT_S = 15.0
@@ -64,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
     if words == ["status"] and running.has_ended(folder):
       # The call below raises RunUnavailableError, which reports the end.
       _show_summary(folder, values.json)
-    _execute(_RunClient(folder), words, values.json)
+    _execute(folder, words, values.json)
   except ValueError as error:
     print(f"control: {error}", file=sys.stderr)
     return 2
@@ -74,111 +71,82 @@ def main(argv: Sequence[str]) -> int:
   return 0
 
 
-class _RunClient:
-  """A client of the control node of an active run."""
-
-  def __init__(self, folder: run_folder.RunFolder):
-    """Finds the control node of the run in `folder`.
-
-    Raises:
-      running.RunUnavailableError: the run is not active on this machine.
-    """
-    address = running.find(folder)
-    self._name = str(folder.path)
-    self._folder, self._address = folder, address
-    self._client = rpc_client.connect(
-      control_service.ControlService, address.address, _REPLY_TIMEOUT_S
-    )
-
-  def call(self, method: str, *args: str | int) -> typing.Any:
-    """Calls a method of the control node and returns its result.
-
-    Args:
-      method: name of a method of `control_service.ControlService`.
-      *args: arguments of the method.
-
-    Raises:
-      ValueError: the run has rejected the call.
-      running.RunUnavailableError: the control node does not reply.
-    """
-    try:
-      return getattr(self._client, method)(*args)
-    except rpc_client.UnreachableError as error:
-      address = self._address
-      raise running.RunUnavailableError(
-        f"run {self._name!r} does not reply (process {address.pid} on "
-        f"{address.host}): {error}; try again, or stop the run by a signal to "
-        "its launcher"
-      ) from error
-
-  def stop(self) -> None:
-    """Stops the run, and waits until it has ended.
-
-    Raises:
-      running.StillRunningError: the run has not ended within 15 s, apart from
-        those for its last snapshot.
-      running.RunUnavailableError: the control node did not reply to the stop
-        request.
-    """
-    reason = "control"  # a user's request; see `status_text.describe_reason`
-    self.call("stop", reason)
-    deadline_s = time.monotonic() + _STOP_TIMEOUT_S
-    is_finishing = False
-    while True:
-      try:
-        status = self.status()
-        if status.phase == "stopped":
-          return
-        is_finishing = status.snapshots.finishing
-      except running.RunUnavailableError:
-        if not self._is_only_slow():
-          return
-      if is_finishing:  # writing a last snapshot has a limit of its own
-        deadline_s = time.monotonic() + _STOP_TIMEOUT_S
-      if time.monotonic() > deadline_s:
-        raise running.StillRunningError(
-          f"run {self._name!r} has not stopped within {_STOP_TIMEOUT_S:.0f} s; "
-          "`status` shows how far it is"
-        )
-      time.sleep(_POLL_S)
-
-  def status(self) -> run_status.RunStatus:
-    """Returns the status of the run."""
-    return self.call("status")
-
-  def _is_only_slow(self) -> bool:
-    """Whether the run may be active although its control node didn't reply."""
-    is_unchanged = run_address.read(self._folder) == self._address
-    return is_unchanged and not self._address.is_down
-
-
-def _execute(run: _RunClient, words: Sequence[str], as_json: bool) -> None:
+def _execute(
+  folder: run_folder.RunFolder, words: Sequence[str], as_json: bool
+) -> None:
   """Executes a command on a run, and prints the result.
 
   Args:
-    run: client of the run.
+    folder: the run's folder.
     words: the command's name and its arguments, such as ['workers', '4'].
     as_json: whether to print a status as JSON.
+
+  Raises:
+    ValueError: the run has rejected the command.
+    running.RunUnavailableError: the run is not active on this machine, or does
+      not reply.
+    running.StillRunningError: the run has not stopped in time.
   """
   command, *args = words
-  if command == "status":
-    _show_status(run.status(), as_json)
-  elif command == "stop":
-    run.stop()
-    print("stopped")
-  elif command == "set":
-    run.call("set", *args)
-    print("{} is {} now".format(*args))
-  elif command == "workers":
-    count = _parse_worker_count(*args)
-    run.call("set_workers", count)
-    print(f"workers are {count} now")
-  elif command == "save":
-    run.call("save")
-    print("a snapshot is being written")
-  else:
-    run.call(command)
-    print(status_text.phase_line(run.status()))
+  with running.connect(folder) as control:
+    if command == "status":
+      _show_status(control.status(), as_json)
+    elif command == "pause":
+      control.pause()
+      print(status_text.phase_line(control.status()))
+    elif command == "resume":
+      control.resume()
+      print(status_text.phase_line(control.status()))
+    elif command == "stop":
+      control.stop(running.USER_REQUEST)
+      _wait_until_stopped(folder)
+      print("stopped")
+    elif command == "save":
+      control.save()
+      print("a snapshot is being written")
+    elif command == "set":
+      field, value = args
+      control.set(field, value)
+      print(f"{field} is {value} now")
+    elif command == "workers":
+      count = _parse_worker_count(*args)
+      control.set_workers(count)
+      print(f"workers are {count} now")
+
+
+def _wait_until_stopped(folder: run_folder.RunFolder) -> None:
+  """Waits until a run has ended after a request to stop.
+
+  Raises:
+    running.StillRunningError: the run has not ended within 15 s, apart from
+      those for its last snapshot.
+  """
+  deadline_s = time.monotonic() + _STOP_TIMEOUT_S
+  is_finishing = False
+  while True:
+    try:
+      with running.connect(folder) as control:
+        status = control.status()
+      if status.phase == "stopped":
+        return
+      is_finishing = status.snapshots.finishing
+    except running.RunUnavailableError:
+      if not _is_only_slow(folder):
+        return
+    if is_finishing:  # writing a last snapshot has a limit of its own
+      deadline_s = time.monotonic() + _STOP_TIMEOUT_S
+    if time.monotonic() > deadline_s:
+      raise running.StillRunningError(
+        f"run {str(folder.path)!r} has not stopped within "
+        f"{_STOP_TIMEOUT_S:.0f} s; `status` shows how far it is"
+      )
+    time.sleep(_POLL_S)
+
+
+def _is_only_slow(folder: run_folder.RunFolder) -> bool:
+  """Whether the run may be active although its control node didn't reply."""
+  address = run_address.read(folder)
+  return address is not None and not address.is_down
 
 
 def _parse_worker_count(text: str) -> int:

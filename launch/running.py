@@ -1,7 +1,16 @@
-"""Running: finds out whether a run is active, and where its control node is."""
+"""Running: finds an active run, and connects to its control node."""
+
+import contextlib
+from collections.abc import Iterator
 
 from slipway.launch.display import status_text
+from slipway.launch.orchestration import control_service
+from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_address, run_folder, run_summary
+
+# Reason of a stop that a user has requested, for `ControlService.stop`; see
+# `status_text.describe_reason`.
+USER_REQUEST = "control"
 
 
 class RunUnavailableError(Exception):
@@ -39,6 +48,37 @@ def find(folder: run_folder.RunFolder) -> run_address.RunAddress:
       f"{address.pid}, is down; the run was killed, or restarts the node"
     )
   return address
+
+
+@contextlib.contextmanager
+def connect(
+  folder: run_folder.RunFolder,
+) -> Iterator[control_service.ControlService]:
+  """Yields a client of the control node of an active run on this machine.
+
+  ```python
+  with running.connect(folder) as control:
+    control.set("limits.target_return", 475.0)
+  ```
+
+  Args:
+    folder: the run's folder.
+
+  Raises:
+    RunUnavailableError: the run is not active, is on another machine, or does
+      not reply to a call.
+    ValueError: the run has rejected a call, or the file with the address can't
+      be read.
+  """
+  address = find(folder)
+  try:
+    yield rpc_client.connect(control_service.ControlService, address.address)
+  except rpc_client.UnreachableError as error:
+    raise RunUnavailableError(
+      f"run {str(folder.path)!r} does not reply (process {address.pid} on "
+      f"{address.host}): {error}; try again, or stop the run by a signal to "
+      "its launcher"
+    ) from error
 
 
 def has_ended(folder: run_folder.RunFolder) -> bool:

@@ -16,28 +16,25 @@ import sys
 import tempfile
 import threading
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import ml_collections
 import msgspec
 import numpy as np
 
 from slipway.configs import fields
-from slipway.launch import run_config
+from slipway.launch import run_config, running
 from slipway.launch.options import overrides
 from slipway.launch.orchestration import control_service
 from slipway.launch.processes import attached_process
-from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import (
   config_file,
   curves,
-  run_address,
   run_folder,
   run_status,
   run_summary,
 )
 
-_REPLY_TIMEOUT_S = 3.0  # seconds to wait for a reply of the control node
 _STATUS_PERIOD_S = 1.0  # seconds between two statuses of an iteration
 # Last lines of the run's standard error that are kept, since they contain the
 # message of an error.
@@ -221,7 +218,6 @@ class Training:
       maxlen=_KEPT_ERROR_LINES
     )
     self._status: run_status.RunStatus | None = None
-    self._control: tuple[run_address.RunAddress, typing.Any] | None = None
     self._stop_sent = False
     # Whether the run uses this process's terminal. It then shows the panel, and
     # Ctrl-C interrupts both processes.
@@ -292,9 +288,11 @@ class Training:
 
     After the end of the run, the last status that was received is returned.
     """
-    status = self._try_query("status")
-    if status is not None:
-      self._status = status
+    with (
+      contextlib.suppress(running.RunUnavailableError, ValueError),
+      self._connect() as control,
+    ):
+      self._status = control.status()
     return self._status
 
   def stop(self) -> None:
@@ -302,21 +300,25 @@ class Training:
     if self._stop_sent or not self.running:
       return
     self._stop_sent = True
-    reason = "control"  # as for `slipway control stop`
-    if not self._try_command("stop", reason):
-      self._process.send_signal(signal.SIGTERM)
+    with (
+      contextlib.suppress(running.RunUnavailableError, ValueError),
+      self._connect() as control,
+    ):
+      control.stop(running.USER_REQUEST)
+      return
+    self._process.send_signal(signal.SIGTERM)
 
   def pause(self) -> None:
     """Pauses all workers and the trainer until `resume`."""
-    self._try_command("pause")
+    self._send(lambda control: control.pause())
 
   def resume(self) -> None:
     """Continues a run that `pause` has paused."""
-    self._try_command("resume")
+    self._send(lambda control: control.resume())
 
   def save(self) -> None:
     """Requests that the run writes a snapshot now; returns at once."""
-    self._try_command("save")
+    self._send(lambda control: control.save())
 
   def set(self, field: str, value: float | str) -> None:
     """Changes a limit or a rate of the run, as `slipway control set` does.
@@ -328,7 +330,7 @@ class Training:
     Raises:
       ValueError: the run has rejected the value.
     """
-    self._try_command("set", field, value)
+    self._send(lambda control: control.set(field, value))
 
   def wait(self) -> RunResult:
     """Waits until the run has ended, and returns its results.
@@ -341,62 +343,28 @@ class Training:
     self._check_exit_status()
     return load_result(self.folder)
 
-  def _try_command(self, method: str, *args: typing.Any) -> bool:
-    """Calls a method of the control node.
+  def _connect(
+    self,
+  ) -> contextlib.AbstractContextManager[control_service.ControlService]:
+    """Returns `running.connect` of this training's run."""
+    return running.connect(run_folder.RunFolder(self.folder))
+
+  def _send(
+    self, command: Callable[[control_service.ControlService], None]
+  ) -> None:
+    """Sends a command to the run; has no effect if the run is not up.
 
     Args:
-      method: name of a method of `control_service.ControlService`.
-      *args: arguments of the method.
-
-    Returns:
-      Whether the method was executed; False if the control node is not up.
+      command: function that calls a method of the control node's client.
 
     Raises:
-      ValueError: the run has rejected the call.
+      ValueError: the run has rejected the command.
     """
-    control = self._find_control()
-    if control is None:
-      return False
-    try:
-      getattr(control, method)(*args)
-    except rpc_client.UnreachableError:
-      return False
-    return True
-
-  def _try_query(self, method: str) -> typing.Any:
-    """Calls a method without arguments of the control node.
-
-    Args:
-      method: name of a method of `control_service.ControlService`.
-
-    Returns:
-      The method's result, or None if the control node is not up or has rejected
-      the call.
-    """
-    control = self._find_control()
-    try:
-      return control and getattr(control, method)()
-    except (rpc_client.UnreachableError, ValueError):
-      return None
-
-  def _find_control(self) -> typing.Any:
-    """Returns a client of the control node, or None if the node is not up."""
-    if not self.running or not self.folder.is_dir():
-      return None
-    try:
-      address = run_address.read(run_folder.RunFolder(self.folder))
-    except ValueError:
-      return None
-    if address is None or address.is_down:
-      return None
-    if self._control is None or self._control[0] != address:
-      self._control = (
-        address,
-        rpc_client.connect(
-          control_service.ControlService, address.address, _REPLY_TIMEOUT_S
-        ),
-      )
-    return self._control[1]
+    with (
+      contextlib.suppress(running.RunUnavailableError),
+      self._connect() as control,
+    ):
+      command(control)
 
   def _check_exit_status(self) -> None:
     """Raises an error if the training's process has failed.
