@@ -4,7 +4,6 @@ import collections
 import contextlib
 import enum
 import time
-import typing
 from collections.abc import Callable
 
 from slipway.launch.machines import cluster as cluster_lib
@@ -286,26 +285,29 @@ class ClusterSupervisor:
     elif member.stage is _Stage.RUNNING and not member.ended:
       self._poll_if_due(member)
 
-  def _handle_reply(self, member: _Member, reply: typing.Any) -> None:
+  def _handle_reply(
+    self,
+    member: _Member,
+    reply: host_agent.AgentServices | host_agent.AgentReport,
+  ) -> None:
     """Handles an agent's reply to `start` or `poll`.
 
     Args:
       member: the agent and its node group.
-      reply: addresses by service name, from `HostAgent.start`, or an
-        `AgentReport`, from `HostAgent.poll`.
+      reply: the result of `HostAgent.start` or of `HostAgent.poll`.
     """
-    name = member.group.name
-    if member.stage is _Stage.STARTING:
-      member.stage = _Stage.RUNNING
-      self._log.info("%s has started on %s", name, member.machine.host)
-      control = reply.pop(host_agent.CONTROL_SOCKET, None)
-      for service, address in reply.items():
-        self._log.info("%s is at %s", service, address)
-      self._endpoints.update(reply)
-      if control is not None:
-        self._on_control(control)
-    else:
+    if isinstance(reply, host_agent.AgentReport):
       self._handle_report(member, reply)
+      return
+    member.stage = _Stage.RUNNING
+    self._log.info(
+      "%s has started on %s", member.group.name, member.machine.host
+    )
+    for service, address in reply.endpoints.items():
+      self._log.info("%s is at %s", service, address)
+    self._endpoints.update(reply.endpoints)
+    if reply.control_socket is not None:
+      self._on_control(reply.control_socket)
 
   def _handle_report(
     self, member: _Member, report: host_agent.AgentReport

@@ -26,9 +26,6 @@ from slipway.replay.transport import gateway
 
 # Name of the control node's service, and role of the control node.
 CONTROL = "control"
-# Key in the result of `HostAgent.start` for the path of the control node's unix
-# socket, which processes on the same machine use.
-CONTROL_SOCKET = "control socket"
 # Seconds without a poll after which an agent kills its nodes. The supervisor
 # waits longer before it replaces an agent, so that no node ever runs twice.
 POLL_TIMEOUT_S = 15.0
@@ -54,6 +51,20 @@ class AgentTask(typing.NamedTuple):
   run: run_lib.Run
   host: str
   secure: bool
+
+
+class AgentServices(typing.NamedTuple):
+  """The services of a host agent's machine, once their nodes were started.
+
+  Attributes:
+    endpoints: 'host:port' at which other machines reach each service, by
+      service name.
+    control_socket: path of the control node's unix socket, which processes on
+      the same machine use; None if the control node runs on another machine.
+  """
+
+  endpoints: Mapping[str, str]
+  control_socket: str | None
 
 
 class AgentCommand(typing.NamedTuple):
@@ -128,17 +139,12 @@ class HostAgent:
 
   def start(
     self, expected: Mapping[str, int], endpoints: Mapping[str, str]
-  ) -> dict[str, str]:
-    """Starts all nodes of the group.
+  ) -> AgentServices:
+    """Starts all nodes of the group, and returns this machine's services.
 
     Args:
       expected: number of nodes of each role in the whole run.
       endpoints: 'host:port' of each service of other machines, by service name.
-
-    Returns:
-      'host:port' at which other machines reach each service of this machine, by
-      service name. If the control node runs on this machine, the key
-      `CONTROL_SOCKET` has the path of its socket.
 
     Raises:
       ValueError: this machine has no identity in the cluster.
@@ -247,7 +253,7 @@ class HostAgent:
 
   def _offer_services(
     self, entry: gateway.Gateway, wiring: program_lib.Wiring
-  ) -> dict[str, str]:
+  ) -> AgentServices:
     """Makes this machine's services reachable from other machines.
 
     Args:
@@ -255,16 +261,16 @@ class HostAgent:
       wiring: the machine's nodes and their addresses.
 
     Returns:
-      The addresses by service name, as `start` returns them.
+      The services, as `start` returns them.
     """
-    services = {}
+    endpoints, control_socket = {}, None
     if CONTROL in wiring.program.groups:
-      services[CONTROL_SOCKET] = wiring.control.path
-      services[CONTROL] = entry.offer(f"unix:{wiring.control.path}")
+      control_socket = wiring.control.path
+      endpoints[CONTROL] = entry.offer(f"unix:{control_socket}")
     if not wiring.data.remote:
       for shard, server in enumerate(wiring.data.servers):
-        services[str(server.name)] = entry.offer(wiring.data.upstream(shard))
-    return services
+        endpoints[str(server.name)] = entry.offer(wiring.data.upstream(shard))
+    return AgentServices(endpoints, control_socket)
 
   def _update_endpoints(self, endpoints: Mapping[str, str]) -> None:
     """Writes addresses that have changed to their endpoint files.

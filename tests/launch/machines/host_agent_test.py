@@ -103,12 +103,15 @@ def poll_until(agent, condition, timeout_s=60.0):
 
 def test_other_machines_reach_its_services(started, tmp_path):
   agent, services, folder = started
-  assert set(services) == {host_agent.CONTROL_SOCKET, "control", "replay"}
+  assert set(services.endpoints) == {"control", "replay"}
+  assert services.control_socket is not None
   # Another machine connects with its own identity.
   other = cluster_keys.make_identity("of the cluster", ["other.example"])
   other_gateway = gateway.Gateway("127.0.0.1", other)
   address = other_gateway.reach(
-    str(tmp_path / "control.sock"), lambda: services["control"], wire.PREFACE
+    str(tmp_path / "control.sock"),
+    lambda: services.endpoints["control"],
+    wire.PREFACE,
   )
   control = rpc_client.connect(
     control_service.ControlService, address.removeprefix("unix:")
@@ -118,7 +121,7 @@ def test_other_machines_reach_its_services(started, tmp_path):
   assert not learned.ended
   assert learned.connections_refused == 0
   # A peer without an identity is rejected.
-  host, _, port = services["control"].rpartition(":")
+  host, _, port = services.endpoints["control"].rpartition(":")
   with socket.create_connection((host, int(port)), 5.0) as peer:
     peer.sendall(wire.PREFACE)
     with contextlib.suppress(ConnectionResetError):
