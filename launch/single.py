@@ -204,9 +204,8 @@ class Single:
     if self._command.paused:
       time.sleep(_REPORT_PERIOD_S / 10)
       return
-    period = self._config.evaluation.period_steps
     before = self._trainer.steps
-    if before // period > self._evaluated_at // period:
+    if self._is_evaluation_due():
       self._evaluate(interrupted)
     elif (
       self._trainer.step(self._trainer_command) == before
@@ -318,14 +317,17 @@ class Single:
 
   def _is_complete(self) -> bool:
     """Returns whether neither an update nor an evaluation is due."""
-    period = self._config.evaluation.period_steps
-    steps = self._trainer.steps
-    if steps // period > self._evaluated_at // period:
+    if self._is_evaluation_due():
       return False
     last = self._last_trainer_step
-    if self._table is None or (last and steps >= last):
+    if self._table is None or (last and self._trainer.steps >= last):
       return True
     return not self._rates.is_update_due(self._updates.statuses()[0])
+
+  def _is_evaluation_due(self) -> bool:
+    """Returns whether the period since the last evaluation has passed."""
+    period = self._config.evaluation.period_steps
+    return self._trainer.steps // period > self._evaluated_at // period
 
   def _has_reached_step_limit(self) -> bool:
     """Returns whether a limit on steps or episodes is reached."""
