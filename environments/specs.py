@@ -108,10 +108,10 @@ def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:
       return specs.Array((size,), np.float32, "observation")
     return specs.BoundedArray((size,), np.float32, 0.0, 1.0, "observation")
   if box.dtype == np.uint8:
-    return _bounded(box, np.uint8, "observation")
+    return _bounded(box, np.uint8)
   if not box.is_bounded("both"):
     return specs.Array(box.shape, np.float32, "observation")
-  return _bounded(box, np.float32, "observation")
+  return _bounded(box, np.float32)
 
 
 def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
@@ -147,13 +147,12 @@ def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
   )
 
 
-def _bounded(space: spaces.Box, dtype: type, name: str) -> specs.BoundedArray:
-  """Returns a spec with a Box's shape and bounds.
+def _bounded(space: spaces.Box, dtype: type) -> specs.BoundedArray:
+  """Returns a spec of observations with a Box's shape and bounds.
 
   Args:
     space: the Box.
     dtype: data type of the spec, to which the bounds are converted.
-    name: name of the spec.
   """
   # The largest float64 means "unbounded", and becomes infinity in float32.
   with np.errstate(over="ignore"):
@@ -163,4 +162,4 @@ def _bounded(space: spaces.Box, dtype: type, name: str) -> specs.BoundedArray:
     bound.flat[0] if np.all(bound == bound.flat[0]) else bound
     for bound in bounds
   )
-  return specs.BoundedArray(space.shape, dtype, low, high, name)
+  return specs.BoundedArray(space.shape, dtype, low, high, "observation")

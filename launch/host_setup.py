@@ -69,17 +69,17 @@ def _find_obstacle(config: ml_collections.ConfigDict) -> str:
 
 def make_runner(
   config: ml_collections.ConfigDict,
+  plan: host_plan.HostPlan,
   wiring: program_lib.Wiring,
   logs: pathlib.Path,
-  network: private_network_lib.PrivateNetwork | None,
 ) -> runner_lib.Runner:
   """Makes the runner of a machine's nodes, and binds the nodes' addresses.
 
   Args:
     config: the whole config.
-    wiring: the machine's nodes and their connections.
+    plan: the machine's host plan.
+    wiring: the nodes of the plan, and their connections.
     logs: folder of the nodes' logs.
-    network: private network of the machine's host plan, or None.
   """
   environments = {
     role: threads.make_role_variables(role, config)
@@ -89,12 +89,12 @@ def make_runner(
   def make_worker(index: int, count: int) -> prepared_nodes.PreparedNode:
     """Prepares worker `index` of `count` workers, for the runner."""
     node = wiring.make_worker(index, count)
-    return prepared_nodes.prepare_one(
-      "worker", index, node, environments["worker"]
-    )
+    return prepared_nodes.prepare_worker(index, node, environments["worker"])
 
   return runner_lib.Runner(
-    prepared_nodes.prepare(wiring.program, wiring.nodes, environments, network),
+    prepared_nodes.prepare(
+      wiring.program, plan.nodes, environments, plan.network
+    ),
     logs,
     config.restarts.budget,
     config.restarts.period_s,

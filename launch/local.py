@@ -46,12 +46,9 @@ def _run_nodes(
   from slipway.launch.processes import watch
 
   with host_setup.private_network(run.config) as network:
-    wiring = program_lib.make_program(
-      run, host_plan.HostPlan.for_single_host(run.config, memory_dir, network)
-    )
-    runner = host_setup.make_runner(
-      run.config, wiring, run.folder.logs, network
-    )
+    plan = host_plan.HostPlan.for_single_host(run.config, memory_dir, network)
+    wiring = program_lib.make_program(run, plan)
+    runner = host_setup.make_runner(run.config, plan, wiring, run.folder.logs)
     signals.set_second_interrupt_handler(runner.kill_at_once)
     watcher = watch.Watch(
       wiring.control.dereference(),

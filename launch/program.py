@@ -4,7 +4,7 @@ import dataclasses
 import importlib
 import os
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import launchpad as lp
 
@@ -57,7 +57,6 @@ class Wiring:
 
   Attributes:
     program: Launchpad program with the nodes that the machine starts with.
-    nodes: role and index of each node, in the order of starting.
     control: handle of the control node.
     data: addresses of the TrajectoryManagers, the Reverb servers.
     make_worker: function that returns the node of a further worker, given its
@@ -65,7 +64,6 @@ class Wiring:
   """
 
   program: lp.Program
-  nodes: Sequence[tuple[str, int]]
   control: ControlHandle
   data: addresses.DataAddresses
   make_worker: Callable[[int, int], service_node.ServiceNode]
@@ -150,7 +148,7 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
   for role, index in plan.nodes:
     if role != "control":
       program.add_node(makers[role](index), label=role)
-  return Wiring(program, plan.nodes, control, data, make_worker)
+  return Wiring(program, control, data, make_worker)
 
 
 def _add_control(

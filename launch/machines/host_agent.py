@@ -172,21 +172,21 @@ class HostAgent:
       network = self._resources.enter_context(
         host_setup.private_network(task.run.config)
       )
+    plan = host_plan.HostPlan(
+      nodes=task.group.nodes,
+      expected=expected,
+      memory_dir=self._memory_dir,
+      first_worker=task.group.first_worker,
+      control_is_remote=CONTROL not in roles,
+      replay_is_remote="trainer" not in roles,
+      identity=identity,
+      network=network,
+    )
     wiring = program_lib.make_program(
-      dataclasses.replace(task.run, folder=self._folder),
-      host_plan.HostPlan(
-        nodes=task.group.nodes,
-        expected=expected,
-        memory_dir=self._memory_dir,
-        first_worker=task.group.first_worker,
-        control_is_remote=CONTROL not in roles,
-        replay_is_remote="trainer" not in roles,
-        identity=identity,
-        network=network,
-      ),
+      dataclasses.replace(task.run, folder=self._folder), plan
     )
     self._runner = host_setup.make_runner(
-      task.run.config, wiring, self._folder.logs, network
+      task.run.config, plan, wiring, self._folder.logs
     )
     services = self._offer_services(self._gateway, wiring)
     self._thread = threading.Thread(target=self._run, name="runner")

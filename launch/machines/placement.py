@@ -180,11 +180,6 @@ class Placement:
     return self._groups.count_expected(self._worker_groups)
 
   @property
-  def unplaced(self) -> list[str]:
-    """Names of the groups that currently have no machine."""
-    return [group.name for group in self._unplaced]
-
-  @property
   def absent(self) -> list[tuple[str, int]]:
     """Role and index of each node that currently has no machine."""
     return [node for group in self._unplaced for node in group.nodes]

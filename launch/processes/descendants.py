@@ -90,18 +90,12 @@ class Reaper:
   until its parent waits for it.
   """
 
-  def __init__(self, after_s: float = _REAP_AFTER_S):
-    """Starts with no known zombie.
-
-    Args:
-      after_s: seconds between the first sight of a zombie and its reaping, in
-        which other code of this process may wait for its pid.
-    """
-    self._after_s = after_s
+  def __init__(self):
+    """Starts with no known zombie."""
     self._seen_s: dict[psutil.Process, float] = {}
 
   def reap(self) -> None:
-    """Reaps the zombies that were first seen more than `after_s` seconds ago.
+    """Reaps the zombies that were first seen more than 60 s ago.
 
     To be called periodically, because each call only sees current zombies.
     """
@@ -114,7 +108,7 @@ class Reaper:
     old = [
       child.pid
       for child, seen_s in self._seen_s.items()
-      if now_s - seen_s > self._after_s
+      if now_s - seen_s > _REAP_AFTER_S
     ]
     if old:
       for pid in {*old} - started_pids():

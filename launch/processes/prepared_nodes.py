@@ -78,21 +78,18 @@ def prepare(
   ]
 
 
-def prepare_one(
-  role: str, index: int, node: base.Node, environment: Mapping[str, str]
+def prepare_worker(
+  index: int, node: base.Node, environment: Mapping[str, str]
 ) -> PreparedNode:
-  """Prepares a further node after `prepare`, such as an added worker.
-
-  The node stays in the machine's network.
+  """Prepares a worker that is added after `prepare`.
 
   Args:
-    role: the node's role.
-    index: index of the node among the nodes of its role.
+    index: index of the worker.
     node: the Launchpad node.
     environment: additional environment variables of the node's process.
   """
-  _initialize_nodes([(role, node)])
-  return _pickle_node(role, index, node, environment)
+  _initialize_nodes([("worker", node)])
+  return _pickle_node("worker", index, node, environment)
 
 
 def _initialize_nodes(nodes: Sequence[tuple[str, base.Node]]) -> None:

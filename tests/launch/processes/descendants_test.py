@@ -41,7 +41,8 @@ from slipway.launch.processes import descendants
 descendants.adopt()
 started = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
 os.system("sleep 0.1 &")
-reaper = descendants.Reaper(after_s=0.0)
+descendants._REAP_AFTER_S = 0.0
+reaper = descendants.Reaper()
 while [c.pid for c in psutil.Process().children()] != [started.pid]:
   reaper.reap()
   time.sleep(0.05)
