@@ -10,6 +10,7 @@ from slipway.launch import host_plan, host_setup
 from slipway.launch import program as program_lib
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.processes import tmpfs_directory, watch
+from slipway.launch.runs import error_text
 from slipway.launch.runs import run as run_lib
 
 
@@ -49,7 +50,7 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     except user_code.UserCodeError:
       raise
     except Exception as error:
-      text = " ".join(str(error).split())
+      text = error_text.one_line(error)
       raise RuntimeError(
         f"a node failed: {type(error).__name__}: {text}"
       ) from error

@@ -16,6 +16,7 @@ from ray import exceptions
 from ray.util import scheduling_strategies
 
 from slipway.launch.machines import host_agent, placement
+from slipway.launch.runs import error_text
 
 # Folder that contains the package's subpackages, whatever the folder's name.
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -84,7 +85,7 @@ class Cluster:
           },
         )
     except (ConnectionError, RuntimeError, exceptions.RayError) as error:
-      text = " ".join(str(error).split())
+      text = error_text.one_line(error)
       raise ValueError(
         f"--ray_address={self.address} can't be used ({text}): give the "
         "address that `ray start` has printed, on a machine of that cluster"
@@ -216,9 +217,9 @@ class RemoteActor:
       # Ray does not know yet whether the agent has died.
       raise TimeoutError from None
     except exceptions.RayActorError as error:
-      raise ActorDiedError(" ".join(str(error).split())) from None
+      raise ActorDiedError(error_text.one_line(error)) from None
     except exceptions.RayTaskError as error:
-      raise RuntimeError(" ".join(str(error.cause).split())) from error
+      raise RuntimeError(error_text.one_line(error.cause)) from error
 
   def kill(self) -> None:
     """Kills the actor's process at once."""

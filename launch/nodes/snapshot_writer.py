@@ -15,6 +15,7 @@ from slipway.launch.orchestration import control_service, messages
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import (
   checkpoints,
+  error_text,
   run_counters,
   run_folder,
   snapshot_store,
@@ -203,7 +204,7 @@ class SnapshotWriter:
       self._write(variables_version)
     except Exception as error:  # the run continues without this snapshot
       self._error = error
-      text = " ".join(str(error).split())
+      text = error_text.one_line(error)
       logging.error("no snapshot could be written: %s", text)
     finally:
       self._copied.set()

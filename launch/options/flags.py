@@ -8,6 +8,7 @@ from absl import flags
 
 from slipway.configs import names
 from slipway.launch.options import overrides
+from slipway.launch.runs import error_text
 
 
 def define_evaluate_flags() -> flags.FlagValues:
@@ -365,7 +366,7 @@ def _explain_error(
     values: the command's flags.
     field_values: the config's values by field name.
   """
-  text = " ".join(str(error).split())
+  text = error_text.one_line(error)
   if not text.startswith("flag --"):
     return text
   argument, _, reason = text.removeprefix("flag ").partition(": ")

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from slipway.launch.runs import error_text
 from slipway.launch.runs import outbox as outbox_lib
 
 _VERSION = "__version__"  # name of the array with the variables' version
@@ -68,7 +69,7 @@ def load(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:
     return int(variables.pop(_VERSION)), variables
   # zipfile and NumPy raise errors of many types for damaged bytes.
   except Exception as error:
-    text = " ".join(str(error).split())
+    text = error_text.one_line(error)
     raise ValueError(
       f"{str(path)!r} is damaged ({type(error).__name__}: {text}), so there is "
       "nothing to play: restore the file, or resume the run, whose next best "

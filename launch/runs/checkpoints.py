@@ -5,6 +5,7 @@ import pathlib
 import tensorflow as tf
 
 from slipway.agents import core
+from slipway.launch.runs import error_text
 
 _NAME = "trainer"  # prefix of TensorFlow's checkpoint files in a snapshot
 
@@ -39,7 +40,7 @@ def restore(folder: pathlib.Path, learner: core.Learner) -> None:
   try:
     checkpoint.read(str(folder / _NAME)).assert_consumed()
   except (tf.errors.OpError, ValueError, AssertionError) as error:
-    text = " ".join(str(error).split())
+    text = error_text.one_line(error)
     raise ValueError(
       f"{str(folder / _NAME)!r} does not fit this config's learner ({text}), "
       "so the run can't be resumed: use the config that it was saved with, or "

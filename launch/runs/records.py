@@ -6,6 +6,8 @@ import typing
 
 import msgspec
 
+from slipway.launch.runs import error_text
+
 # Version of the JSON format. A text with another version is rejected.
 FORMAT_VERSION = 1
 
@@ -73,7 +75,7 @@ def read(path: pathlib.Path, kind: type[Record], remedy: str) -> Record:
   try:
     return from_json(path.read_bytes(), kind)
   except (OSError, ValueError) as error:
-    text = " ".join(str(error).split())  # its lines are joined
+    text = error_text.one_line(error)
     raise ValueError(
       f"{str(path)!r} cannot be read as {kind.__name__} ({text}): {remedy}"
     ) from error

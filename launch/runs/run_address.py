@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from slipway.launch.runs import error_text, run_folder
 from slipway.launch.runs import outbox as outbox_lib
-from slipway.launch.runs import run_folder
 
 # Seconds between two renewals of the file with the address.
 _RENEWAL_PERIOD_S = 2.0
@@ -119,7 +119,7 @@ def read(folder: run_folder.RunFolder) -> RunAddress | None:
   except FileNotFoundError:
     return None
   except (OSError, ValueError, RecursionError) as error:
-    text = " ".join(str(error).split())  # its lines are joined
+    text = error_text.one_line(error)
     raise ValueError(
       f"{str(path)!r} can't be read ({text}), so the run can't be found: "
       "remove the file, and stop the run by a signal to its launcher"

@@ -189,8 +189,3 @@ class SnapshotLocation:
     """
     self._files.makedirs(os.path.dirname(target), exist_ok=True)
     self._files.put_file(source, target)
-
-
-def one_line(error: Exception) -> str:
-  """Returns an error's message in one line, or its type without a message."""
-  return " ".join(str(error).split()) or type(error).__name__

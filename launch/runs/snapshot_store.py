@@ -14,6 +14,7 @@ from absl import logging
 
 from slipway.launch.runs import (
   config_file,
+  error_text,
   manifest,
   run_folder,
   snapshot_location,
@@ -133,7 +134,7 @@ class SnapshotStore:
       found = self._find_newest(None)
       problem = (
         f"config.snapshot.url={self._url!r} cannot be read "
-        f"({snapshot_location.one_line(error)})"
+        f"({error_text.one_line(error)})"
       )
       if found is None:
         raise OSError(
@@ -369,7 +370,7 @@ class SnapshotStore:
     except Exception as error:
       raise ValueError(
         f"config.snapshot.url={self._url!r} cannot be {use} "
-        f"({snapshot_location.one_line(error)}), so no snapshot would be kept "
+        f"({error_text.one_line(error)}), so no snapshot would be kept "
         "there: make it usable (install its package, grant access), or give "
         "another URL"
       ) from error
@@ -388,7 +389,7 @@ def _skipping_damaged(number: int) -> Iterator[None]:
     logging.warning(
       "snapshot %d is damaged and not used: %s",
       number,
-      snapshot_location.one_line(error),
+      error_text.one_line(error),
     )
 
 

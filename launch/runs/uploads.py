@@ -5,7 +5,7 @@ import typing
 
 from absl import logging
 
-from slipway.launch.runs import snapshot_location
+from slipway.launch.runs import error_text, snapshot_location
 
 
 class Uploads:
@@ -116,7 +116,7 @@ class Uploads:
       remote.prune(self._keep)
     except Exception as error:  # the run continues without this upload
       self._failures += 1
-      text = snapshot_location.one_line(error)
+      text = error_text.one_line(error)
       logging.error("snapshot %d could not be uploaded: %s", number, text)
 
   def _take_next(self) -> int | None:

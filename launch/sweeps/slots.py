@@ -6,7 +6,12 @@ import time
 import ml_collections
 
 from slipway.launch.machines import cluster as cluster_lib
-from slipway.launch.runs import config_file, run_folder, user_modules
+from slipway.launch.runs import (
+  config_file,
+  error_text,
+  run_folder,
+  user_modules,
+)
 from slipway.launch.sweeps import slot, sweep_folder
 
 _PERIOD_S = 2.0  # seconds between two polls of a run
@@ -153,7 +158,7 @@ class SlotProcess:
       else:
         self._start()
     except (RuntimeError, OSError, tarfile.TarError) as error:
-      self._fail(" ".join(str(error).split()))
+      self._fail(error_text.one_line(error))
 
   def _keep_report(self, report: slot.SlotReport) -> None:
     """Writes what a report has to the sweep's folder.
