@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import importlib
-import importlib.util
 import os
 import pathlib
 import sys
@@ -303,11 +302,6 @@ def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
   name = "single" if single else train_flags.LAUNCHES[flags.launch]
   if name != "on_machines":
     return functools.partial(_import_and_launch, f"slipway.launch.{name}")
-  if importlib.util.find_spec("ray") is None:
-    raise ValueError(
-      "--launch=ray needs Ray, which is not installed: run `make setup-ray`"
-      ", and then .venv-ray/bin/slipway train"
-    )
   from slipway.launch.machines import admission
 
   address = admission.authenticate(flags.ray_address, flags.insecure)

@@ -4,6 +4,7 @@
 it must be called before `slipway.launch.machines.cluster` is imported.
 """
 
+import importlib.util
 import os
 import pathlib
 import socket
@@ -42,9 +43,14 @@ def authenticate(given: str | None, insecure: bool) -> str:
     'host:port' of Ray's head node.
 
   Raises:
-    ValueError: no cluster replies at the address, or the cluster is not secure,
-      or this machine has no credentials for the cluster.
+    ValueError: Ray is not installed, no cluster replies at the address, the
+      cluster is not secure, or this machine has no credentials for it.
   """
+  if importlib.util.find_spec("ray") is None:
+    raise ValueError(
+      "a Ray cluster can't be used without Ray, which is not installed: run "
+      "`make setup-ray`, and then .venv-ray/bin/slipway"
+    )
   address = _parse_address(given)
   token = cluster_keys.read_token()
   tls = _tls_environment(token)
