@@ -3,13 +3,13 @@
 For a fast start, this module imports a command only when it is called.
 """
 
-import difflib
 import importlib
 import os
 import sys
 import typing
 from collections.abc import Sequence
 
+from slipway.configs import names
 from slipway.launch.display import standard_streams
 
 # Module in launch/ and description of each command, by the command's name.
@@ -71,8 +71,8 @@ def run(argv: Sequence[str]) -> int:
     print(slipway.__version__)
     return 0
   if name not in _COMMANDS:
-    near = difflib.get_close_matches(name, _COMMANDS, n=1)
-    advice = f"did you mean {near[0]}? " if near else ""
+    near = names.find_word(name, _COMMANDS)
+    advice = f"did you mean {near}? " if near else ""
     print(
       f"slipway: {name!r} is not a command, so nothing was done: {advice}"
       f"the commands are {', '.join(_COMMANDS)}",
