@@ -240,6 +240,15 @@ def format_stack(
   return "".join(["Current line (most recent call last):\n", *lines])
 
 
+def is_installed(path: pathlib.Path) -> bool:
+  """Returns whether a file or folder is part of an installed package.
+
+  Args:
+    path: absolute path without symbolic links.
+  """
+  return any(folder in path.parts for folder in _INSTALLED)
+
+
 def _is_slipway_frame(frame: traceback.FrameSummary) -> bool:
   """Returns whether a traceback's frame is in Slipway's code, not a config."""
   path = pathlib.Path(frame.filename).resolve()
@@ -253,8 +262,8 @@ def _is_uninstalled_frame(frame: traceback.FrameSummary) -> bool:
 
   Code of installed packages is in a folder such as `site-packages`.
   """
-  parts = pathlib.Path(frame.filename).resolve().parts
-  return _is_user_frame(frame) and not any(x in parts for x in _INSTALLED)
+  path = pathlib.Path(frame.filename).resolve()
+  return _is_user_frame(frame) and not is_installed(path)
 
 
 def _is_user_frame(frame: traceback.FrameSummary) -> bool:

@@ -19,14 +19,13 @@ import ml_collections
 from absl import logging
 
 from slipway.configs import fields
+from slipway.environments import user_code
 from slipway.launch.runs import run_folder
 
 # Name of the file in a run's folder with the folders of the user's modules.
 _FILE = "python_path.json"
 # Matches a config value 'package.module:Name'; group 1 is the package.
 _NAME = re.compile(r"([A-Za-z_]\w*)[\w.]*:[A-Za-z_][\w./-]*")
-# Names of the folders of installed packages, which are not user modules.
-_INSTALLED = ("site-packages", "dist-packages")
 
 
 def find_files(config: ml_collections.ConfigDict) -> list[pathlib.Path]:
@@ -47,7 +46,7 @@ def find_files(config: ml_collections.ConfigDict) -> list[pathlib.Path]:
         continue
       paths = spec.submodule_search_locations or [spec.origin]
       path = pathlib.Path(str(next(iter(paths)))).resolve()
-      if path.exists() and not set(_INSTALLED) & set(path.parts):
+      if path.exists() and not user_code.is_installed(path):
         found[path] = None
   return list(found)
 
