@@ -24,7 +24,7 @@ from slipway.launch.orchestration import control_service, messages
 from slipway.launch.processes import service_node
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_address, run_folder
-from tests.launch import asking
+from tests import polling
 
 # Launchpad uses the alarm signal, which is pytest's default for timeouts.
 pytestmark = pytest.mark.timeout(120, method="thread")
@@ -115,10 +115,10 @@ def run(folder, memory_dir):
     serialize_py_nodes=False,  # the events can't be sent to another process
   )
   client = control.dereference()
-  asking.wait_until(lambda: is_running(client))
-  asking.wait_until(lambda: run_address.read(folder) is not None)
+  polling.wait_until(lambda: is_running(client))
+  polling.wait_until(lambda: run_address.read(folder) is not None)
   yield folder
-  asking.wait_until(
+  polling.wait_until(
     lambda: not run_address.path_in(folder).exists() or client.stop("end")
   )
   assert all(event.wait(60.0) for event in ended.values())
@@ -178,7 +178,7 @@ def test_a_run_obeys(run, control):
   }
 
   assert control(run, "stop") == (0, "stopped\n", "")
-  asking.wait_until(lambda: not run_address.path_in(run).exists())
+  polling.wait_until(lambda: not run_address.path_in(run).exists())
   status, out, err = control(run, "status")
   assert status == 1
   assert "trainer_steps               7\n" in out

@@ -15,6 +15,7 @@ from slipway.launch import host_plan
 from slipway.launch import program as program_lib
 from slipway.launch.runs import run, run_folder
 from slipway.replay.tables import table_snapshot
+from tests import polling
 
 # Launchpad uses the alarm signal, which is pytest's default for timeouts.
 pytestmark = pytest.mark.timeout(180, method="thread")
@@ -61,18 +62,9 @@ def control(tmp_path):
   case.doCleanups()
 
 
-def wait_until(control, condition):
-  """Returns the first status for which the condition holds."""
-  end_s = time.monotonic() + 90
-  while True:
-    try:
-      status = control.status()
-    except Exception:  # The control node has not started yet.
-      status = None
-    if status and condition(status):
-      return status
-    assert time.monotonic() < end_s, status
-    time.sleep(0.05)
+def wait_for(control, wanted):
+  """Returns the first status that is as wanted."""
+  return polling.wait_until(control.status, 90.0, wanted=wanted)
 
 
 def counts(status):
@@ -84,7 +76,7 @@ def check_rate(control, steps_per_s):
   control.set("rates.environment_steps_per_s", steps_per_s)
   time.sleep(REPORT_S)
   start_s, before = time.monotonic(), control.status().env_steps
-  wait_until(control, lambda s: s.env_steps >= before + steps_per_s)
+  wait_for(control, lambda s: s.env_steps >= before + steps_per_s)
   made = control.status().env_steps - before
   passed_s = time.monotonic() - start_s
   most = steps_per_s * (passed_s + REPORT_S) + WORKERS * ENVIRONMENTS
@@ -92,7 +84,7 @@ def check_rate(control, steps_per_s):
 
 
 def test_a_program_obeys(control):
-  learning = wait_until(control, lambda s: s.trainer_steps > 0)
+  learning = wait_for(control, lambda s: s.trainer_steps > 0)
   assert learning.rates.env_steps_per_s_target == 0.0
   check_rate(control, 400.0)
   check_rate(control, 100.0)
@@ -107,18 +99,18 @@ def test_a_program_obeys(control):
     still.append(counts(status))
     return still[-1] == still[-2]
 
-  paused = wait_until(control, is_still)
+  paused = wait_for(control, is_still)
   # All written items are in the table; none is still on its way.
   assert paused.items.written == paused.items.confirmed
   assert paused.replay.inserted == paused.items.confirmed > 0
   assert counts(control.status()) == still[-1]
 
   control.resume()
-  wait_until(control, lambda s: np.greater(counts(s), counts(paused)).all())
+  wait_for(control, lambda s: np.greater(counts(s), counts(paused)).all())
   assert control.status().phase == "running"
 
   control.stop("SIGTERM")
-  end = wait_until(control, lambda s: s.phase == "stopped")
+  end = wait_for(control, lambda s: s.phase == "stopped")
   assert end.items.lost == 0
   assert end.items.written == end.items.confirmed == end.replay.inserted
   assert end.reconnects == 0
@@ -127,7 +119,7 @@ def test_a_program_obeys(control):
 def test_a_snapshot_that_is_requested_during_one_follows_it(
   control, monkeypatch
 ):
-  wait_until(control, lambda status: status.trainer_steps > 0)
+  wait_for(control, lambda status: status.trainer_steps > 0)
   is_writing, disk_is_free = threading.Event(), threading.Event()
   finish = table_snapshot.TableSaver.finish
 
@@ -141,7 +133,7 @@ def test_a_snapshot_that_is_requested_during_one_follows_it(
   assert is_writing.wait(60.0)
   before = control.status().trainer_steps
   control.save()
-  wait_until(control, lambda status: status.trainer_steps > before + 100)
+  wait_for(control, lambda status: status.trainer_steps > before + 100)
   assert control.status().snapshots.written == 0
   disk_is_free.set()
-  wait_until(control, lambda status: status.snapshots.written == 2)
+  wait_for(control, lambda status: status.snapshots.written == 2)

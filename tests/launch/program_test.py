@@ -18,6 +18,7 @@ from slipway.launch.orchestration import messages, rates
 from slipway.launch.runs import run, run_folder
 from slipway.replay.tables import tables
 from slipway.replay.variables import shared_variables, variables
+from tests import polling
 
 # Launchpad uses the alarm signal, which is pytest's default for timeouts.
 pytestmark = pytest.mark.timeout(120, method="thread")
@@ -47,26 +48,6 @@ def make_config(proxy, replay):
   return config
 
 
-def poll(call, wanted=lambda value: True, timeout_s=60.0):
-  """Calls a function until its value is as wanted, and returns the value.
-
-  Args:
-    call: function; while its node has not started, it raises an exception.
-    wanted: function that returns whether a value is as wanted.
-    timeout_s: seconds after which the test fails.
-  """
-  deadline = time.monotonic() + timeout_s
-  while True:
-    try:
-      value = call()
-      if wanted(value):
-        return value
-    except Exception as error:
-      value = error
-    assert time.monotonic() < deadline, value
-    time.sleep(0.02)
-
-
 class Launched:
   """A running program."""
 
@@ -87,12 +68,16 @@ class Launched:
 
   def close(self):
     self.control.stop("SIGTERM")
-    poll(self.control.status, lambda status: status.phase == "stopped")
+    polling.wait_until(
+      self.control.status, wanted=lambda status: status.phase == "stopped"
+    )
     self._case.doCleanups()
 
   def wait_for(self, trainer_steps):
     """Waits for a number of trainer steps, and returns the status."""
-    return poll(self.control.status, lambda s: s.trainer_steps >= trainer_steps)
+    return polling.wait_until(
+      self.control.status, wanted=lambda s: s.trainer_steps >= trainer_steps
+    )
 
   def pause(self):
     """Pauses all nodes, and returns the status once it no longer changes."""
@@ -104,7 +89,7 @@ class Launched:
       seen.append((status.env_steps, status.trainer_steps, status.items))
       return len(seen) > 2 and seen[-1] == seen[-2] == seen[-3]
 
-    return poll(self.control.status, is_still)
+    return polling.wait_until(self.control.status, wanted=is_still)
 
   def counts(self):
     """Returns the table's size, and the inserts and samples since the start."""
@@ -155,7 +140,9 @@ def test_a_run(launch, topology):
   config = make_config(*topology)
   launched = launch(config)
   launched.wait_for(trainer_steps=20)
-  poll(launched.control.status, lambda s: s.evaluation.count >= 2)
+  polling.wait_until(
+    launched.control.status, wanted=lambda s: s.evaluation.count >= 2
+  )
   status = launched.pause()
 
   # All steps are written, except the newest ones of each environment.
@@ -181,13 +168,13 @@ def test_a_run(launch, topology):
   assert 1 < version <= 1 + status.trainer_steps // period
   if config.topology.proxy:
     shared = shared_variables.SharedVariables(str(launched.variables_path))
-    assert poll(shared.poll).version == version
+    assert polling.wait_until(shared.poll).version == version
     assert status.proxy.bytes_up > 0
   else:
     assert not launched.variables_path.exists()
     assert status.proxy is None
-  newest = poll(
-    variables.ServerVariables(launched.server_address, period_s=0.0).poll, bool
+  newest = polling.wait_until(
+    variables.ServerVariables(launched.server_address, period_s=0.0).poll
   )
   assert newest.version == version
   assert all(value.size for value in newest.variables.values())
@@ -248,11 +235,13 @@ def test_a_queue_counts_the_workers_of_all_machines(launch):
   config.topology.update({"workers": 1, "environments_per_worker": 4})
   program = launch(config, workers_elsewhere=3)
   # 7 batches of 8 rollouts, minus the unfinished rollouts of 16 environments.
-  queue = poll(lambda: program.server.server_info(5)[tables.TRANSITIONS])
+  queue = polling.wait_until(
+    lambda: program.server.server_info(5)[tables.TRANSITIONS]
+  )
   assert queue.rate_limiter_info.max_diff == 7 * 8 - 16
-  poll(
+  polling.wait_until(
     lambda: program.control.status().replay.capacity,
-    lambda capacity: capacity == 7 * 8 - 16,
+    wanted=lambda capacity: capacity == 7 * 8 - 16,
   )
   # The control node then no longer waits for workers that do not exist.
   elsewhere = [("worker", index) for index in (1, 2, 3)]

@@ -8,13 +8,13 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 
 from slipway.launch import cli
 from slipway.launch.runs import curves
+from tests import polling
 
 _FLAGS = [
   "--config=apex_dqn:cartpole",
@@ -50,7 +50,7 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
     "--vary=learner.learning_rate=1e-3,0.0001",
     *limit,
   )
-  wait_until(lambda: (folder / "0-5" / "curves.csv").exists())
+  polling.wait_until(lambda: (folder / "0-5" / "curves.csv").exists())
   process.send_signal(signal.SIGINT)
   output, _ = process.communicate()
   assert process.returncode == 1
@@ -59,7 +59,7 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
   assert not list_processes(folder)
 
   process = start(f"--resume={folder}", "--at_once=1")
-  wait_until(lambda: list_processes(folder / "0-5"))
+  polling.wait_until(lambda: list_processes(folder / "0-5"))
   other = start(*(f"--run_dir={tmp_path}", "--name=swept"), *_FLAGS, *limit)
   assert "--overwrite" in other.communicate()[0]
   other = start(f"--run_dir={tmp_path}", "--name=swept", "--overwrite", *limit)
@@ -138,7 +138,7 @@ def test_the_signal_that_ended_a_run_is_named(tmp_path):
     *(f"--run_dir={tmp_path}", "--name=swept", *_FLAGS),
     "--config.limits.trainer_steps=1_000_000",
   )
-  wait_until(lambda: list_processes(folder))
+  polling.wait_until(lambda: list_processes(folder))
   for run in list_processes(folder):
     run.kill()
   output, _ = process.communicate()
@@ -248,7 +248,7 @@ def test_results_that_can_not_be_written_are_shown(tmp_path):
     *(f"--run_dir={tmp_path}", "--name=swept", *_FLAGS),
     "--config.limits.trainer_steps=5",
   )
-  wait_until(lambda: (folder / "0-1").exists())
+  polling.wait_until(lambda: (folder / "0-1").exists())
   (folder / "runs.csv").mkdir()
   output, _ = process.communicate()
   assert process.returncode == 1
@@ -296,13 +296,6 @@ def test_the_examples_of_the_help_are_valid(tmp_path, capsys):
     assert cli.run(["slipway", "sweep", *shlex.split(line), where]) == 2
     (error,) = capsys.readouterr().err.splitlines()
     assert str(tmp_path / "file") in error
-
-
-def wait_until(condition):
-  deadline_s = time.monotonic() + 100
-  while not condition():
-    assert time.monotonic() < deadline_s
-    time.sleep(0.05)
 
 
 def list_processes(folder):

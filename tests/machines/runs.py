@@ -1,18 +1,21 @@
 """Runs on machines: `slipway train --launch=ray` on a host of a cluster."""
 
+import functools
 import json
 import re
 import signal
 import sys
-import time
 
 import psutil
 
+from tests import polling
 from tests.machines import hosts
 
 # Matches the command lines of a run's processes: launcher, host agents, fork
 # servers, and the nodes that are forked from those.
 _OURS = re.compile(r"launch\.train|ray::Agent|multiprocessing")
+# Waits until a condition holds; most conditions start a process.
+wait_until = functools.partial(polling.wait_until, period_s=0.2)
 # Flags of a small run without a limit.
 ENDLESS = (
   "--config.evaluation.episodes=5",
@@ -125,20 +128,6 @@ def left_on(host: hosts.Host) -> list[str]:
   """Returns the command lines of a run's processes on a host."""
   lines = map(_command_line, host.processes())
   return [line for line in lines if _OURS.search(line)]
-
-
-def wait_until(condition, timeout_s: float = 60.0):
-  """Waits until `condition()` is true and raises nothing; returns its value."""
-  deadline_s = time.monotonic() + timeout_s
-  while True:
-    try:
-      value = reason = condition()
-    except Exception as error:  # the run may not be up
-      value, reason = None, error
-    if value:
-      return value
-    assert time.monotonic() < deadline_s, reason
-    time.sleep(0.2)
 
 
 def _command_line(process: psutil.Process) -> str:

@@ -1,7 +1,5 @@
 """Tests of a proxy whose server is on another machine, behind its gateway."""
 
-import functools
-
 import numpy as np
 import portpicker
 import pytest
@@ -12,10 +10,10 @@ from slipway.replay import proxy
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.transport import control_block, gateway, relay_tls, routes
 from slipway.replay.variables import shared_variables, variables
-from tests.replay.transport import peers, runs
+from tests import polling
+from tests.replay.transport import runs
 
 _DEADLINE_S = 60
-_wait_until = functools.partial(peers.wait_until, deadline_s=_DEADLINE_S)
 
 
 class _ServerMachine:
@@ -77,25 +75,25 @@ def test_items_and_variables_still_arrive_after_the_server_moves(
     routes.ProxyRoute(worker_proxy.address, handle), "t"
   )
   shared = shared_variables.SharedVariables(f"{tmp_path}/variables")
-  _wait_until(lambda: worker_proxy.stats().waiting_since_s)
+  polling.wait_until(lambda: worker_proxy.stats().waiting_since_s)
   for version in (1, 2):
     machine = _ServerMachine(identity)
     server_address[0] = machine.address
     # The gateway is up, but its server is not: no stream opens.
-    _wait_until(
+    polling.wait_until(
       lambda machine=machine: machine.gateway.stats().connections_failed > 2
     )
     assert not writer.wait(0.05)
     assert "the replay server, which its proxy cannot reach" in writer.waits_for
     machine.serve(first_version=version)
     _write(writer, version)
-    snapshot = _wait_until(shared.poll)
+    snapshot = polling.wait_until(shared.poll)
     assert snapshot.version == version
     np.testing.assert_array_equal(snapshot.variables["w"], np.full(3, version))
     assert machine.gateway.stats().connections_refused == 0
     machine.close()
     del machine
-    _wait_until(lambda: worker_proxy.stats().waiting_since_s)
+    polling.wait_until(lambda: worker_proxy.stats().waiting_since_s)
   assert (writer.confirmed, writer.lost) == (2, 0)
   worker_proxy.close()
 
@@ -119,7 +117,7 @@ def test_a_proxy_without_a_certificate_is_rejected(tmp_path):
     )
     before = machine.gateway.stats().connections_refused
     worker_proxy.start()
-    _wait_until(
+    polling.wait_until(
       lambda n=before: machine.gateway.stats().connections_refused > n
     )
     assert (

@@ -1,6 +1,5 @@
 """Tests of the proxy: versions, commands, item streams and restarts."""
 
-import functools
 import os
 import threading
 import time
@@ -15,10 +14,9 @@ from slipway.replay import proxy
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.transport import control_block, relay_admission, routes
 from slipway.replay.variables import shared_variables, variables
-from tests.replay.transport import peers
+from tests import polling
 
 _DEADLINE_S = 60
-_wait_until = functools.partial(peers.wait_until, deadline_s=_DEADLINE_S)
 
 
 def _serve(port: int, first_version: int):
@@ -48,16 +46,16 @@ def running(tmp_path):
 
 def test_versions_reach_shared_memory_also_after_a_server_restart(running):
   port, worker_proxy, shared = running
-  _wait_until(lambda: worker_proxy.stats().waiting_since_s)
+  polling.wait_until(lambda: worker_proxy.stats().waiting_since_s)
   assert shared.poll() is None
   server, publisher = _serve(port, first_version=1)
   for version in (1, 2):
     w = np.full((3, 4), version, np.float32)
     assert publisher.publish({"w": w}) == version
-    snapshot = _wait_until(shared.poll)
+    snapshot = polling.wait_until(shared.poll)
     assert snapshot.version == version
     np.testing.assert_array_equal(snapshot.variables["w"], w)
-  _wait_until(lambda: worker_proxy.stats().waiting_since_s is None)
+  polling.wait_until(lambda: worker_proxy.stats().waiting_since_s is None)
   assert worker_proxy.stats().version == 2
   assert worker_proxy.stats().versions_fetched == 2
   # Workers reach the same server through the relay.
@@ -69,12 +67,12 @@ def test_versions_reach_shared_memory_also_after_a_server_restart(running):
   stopping_s = time.time()
   server.stop()
   del server
-  _wait_until(lambda: worker_proxy.stats().waiting_since_s)
+  polling.wait_until(lambda: worker_proxy.stats().waiting_since_s)
   assert worker_proxy.stats().waiting_since_s >= stopping_s
   assert shared.poll() is None  # Workers keep the last version.
   restarted, publisher = _serve(port, first_version=10)
   publisher.publish({"w": np.zeros(2)})
-  assert _wait_until(shared.poll).version == 10
+  assert polling.wait_until(shared.poll).version == 10
   worker_proxy.check()
   publisher.close()
   restarted.stop()
@@ -84,7 +82,7 @@ def test_close_leaves_no_thread_and_no_file(running, tmp_path):
   port, worker_proxy, shared = running
   server, publisher = _serve(port, 1)
   publisher.publish({})
-  _wait_until(shared.poll)
+  polling.wait_until(shared.poll)
   control_block.WorkerHandle(f"{tmp_path}/control_block", 0)
   assert worker_proxy.stats().workers
   worker_proxy.close()
@@ -103,7 +101,7 @@ def test_an_error_of_the_thread_is_raised_in_its_owner(tmp_path):
   server = reverb.Server([reverb.Table.queue("other", 1)])
   broken = make_proxy(f"localhost:{server.port}", tmp_path)
   broken.start()
-  _wait_until(
+  polling.wait_until(
     lambda: "variables-proxy" not in map(_name, threading.enumerate())
   )
   with pytest.raises(RuntimeError, match="no 'variables'"):
@@ -127,7 +125,7 @@ def test_workers_receive_commands_and_are_counted_and_drained(
   assert worker_proxy.stats().workers == {5: relay_admission.ClientStats()}
   route = routes.ProxyRoute(worker_proxy.address, handle)
   writer = writer_lib.ItemWriter(route, "t")
-  _wait_until(lambda: writer.wait(0.1))
+  polling.wait_until(lambda: writer.wait(0.1))
   for value in range(10):
     _write(writer, value)
   assert writer.flush(_DEADLINE_S)
@@ -144,7 +142,9 @@ def test_workers_receive_commands_and_are_counted_and_drained(
   assert handle.command == control_block.WorkerCommand.DRAIN
 
   def drain():
-    _wait_until(lambda: handle.command == control_block.WorkerCommand.DRAIN)
+    polling.wait_until(
+      lambda: handle.command == control_block.WorkerCommand.DRAIN
+    )
     _write(writer, 10)
     assert writer.close(_DEADLINE_S)
 
@@ -199,13 +199,13 @@ def test_workers_write_to_their_own_shards(tmp_path):
     for name, handle in zip(sockets, handles, strict=True)
   ]
   server = _serve_table(ports[0])
-  _wait_until(lambda: writers[0].wait(0.1))
+  polling.wait_until(lambda: writers[0].wait(0.1))
   assert not writers[1].wait(0.05), "the server of its shard is down"
   assert writers[1].waits_for == (
     "the server of replay shard 1, which its proxy cannot reach"
   )
   other = _serve_table(ports[1])
-  _wait_until(lambda: writers[1].wait(0.1))
+  polling.wait_until(lambda: writers[1].wait(0.1))
   for writer, count in zip(writers, (3, 5), strict=True):
     for value in range(count):
       _write(writer, value)

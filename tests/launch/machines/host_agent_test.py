@@ -19,6 +19,7 @@ from slipway.launch.rpc import wire
 from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder
 from slipway.replay.transport import gateway
+from tests import polling
 
 NO_COMMAND = host_agent.AgentCommand({}, stopping=False, forced_shutdown=False)
 
@@ -67,8 +68,13 @@ def started(made):
 @pytest.fixture
 def clock(monkeypatch):
   """Returns the agent's simulated clock, which records the exit statuses."""
-  clock = types.SimpleNamespace(now_s=100.0, exits=[])
-  clock.monotonic = lambda: clock.now_s
+  clock = types.SimpleNamespace(now_s=100.0, exits=[], reads=0)
+
+  def monotonic():
+    clock.reads += 1
+    return clock.now_s
+
+  clock.monotonic = monotonic
   monkeypatch.setattr(host_agent, "time", clock)
   monkeypatch.setattr(host_agent, "_CHECK_PERIOD_S", 0.01)
   monkeypatch.setattr(os, "_exit", clock.exits.append)
@@ -78,27 +84,21 @@ def clock(monkeypatch):
 def keeps_running_for(clock, seconds):
   """Returns whether the agent still runs after some seconds without a call."""
   clock.now_s += seconds
-  time.sleep(0.5)  # long enough for many checks
+  before = clock.reads
+  # The agent's thread reads the clock again once a check has passed.
+  polling.wait_until(lambda: clock.exits or clock.reads > before + 1)
   return not clock.exits
 
 
 def ends_after(clock, seconds):
   """Returns whether the agent exits after some seconds without a call."""
   clock.now_s += seconds
-  deadline_s = time.monotonic() + 60.0
-  while not clock.exits and time.monotonic() < deadline_s:
-    time.sleep(0.01)
-  return clock.exits == [1]
+  return polling.wait_until(lambda: clock.exits) == [1]
 
 
-def poll_until(agent, condition, timeout_s=60.0):
-  deadline_s = time.monotonic() + timeout_s
-  while True:
-    report = agent.poll(NO_COMMAND)
-    if condition(report):
-      return report
-    assert time.monotonic() < deadline_s, report
-    time.sleep(0.1)
+def poll_until(agent, wanted):
+  """Polls an agent until its report is as wanted; returns the report."""
+  return polling.wait_until(lambda: agent.poll(NO_COMMAND), wanted=wanted)
 
 
 def test_other_machines_reach_its_services(started, tmp_path):

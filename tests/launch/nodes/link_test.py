@@ -18,7 +18,7 @@ from slipway.launch.orchestration import control_service, messages
 from slipway.launch.processes import service_node
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_folder, run_status
-from tests.launch import asking
+from tests import polling
 
 # Launchpad uses the alarm signal, which is pytest's default for timeouts.
 pytestmark = pytest.mark.timeout(120, method="thread")
@@ -87,7 +87,7 @@ class Launched:
     self.node, self.link = links.get(timeout=60.0)
 
   def close(self):
-    asking.wait_until(self.control.status)  # may not have started yet
+    polling.wait_until(self.control.status)  # may not have started yet
     self.control.release()  # no launcher reads the final status
     self.end.set()
     self.control.stop("SIGTERM")
@@ -118,34 +118,34 @@ def launch(tmp_path):
 def test_a_node_obeys_its_commands(launch):
   launched = launch()
   control, node_link = launched.control, launched.link
-  asking.wait_until(lambda: control.status().env_steps == 7)
+  polling.wait_until(lambda: control.status().env_steps == 7)
   command = messages.Command(steps_per_s=250.0, workers=1)
-  asking.wait_until(lambda: node_link.command == command)
+  polling.wait_until(lambda: node_link.command == command)
 
   control.pause()
-  asking.wait_until(
+  polling.wait_until(
     lambda: node_link.command == msgspec.structs.replace(command, paused=True)
   )
   assert not node_link.wait(PERIOD_S)
   control.set("rates.environment_steps_per_s", 0.0)
   free = msgspec.structs.replace(command, steps_per_s=0.0)
-  asking.wait_until(
+  polling.wait_until(
     lambda: node_link.command == msgspec.structs.replace(free, paused=True)
   )
   control.resume()
-  asking.wait_until(lambda: node_link.command == free)
+  polling.wait_until(lambda: node_link.command == free)
 
   assert not node_link.stopping
   control.stop("SIGINT")
-  asking.wait_until(lambda: node_link.wait(PERIOD_S))
+  polling.wait_until(lambda: node_link.wait(PERIOD_S))
   assert node_link.stopping
   assert node_link.command.stop
 
   assert control.status().nodes["worker"] == run_status.NodesStatus(1, 1)
   launched.node.report = messages.WorkerReport(env_steps=9)
   launched.end.set()
-  asking.wait_until(lambda: control.status().nodes["worker"].up == 0)
-  asking.wait_until(lambda: control.status().env_steps == 9)
+  polling.wait_until(lambda: control.status().nodes["worker"].up == 0)
+  polling.wait_until(lambda: control.status().env_steps == 9)
 
 
 def test_a_node_that_starts_during_a_pause_is_paused_at_once(launch):
@@ -212,12 +212,12 @@ def test_a_node_stops_if_no_control_node_ever_replies(monkeypatch):
 
 def test_a_rejected_rate_changes_nothing(launch):
   launched = launch()
-  asking.wait_until(lambda: launched.control.status().env_steps == 7)
+  polling.wait_until(lambda: launched.control.status().env_steps == 7)
   with pytest.raises(
     ValueError, match=r"environment_steps_per_s=-1\.0 must be"
   ):
     launched.control.set("rates.environment_steps_per_s", -1.0)
-  asking.wait_until(lambda: launched.link.command.steps_per_s == 250.0)
+  polling.wait_until(lambda: launched.link.command.steps_per_s == 250.0)
 
 
 def test_a_failed_report_raises_an_error_in_the_node(launch):
@@ -234,9 +234,9 @@ def test_a_failed_report_raises_an_error_in_the_node(launch):
 def test_report_now_sends_a_report_at_once(launch):
   launched = launch(period_s=3_600.0)
   control = launched.control
-  asking.wait_until(lambda: control.wait_collected(1, 0.0) == 0)
+  polling.wait_until(lambda: control.wait_collected(1, 0.0) == 0)
   for version in range(1, 4):
     launched.node.report = messages.WorkerReport(collected_version=version)
     launched.link.report_now()
-    asking.wait_until(lambda v=version: control.wait_collected(v, 1.0) == v)
+    polling.wait_until(lambda v=version: control.wait_collected(v, 1.0) == v)
   assert control.status().restarts == 0, "all reports are of one incarnation"

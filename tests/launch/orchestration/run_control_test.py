@@ -20,7 +20,7 @@ from slipway.launch.orchestration import (
 )
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_folder, run_status
-from tests.launch import asking
+from tests import polling
 
 EXPECTED = {"worker": 2, "evaluator": 1, "proxy": 1, "trainer": 1, "replay": 1}
 REPORTS = {
@@ -594,7 +594,7 @@ def test_hooks_are_called_with_the_status(make_control, tmp_path, monkeypatch):
   second.stop("SIGTERM")
   second.finished("trainer", 0, snapshot(2))
   second.close()
-  asking.wait_until(lambda: len(sys.modules["control_hooks"].calls) == 6)
+  polling.wait_until(lambda: len(sys.modules["control_hooks"].calls) == 6)
   assert sys.modules.pop("control_hooks").calls == [
     ("start", 0, 0, "starting"),
     ("evaluation", 1, 0, "starting"),
@@ -607,7 +607,7 @@ def test_hooks_are_called_with_the_status(make_control, tmp_path, monkeypatch):
 
 def test_a_hook_that_fails_is_in_the_status(make_control):
   control = make_control(hooks=("csv", "no_such:hook"))
-  asking.wait_until(lambda: control.status().failed_hooks)
+  polling.wait_until(lambda: control.status().failed_hooks)
   (failed,) = control.status().failed_hooks.items()
   assert failed[0] == "no_such:hook"
   assert "can't be imported" in failed[1]

@@ -23,6 +23,7 @@ from slipway.launch.processes import (
   restart_budget,
 )
 from slipway.launch.processes import runner as runner_lib
+from tests import polling
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
@@ -73,7 +74,7 @@ class Started:
     """Kills a node's process, and waits until another one has replaced it."""
     before = self.pid(name)
     os.kill(before, signal.SIGKILL)
-    wait_until(lambda: self.pid(name) != before)
+    polling.wait_until(lambda: self.pid(name) != before)
 
   def wait(self):
     self._thread.join(60)
@@ -108,7 +109,7 @@ def start_runner(tmp_path):
     nodes = [prepare(f"{role}/0", f) for role, f in functions.items()]
     started.append(Started(nodes, tmp_path, make_worker, shards))
     for node in nodes:
-      wait_until(lambda name=node.name: started[-1].pid(name))
+      polling.wait_until(lambda name=node.name: started[-1].pid(name))
     return started[-1]
 
   yield start
@@ -129,13 +130,6 @@ def wait_for_file(path):
       time.sleep(0.01)
 
   return run
-
-
-def wait_until(condition):
-  deadline_s = time.monotonic() + 60.0
-  while not condition():
-    assert time.monotonic() < deadline_s
-    time.sleep(0.01)
 
 
 def count_starts(path):
@@ -235,7 +229,9 @@ def test_a_trainer_is_restarted_with_the_only_replay(start_runner, tmp_path):
   for _ in range(2):
     trainer = started.pid("trainer/0")
     started.kill("replay/0")
-    wait_until(lambda before=trainer: started.pid("trainer/0") != before)
+    polling.wait_until(
+      lambda before=trainer: started.pid("trainer/0") != before
+    )
     assert not psutil.pid_exists(trainer)
   # The trainer's own budget of 2 restarts is unused.
   for _ in range(2):
@@ -312,7 +308,7 @@ def test_a_stopping_run_does_not_need_some_roles(start_runner, tmp_path, role):
   started = start_runner(**nodes)
   started.runner.stop_restarting()
   os.kill(started.pid(f"{role}/0"), signal.SIGKILL)
-  wait_until(lambda: "was ended by SIGKILL" in started.log_text)
+  polling.wait_until(lambda: "was ended by SIGKILL" in started.log_text)
   (tmp_path / "go").touch()
   started.wait()
   assert started.runner.restarts == {}
@@ -339,13 +335,13 @@ def test_pending_restarts_when_the_run_stops(
   started = start_runner(trainer=go, worker=go, evaluator=go)
   for role in ("trainer", "worker"):
     os.kill(started.pid(f"{role}/0"), signal.SIGKILL)
-  wait_until(
+  polling.wait_until(
     lambda: started.log_text.count("will be restarted in 600.0 s") == 2
   )
   trainer = started.pid("trainer/0")
   started.runner.stop_restarting()
   # The trainer restarts at once, as it has to save.
-  wait_until(lambda: started.pid("trainer/0") != trainer)
+  polling.wait_until(lambda: started.pid("trainer/0") != trainer)
   (tmp_path / "go").touch()
   started.wait()
   assert started.runner.restarts == {"trainer/0": 1}
@@ -393,7 +389,7 @@ def test_workers_are_added_and_removed(start_runner, tmp_path):
       workers.set_workers(count)
       return workers.list_running() == list(range(count))
 
-    wait_until(is_as_requested)
+    polling.wait_until(is_as_requested)
     # Remaining workers are not restarted. The runner may handle the end of a
     # worker after the start of another one.
     missing = [(index, count) for index in range(before, count)]
@@ -406,7 +402,7 @@ def test_workers_are_added_and_removed(start_runner, tmp_path):
   workers.set_workers(1)
   os.kill(workers.started.pid("worker/1"), signal.SIGKILL)
   name = "node worker/1 was ended by SIGKILL"
-  wait_until(lambda: workers.started.log_text.count(name) == 2)
+  polling.wait_until(lambda: workers.started.log_text.count(name) == 2)
   workers.requests.clear()
   workers.request(0)
   (tmp_path / "end").touch()
@@ -418,7 +414,7 @@ def test_a_worker_that_ends_because_the_run_stops(start_runner, tmp_path):
   workers = Workers(tmp_path, start_runner)
   (tmp_path / "stop 0").touch()
   early_s = time.monotonic()
-  wait_until(lambda: "worker/0 has ended" in workers.started.log_text)
+  polling.wait_until(lambda: "worker/0 has ended" in workers.started.log_text)
   # A number that was read before the worker ended does not restart the worker.
   workers.started.runner.set_workers(1, early_s)
   (tmp_path / "end").touch()
@@ -482,18 +478,20 @@ def test_nodes_survive_the_end_of_their_fork_server(start_runner, tmp_path):
   )
   trainer = started.pid("trainer/0")
   before = kill_server()
-  wait_until(lambda: "the fork server was ended by SIGKILL" in started.log_text)
+  polling.wait_until(
+    lambda: "the fork server was ended by SIGKILL" in started.log_text
+  )
   assert server_pid() != before
   assert psutil.pid_exists(trainer)
   # The runner knows how each node ends, and restarts it.
   (tmp_path / "fail").touch()
-  wait_until(
+  polling.wait_until(
     lambda: "node worker/0 ended with exit status 3" in started.log_text
   )
   started.kill("proxy/0")
   assert "node proxy/0 was ended by SIGKILL" in started.log_text
   assert psutil.pid_exists(trainer)
-  wait_until(lambda: "worker/0 has ended" in started.log_text)
+  polling.wait_until(lambda: "worker/0 has ended" in started.log_text)
   started.runner.stop_restarting()
   os.kill(started.pid("proxy/0"), signal.SIGKILL)
   (tmp_path / "go").touch()
@@ -525,7 +523,7 @@ def runner_process(logs, *names):
     return []
 
   try:
-    wait_until(lambda: len(find_pids()) == len(names))
+    polling.wait_until(lambda: len(find_pids()) == len(names))
     yield process, [psutil.Process(pid) for pid in find_pids()]
   finally:
     process.kill()
@@ -552,7 +550,7 @@ def test_only_nodes_on_the_control_nodes_machine_survive_their_runner(tmp_path):
     home.kill()
     time.sleep(1.0)  # with equal grace periods, the home nodes would end first
     other.kill()
-    wait_until(lambda: not any(map(is_alive, other_nodes)))
+    polling.wait_until(lambda: not any(map(is_alive, other_nodes)))
     assert all(map(is_alive, home_nodes))
   for node in home_nodes:
     node.kill()
@@ -570,7 +568,7 @@ def test_a_fork_server_that_ends_while_nodes_start(make_runner, tmp_path):
 def test_a_fork_server_that_keeps_ending_ends_the_run(start_runner):
   started = start_runner(worker=wait_for_file("/none"))
   for count in range(3):
-    wait_until(
+    polling.wait_until(
       lambda count=count: started.log_text.count("the nodes continue") == count
     )
     kill_server()
@@ -605,14 +603,14 @@ def test_processes_of_an_environment_end_with_its_node(
     wait_for_file(tmp_path / "end")()
 
   started = start_runner(worker=work, trainer=wait_for_file(tmp_path / "end"))
-  wait_until((tmp_path / "pids").exists)
+  polling.wait_until((tmp_path / "pids").exists)
   pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
   time.sleep(0.5)  # the runner must not kill them as leftovers
   assert all(psutil.pid_exists(pid) for pid in pids)
   if how == "is killed":
     started.kill("worker/0")
   (tmp_path / "go").touch()
-  wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+  polling.wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
   (tmp_path / "end").touch()
   started.wait()
 
@@ -628,7 +626,7 @@ def test_a_node_that_prints_endlessly(start_runner, tmp_path):
 
   started = start_runner(worker=work)
   log = tmp_path / "worker" / "0"
-  wait_until(
+  polling.wait_until(
     lambda: "bytes of this log were dropped" in log.read_bytes()[:99].decode()
   )
   # The log may grow between two checks of the runner.

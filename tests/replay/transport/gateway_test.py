@@ -1,7 +1,6 @@
 """Tests of gateways between a real Reverb server and its clients."""
 
 import contextlib
-import functools
 import threading
 
 import numpy as np
@@ -10,10 +9,10 @@ import reverb
 import tensorflow as tf
 
 from slipway.replay.transport import certificates, gateway, relay_link
+from tests import polling
 from tests.replay.transport import peers, runs
 
 _DEADLINE_S = 60
-_wait_until = functools.partial(peers.wait_until, deadline_s=_DEADLINE_S)
 
 
 @contextlib.contextmanager
@@ -86,7 +85,7 @@ def test_the_server_may_move(gateways, tmp_path):
     local_client = server.localhost_client()
     for _ in range(size):
       local_client.insert(np.zeros(1, np.uint8), {"items": 1.0})
-    _wait_until(lambda n=size: _size(address) == n)
+    polling.wait_until(lambda n=size: _size(address) == n)
     server.stop()
 
 
@@ -106,7 +105,7 @@ def test_rejected_clients_are_summed_over_all_offers(tmp_path):
         with contextlib.suppress(ConnectionError):
           while client.recv(100):
             pass
-    _wait_until(lambda: server_side.stats().connections_refused == 2)
+    polling.wait_until(lambda: server_side.stats().connections_refused == 2)
     assert server_side.stats().connections_total == 2
     assert upstream.has_no_connection()
 

@@ -4,24 +4,10 @@ import contextlib
 import select
 import socket
 import struct
-import time
 
 from slipway.replay.transport import relay, relay_link
 
 _DEADLINE_S = 30
-
-
-def wait_until(condition, deadline_s):
-  """Waits until a condition is true, and returns its value.
-
-  Raises:
-    AssertionError: the condition is still false after `deadline_s` seconds.
-  """
-  end_s = time.monotonic() + deadline_s
-  while not (value := condition()):
-    assert time.monotonic() < end_s, "deadline"
-    time.sleep(0.005)
-  return value
 
 
 @contextlib.contextmanager

@@ -13,10 +13,10 @@ import portpicker
 import pytest
 
 from slipway.replay.transport import relay, relay_link, relay_upstream
+from tests import polling
 from tests.replay.transport import peers
 
 _DEADLINE_S = 30
-_wait_until = functools.partial(peers.wait_until, deadline_s=_DEADLINE_S)
 _relay = peers.run_relay
 _wait_for_end = peers.wait_for_end
 _PREFACE = relay_link.PREFACE
@@ -72,7 +72,7 @@ def test_clients_without_an_http2_preface_never_reach_the_upstream(
         with contextlib.suppress(OSError):  # the client may be closed already
           end(client)
         _wait_for_end(client)
-    _wait_until(lambda: not running.stats().connections_open)
+    polling.wait_until(lambda: not running.stats().connections_open)
     assert running.stats().connections_refused == 2
     assert running.stats().connections_total == 2
     assert running.stats().bytes_buffered == 0
@@ -86,7 +86,7 @@ def test_a_wrong_preface_is_rejected_at_its_first_wrong_byte(listen):
     _relay(listen, upstream.port, preface_timeout_s=1e6) as running,
     _connect(running.address, _PREFACE[:7]) as client,
   ):
-    _wait_until(lambda: running.stats().bytes_up == 7)
+    polling.wait_until(lambda: running.stats().bytes_up == 7)
     assert running.stats().bytes_buffered == 7
     client.sendall(b"?")
     _wait_for_end(client)
@@ -101,7 +101,7 @@ def test_a_preface_may_arrive_in_pieces(listen):
     for sent in range(len(_PREFACE)):
       assert upstream.has_no_connection()
       client.sendall(_PREFACE[sent : sent + 1])
-      _wait_until(lambda sent=sent: running.stats().bytes_up == sent + 1)
+      polling.wait_until(lambda sent=sent: running.stats().bytes_up == sent + 1)
     client.sendall(b"and what follows")
     client.shutdown(socket.SHUT_WR)
     with upstream.accept() as peer, peer.makefile("rb") as stream:
@@ -115,10 +115,10 @@ def test_clients_are_admitted_by_process(listen):
     _Upstream() as upstream,
     _relay(listen, upstream.port, admission) as running,
   ):
-    _wait_until(lambda: admission.reachable)
+    polling.wait_until(lambda: admission.reachable)
     with contextlib.suppress(ConnectionError):
       _wait_for_end(_connect(running.address, _PREFACE))
-    _wait_until(lambda: running.stats().connections_refused == 1)
+    polling.wait_until(lambda: running.stats().connections_refused == 1)
     assert running.stats().clients == {}
     admission.admits = True
     with _connect(running.address, _PREFACE), upstream.accept():
@@ -146,7 +146,7 @@ def test_a_broken_link_is_reported_before_its_client_sees_it(listen, end):
     assert admission.broken == [(_pid(listen), False)]
     client.close()
     peer.close()
-    _wait_until(lambda: not running.stats().connections_open)
+    polling.wait_until(lambda: not running.stats().connections_open)
     assert len(admission.broken) == 1
   assert admission.reachable == [True]  # The upstream still listens.
 
@@ -170,7 +170,7 @@ def test_a_client_that_ends_first_is_not_reported(
     client_ends(client)
     _wait_for_end(peer)
     upstream_ends(peer)
-    _wait_until(lambda: not running.stats().connections_open)
+    polling.wait_until(lambda: not running.stats().connections_open)
     assert admission.broken == []
 
 
@@ -189,7 +189,7 @@ def test_a_client_whose_end_is_not_yet_read_is_not_reported(listen):
     # An orderly end by TCP would wait at the client behind the unsent data.
     _reset(client)
     _reset(peer)
-    _wait_until(lambda: not running.stats().connections_open)
+    polling.wait_until(lambda: not running.stats().connections_open)
     assert admission.broken == []
 
 
@@ -213,7 +213,7 @@ def test_the_link_of_a_client_that_ended_and_then_closed_is_closed(listen):
         assert client.recv(1) == b"x"
         client.close()
         peer.sendall(b"x")
-      _wait_until(lambda: not running.stats().connections_open)
+      polling.wait_until(lambda: not running.stats().connections_open)
 
 
 def test_neither_close_nor_an_unreachable_upstream_breaks_a_link(listen):
@@ -222,10 +222,10 @@ def test_neither_close_nor_an_unreachable_upstream_breaks_a_link(listen):
   with _relay(listen, port, admission) as running:
     with _connect(running.address, _PREFACE) as client:
       _wait_for_end(client)
-    _wait_until(lambda: running.stats().connections_failed == 1)
+    polling.wait_until(lambda: running.stats().connections_failed == 1)
     assert admission.reachable == [False]
     with _Upstream(port) as upstream:
-      _wait_until(lambda: admission.reachable == [False, True])
+      polling.wait_until(lambda: admission.reachable == [False, True])
       with _connect(running.address, _PREFACE) as client, upstream.accept():
         running.close()
         _wait_for_end(client)
@@ -238,11 +238,11 @@ def test_the_upstream_is_probed_only_while_it_is_down(listen):
   port = portpicker.pick_unused_port()
   with _relay(listen, port, admission) as running:
     for restart in range(3):
-      _wait_until(
+      polling.wait_until(
         lambda n=restart: admission.reachable == [False, True] * n + [False]
       )
       with _Upstream(port) as upstream:
-        _wait_until(
+        polling.wait_until(
           lambda n=restart: admission.reachable[2 * n :] == [False, True]
         )
         with (
@@ -264,7 +264,7 @@ def test_close_while_the_upstream_is_probed(listen, reported):
     for port in (portpicker.pick_unused_port(), upstream.port) * 50:
       admission = _Admission()
       with _relay(listen, port, admission):
-        _wait_until(
+        polling.wait_until(
           lambda admission=admission: admission.reachable or not reported
         )
       # `close` raises an error if the thread does not end.
@@ -284,7 +284,7 @@ def test_the_end_of_an_upstream_that_listens_a_little_longer_is_detected(
       peer.close()
       upstream.wait_for_probe()
       upstream.close()
-      _wait_until(lambda: admission.reachable == [True, False])
+      polling.wait_until(lambda: admission.reachable == [True, False])
     assert running.stats().connections_failed == 0
 
 
@@ -305,7 +305,7 @@ def test_an_upstream_that_resets_at_once_does_no_harm(listen):
     for _ in range(clients):
       with _connect(running.address, _PREFACE) as client:
         _wait_for_end(client)
-    _wait_until(lambda: not running.stats().connections_open)
+    polling.wait_until(lambda: not running.stats().connections_open)
     stats = running.stats()
     # A reset during the connect counts as a failed connection.
     assert len(admission.broken) + stats.connections_failed == clients
@@ -388,7 +388,7 @@ def test_bytes_are_counted_by_process(listen):
       peer.sendall(b"x")
       process.wait(_DEADLINE_S)
       peer.close()
-    _wait_until(lambda: not running.stats().connections_open)
+    polling.wait_until(lambda: not running.stats().connections_open)
     stats = running.stats()
     assert stats.clients == {
       pid: (0, up, streams) for pid, (_, up, _) in expected.items()
@@ -429,7 +429,7 @@ def test_an_error_of_the_admission_is_raised_in_the_owner(listen, name):
       if name != "admit":
         upstream.accept().close()
       _wait_for_end(client)
-    _wait_until(lambda: not running.stats().connections_open)
+    polling.wait_until(lambda: not running.stats().connections_open)
     with pytest.raises(RuntimeError, match=f"no {name}"):
       running.check()
     with pytest.raises(RuntimeError, match=f"no {name}"):

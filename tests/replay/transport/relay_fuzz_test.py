@@ -20,11 +20,11 @@ import reverb
 import tensorflow as tf
 
 from slipway.replay.transport import relay_link
+from tests import polling
 from tests.replay import forked
 from tests.replay.transport import peers
 
 _DEADLINE_S = 60
-_wait_until = functools.partial(peers.wait_until, deadline_s=_DEADLINE_S)
 _relay = functools.partial(peers.run_relay, preface_timeout_s=0.5)
 _connect = functools.partial(peers.connect, timeout_s=_DEADLINE_S)
 _PREFACE = relay_link.PREFACE
@@ -216,7 +216,7 @@ def test_garbage_disturbs_no_writer_and_leaves_no_connection(
   ):
     writer = _Writer(running.address)
     stack.callback(writer.end)
-    _wait_until(lambda: writer.written > 100)
+    polling.wait_until(lambda: writer.written > 100)
     before = running.stats(), _descriptors()
     stay, refused, count = [], 0, 400
     for _ in range(count):
@@ -241,10 +241,10 @@ def test_garbage_disturbs_no_writer_and_leaves_no_connection(
       _reset(connection)
     while_garbage = writer.written
     open_before = before[0].connections_open
-    _wait_until(lambda: running.stats().connections_open == open_before)
+    polling.wait_until(lambda: running.stats().connections_open == open_before)
     # gRPC may also have closed descriptors of an earlier test.
-    _wait_until(lambda: _descriptors() <= before[1])
-    _wait_until(lambda: writer.written > while_garbage + 100)
+    polling.wait_until(lambda: _descriptors() <= before[1])
+    polling.wait_until(lambda: writer.written > while_garbage + 100)
     written = writer.end()
     stats = running.stats()
     assert stats.connections_open == open_before
@@ -335,7 +335,7 @@ def test_a_killed_server_is_reported_before_each_client_sees_it(
 
     server.kill()
     seen = [int(process.stdout.readline()) for process in processes]
-    _wait_until(lambda: admission.reachable == [True, False])
+    polling.wait_until(lambda: admission.reachable == [True, False])
     if by_process:
       assert seen == [1] * count
       assert admission.counts() == [1] * count + [links - count]
@@ -344,8 +344,8 @@ def test_a_killed_server_is_reported_before_each_client_sees_it(
       assert admission.counts() == [0] * count + [links]
     restarted = stack.enter_context(_Server(server.port))
     assert restarted.port == server.port
-    _wait_until(lambda: admission.reachable == [True, False, True])
-    _wait_until(lambda: _has_reply(client))
+    polling.wait_until(lambda: admission.reachable == [True, False, True])
+    polling.wait_until(lambda: _has_reply(client))
     # Connection attempts without a server add no broken link.
     assert sum(admission.counts()) == links
     running.check()

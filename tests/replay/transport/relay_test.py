@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import functools
 import os
 import socket
 import stat
@@ -18,11 +17,11 @@ import reverb
 import tensorflow as tf
 
 from slipway.replay.transport import relay, relay_link, relay_side
+from tests import polling
 from tests.replay.transport import peers
 
 _RECORD = tf.TensorSpec([52], tf.uint8)
 _DEADLINE_S = 30
-_wait_until = functools.partial(peers.wait_until, deadline_s=_DEADLINE_S)
 _connect = peers.connect
 _relay = peers.run_relay
 _wait_for_end = peers.wait_for_end
@@ -118,7 +117,9 @@ def test_a_blocked_limiter_blocks_its_writer_and_loses_nothing(listen):
     thread = threading.Thread(target=write)
     thread.start()
     queue = server.localhost_client()
-    _wait_until(lambda: queue.server_info(10)["queue"].current_size == 10)
+    polling.wait_until(
+      lambda: queue.server_info(10)["queue"].current_size == 10
+    )
     # The flow has stopped if the counts are equal in ten consecutive checks.
     seen = []
 
@@ -127,11 +128,11 @@ def test_a_blocked_limiter_blocks_its_writer_and_loses_nothing(listen):
       time.sleep(0.02)
       return len(seen) > 10 and len(set(seen[-10:])) == 1
 
-    _wait_until(stalled)
+    polling.wait_until(stalled)
     assert len(written) < items
     assert running.stats().bytes_buffered <= 1_000_000
     # With unsent bytes, the kernel's user timeout would close the stream.
-    _wait_until(lambda: _unsent(running) == 0)
+    polling.wait_until(lambda: _unsent(running) == 0)
     got = [
       np.ravel(sample.data[0])
       for sample in queue.sample("queue", items, emit_timesteps=False)
@@ -176,7 +177,7 @@ def test_a_client_that_ended_still_gets_its_reply(listen):
       got += chunk
     data = relay_link.PREFACE + data
     assert got == b"answer" + data
-    _wait_until(lambda: running.stats().connections_open == 0)
+    polling.wait_until(lambda: running.stats().connections_open == 0)
     stats = running.stats()
     assert (stats.bytes_up, stats.bytes_down) == (len(data), len(data) + 6)
 
@@ -225,7 +226,7 @@ def test_clients_are_closed_while_the_upstream_is_down(listen):
   with _relay(listen, port) as running:
     with _stream(running.address) as client:
       _wait_for_end(client)
-    _wait_until(lambda: running.stats().connections_open == 0)
+    polling.wait_until(lambda: running.stats().connections_open == 0)
     assert running.stats().connections_failed == 1
     with (
       socket.create_server(("127.0.0.1", port)) as upstream,
@@ -241,7 +242,9 @@ def test_close_leaves_no_thread_no_socket_and_no_connection(listen):
   before = set(threading.enumerate())
   with _relay(listen, port) as running:
     client = _stream(running.address)
-    _wait_until(lambda: running.stats().bytes_up == len(relay_link.PREFACE))
+    polling.wait_until(
+      lambda: running.stats().bytes_up == len(relay_link.PREFACE)
+    )
     assert set(threading.enumerate()) - before
   assert not set(threading.enumerate()) - before
   with client:
@@ -273,7 +276,7 @@ def test_an_error_of_the_thread_is_raised_in_the_owner(listen, monkeypatch):
   monkeypatch.setattr(running._upstream, "connect", None)
   with _stream(running.address) as client:
     _wait_for_end(client)
-  _wait_until(lambda: running.stats().connections_open == 0)
+  polling.wait_until(lambda: running.stats().connections_open == 0)
   with pytest.raises(RuntimeError, match=r"relay at .* failed"):
     running.close()
   with pytest.raises(RuntimeError, match=r"relay at .* failed"):

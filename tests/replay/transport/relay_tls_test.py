@@ -5,7 +5,6 @@ the far relay to the upstream. Unauthenticated peers connect to the far relay.
 """
 
 import contextlib
-import functools
 import os
 import random
 import socket
@@ -22,10 +21,10 @@ from slipway.replay.transport import (
   relay_tls,
   relay_tls_listener,
 )
+from tests import polling
 from tests.replay.transport import peers, runs
 
 _DEADLINE_S = 30
-_wait_until = functools.partial(peers.wait_until, deadline_s=_DEADLINE_S)
 _PREFACE = relay_link.PREFACE
 
 
@@ -95,7 +94,7 @@ def test_bytes_pass_and_an_end_follows_the_last_byte(machine, listen):
         sender.shutdown(socket.SHUT_WR)
         assert peers.receive(receiver, len(data)) == data[:100_000]
         peers.wait_for_end(sender)  # both directions end together
-    _wait_until(lambda: _is_idle(near, far))
+    polling.wait_until(lambda: _is_idle(near, far))
     sums = (2 * (len(data) + len(_PREFACE)) + 100_000, 2 * len(data) + 100_000)
     for each in (near, far):
       stats = each.stats()
@@ -155,7 +154,7 @@ def test_a_broken_link_is_reported_before_its_client_sees_it(
     end(peer)
     peers.wait_for_end(client)
     assert [seen for _, seen in admission.broken] == [False]
-    _wait_until(lambda: near.stats().connections_open == 0)
+    polling.wait_until(lambda: near.stats().connections_open == 0)
     assert len(admission.broken) == 1
     assert admission.reachable == [True]
 
@@ -173,7 +172,7 @@ def test_a_far_relay_that_closes_breaks_its_links(either, listen):
     far.close()
     peers.wait_for_end(client)
     assert [seen for _, seen in admission.broken] == [False]
-    _wait_until(lambda: admission.reachable == [True, False])
+    polling.wait_until(lambda: admission.reachable == [True, False])
 
 
 @pytest.mark.parametrize("end", [socket.socket.close, peers.reset])
@@ -188,7 +187,7 @@ def test_a_client_that_ends_first_is_not_reported(either, listen, end):
     with upstream.accept() as peer:
       end(client)
       peers.wait_for_end(peer)
-    _wait_until(lambda: _is_idle(near, far))
+    polling.wait_until(lambda: _is_idle(near, far))
     assert admission.broken == []
 
 
@@ -199,16 +198,16 @@ def test_a_down_upstream_behind_a_live_relay_is_detected(either, listen):
     _far(either, port) as far,
     _near(either, listen, far, admission) as near,
   ):
-    _wait_until(lambda: admission.reachable == [False])
+    polling.wait_until(lambda: admission.reachable == [False])
     with _client(near) as client:
       peers.wait_for_end(client)
     with peers.Upstream(port) as upstream:
-      _wait_until(lambda: admission.reachable == [False, True])
+      polling.wait_until(lambda: admission.reachable == [False, True])
       with _client(near) as client, upstream.accept() as peer:
         upstream.close()
         peer.close()
         peers.wait_for_end(client)
-    _wait_until(lambda: admission.reachable == [False, True, False])
+    polling.wait_until(lambda: admission.reachable == [False, True, False])
     # Only the established link counts as broken, no failed attempt does.
     assert len(admission.broken) == 1
     # Probes of the upstream do not count as rejected peers.
@@ -223,7 +222,7 @@ def test_an_upstream_may_move(either, listen):
     near = stack.enter_context(
       _near(either, listen, lambda: far_address[0], admission)
     )
-    _wait_until(lambda: admission.reachable == [False])
+    polling.wait_until(lambda: admission.reachable == [False])
     with _client(near) as client:
       peers.wait_for_end(client)
     for moves in range(1, 3):
@@ -232,11 +231,15 @@ def test_an_upstream_may_move(either, listen):
         _far(either, upstream.port) as far,
       ):
         far_address[0] = far.address
-        _wait_until(lambda n=moves: admission.reachable == [False, True] * n)
+        polling.wait_until(
+          lambda n=moves: admission.reachable == [False, True] * n
+        )
         with _client(near) as client, upstream.accept():
           far.close()
           peers.wait_for_end(client)
-      _wait_until(lambda n=moves: admission.reachable[2 * n :] == [False])
+      polling.wait_until(
+        lambda n=moves: admission.reachable[2 * n :] == [False]
+      )
 
 
 def test_links_to_the_old_address_of_an_upstream_are_closed(either, listen):
@@ -251,7 +254,7 @@ def test_links_to_the_old_address_of_an_upstream_are_closed(either, listen):
   ):
     far_address = [far_before.address]
     with _near(either, listen, lambda: far_address[0], admission) as near:
-      _wait_until(lambda: admission.reachable == [True])
+      polling.wait_until(lambda: admission.reachable == [True])
       with _client(near) as client, before.accept():
         assert admission.broken == []
         far_address[0] = far_after.address
@@ -360,7 +363,7 @@ def test_an_unauthenticated_peer_gets_no_data_and_is_counted(
   ):
     with peers.connect(far.address):
       pass  # the event loop opens its last descriptors for the first peer
-    _wait_until(lambda: far.stats().connections_refused == 1)
+    polling.wait_until(lambda: far.stats().connections_refused == 1)
     before = len(os.listdir("/proc/self/fd"))
     for count in range(2, 5):
       peer_socket = _UNAUTHENTICATED[name](far.address, tmp_path / str(count))
@@ -371,12 +374,12 @@ def test_an_unauthenticated_peer_gets_no_data_and_is_counted(
       else:
         (socket.socket.close if count == 3 else peers.reset)(peer_socket)
       peer_socket.close()
-      _wait_until(lambda n=count: far.stats().connections_refused == n)
+      polling.wait_until(lambda n=count: far.stats().connections_refused == n)
       stats = far.stats()
       assert (stats.connections_total, stats.connections_open) == (count, 0)
     assert upstream.has_no_connection(for_s=0.05)
     assert (stats.bytes_up, stats.connections_failed) == (0, 0)
-    _wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+    polling.wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
     far.check()
   assert caplog.records == []
   assert capfd.readouterr() == ("", "")
@@ -394,7 +397,7 @@ def test_many_silent_peers_do_not_exclude_a_machine(
   ):
     for _ in range(30):
       stack.enter_context(peers.connect(far.address))
-    _wait_until(lambda: far.stats().connections_refused == 20)
+    polling.wait_until(lambda: far.stats().connections_refused == 20)
     with _client(near), upstream.accept():
       assert far.stats().connections_refused == 21
       assert far.stats().connections_open == 10
@@ -431,9 +434,9 @@ def test_without_certificates_garbage_is_forwarded_and_does_no_harm():
           peer_socket.sendall(rng.randbytes(size))
         if rng.random() < 0.5:
           peer_socket.shutdown(socket.SHUT_WR)
-    _wait_until(lambda: far.stats().connections_total == 60)
+    polling.wait_until(lambda: far.stats().connections_total == 60)
     upstream.close()
-    _wait_until(lambda: _is_idle(far))
+    polling.wait_until(lambda: _is_idle(far))
     far.check()
 
 
@@ -467,9 +470,9 @@ def test_garbage_disturbs_no_client_and_leaves_no_connection(
     assert peers.receive(client, len(expected)) == expected
     assert peers.receive(peer, len(expected)) == expected
     stack.close()
-    _wait_until(lambda: far.stats().connections_refused == count)
+    polling.wait_until(lambda: far.stats().connections_refused == count)
     assert far.stats().connections_open == 1
     assert upstream.has_no_connection()
-    _wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
+    polling.wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before)
     far.check()
     near.check()

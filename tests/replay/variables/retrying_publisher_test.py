@@ -9,16 +9,10 @@ import reverb
 
 from slipway.replay.tables import shard_monitor
 from slipway.replay.variables import retrying_publisher, variables
+from tests import polling
 
 ARRAYS = {"w": np.arange(4.0)}
 DEADLINE_S = 60.0
-
-
-def wait_until(condition):
-  end_s = time.monotonic() + DEADLINE_S
-  while not condition():
-    assert time.monotonic() < end_s
-    time.sleep(0.01)
 
 
 @pytest.fixture
@@ -50,7 +44,7 @@ def test_variables_are_pending_while_the_server_is_down(port, monitor):
   version = 6
   for restarts in range(3):
     server = serve(port)
-    wait_until(lambda: monitor.up)
+    polling.wait_until(lambda: monitor.up)
     assert monitor.incarnation == restarts + 1
     for _ in range(2):
       assert publisher.publish(ARRAYS) == version + 1
@@ -65,7 +59,7 @@ def test_variables_are_pending_while_the_server_is_down(port, monitor):
     while not publisher.pending:
       version = publisher.publish(ARRAYS)
     assert time.monotonic() - began_s < 30.0
-    wait_until(lambda: not monitor.up)
+    polling.wait_until(lambda: not monitor.up)
     assert len(lost) == restarts + 1
     assert publisher.publish(ARRAYS) == version
   publisher.close()
@@ -73,14 +67,14 @@ def test_variables_are_pending_while_the_server_is_down(port, monitor):
 
 def test_variables_are_pending_after_a_server_restart(port, monitor):
   server = serve(port)
-  wait_until(lambda: monitor.up)
+  polling.wait_until(lambda: monitor.up)
   publisher = retrying_publisher.RetryingPublisher(monitor, first_version=1)
   publisher.publish(ARRAYS)
   assert not publisher.pending
   server.stop()
-  wait_until(lambda: not monitor.up)
+  polling.wait_until(lambda: not monitor.up)
   server = serve(port)
-  wait_until(lambda: monitor.up)
+  polling.wait_until(lambda: monitor.up)
   assert publisher.pending
   assert publisher.publish(ARRAYS) == 2
   assert not publisher.pending
@@ -92,7 +86,7 @@ def test_variables_are_pending_after_a_server_restart(port, monitor):
 def test_counts_of_a_server_that_is_lost(port, monitor):
   assert monitor.status() is None
   server = serve(port)
-  wait_until(lambda: monitor.up)
+  polling.wait_until(lambda: monitor.up)
   assert monitor.status().size == monitor.size == 0
   monitor.mark_lost()
   assert not monitor.up
