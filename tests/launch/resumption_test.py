@@ -146,7 +146,7 @@ ACCEPTED = [
 def test_overrides_that_a_resume_accepts(make_run):
   folder = make_run()
   for argument in ACCEPTED:
-    resume(folder, argument)
+    assert resume(folder, argument).snapshot.number == 1
 
 
 # overrides of an async run, words that the error must contain
@@ -211,7 +211,7 @@ def test_overrides_that_a_resume_rejects(make_run, title):
 
 def test_a_capacity_below_the_saved_sequences(make_run):
   folder = make_run("--config=r2d2")  # has 3,000 sequences of 10 steps
-  resume(folder, "--config.replay.capacity=30_000")
+  assert resume(folder, "--config.replay.capacity=30_000").snapshot.number == 1
   check_rejected(
     folder,
     ["--config.replay.capacity=29_999"],
@@ -230,7 +230,7 @@ def test_a_capacity_below_the_items_of_the_largest_shard(make_run):
   # Worker 0 and 2 write to shard 0; each item has 4 transitions.
   sizes = {0: 2_000, 1: 1_000}
   folder = make_run(*SHARDS, replay_size=3_000, shard_sizes=sizes)
-  resume(folder, "--config.replay.capacity=16_000")
+  assert resume(folder, "--config.replay.capacity=16_000").snapshot.number == 1
   for capacity in (15_992, 12_000):  # 12,000 transitions are saved
     check_rejected(
       folder,
@@ -246,7 +246,7 @@ def test_a_capacity_below_the_items_of_the_largest_shard(make_run):
 
 def test_a_capacity_below_the_items_of_shards_without_reports(make_run):
   folder = make_run(*SHARDS, replay_size=3_000)
-  resume(folder, "--config.replay.capacity=12_000")
+  assert resume(folder, "--config.replay.capacity=12_000").snapshot.number == 1
   check_rejected(
     folder, ["--config.replay.capacity=11_992"], ["give 12000 or more"]
   )
@@ -303,22 +303,23 @@ def test_the_agent_can_not_change(make_run):
 )
 def test_overrides_that_a_run_in_one_process_rejects(make_run, argument, words):
   folder = make_run("--mode=single")
-  resume(folder)
+  assert resume(folder).snapshot.number == 1
   for accepted in (
     "--mode=single",
     "--config.learner.learning_rate=1e-4",
     "--config.topology.workers=7",
     "--config.evaluation.episodes=3",
   ):
-    resume(folder, accepted)
+    assert resume(folder, accepted).snapshot.number == 1
   check_rejected(folder, [argument], [argument.partition("=")[0], words])
 
 
 def test_a_limit_in_the_runs_config(make_run):
   folder = make_run("--config.limits.trainer_steps=1_500")
   check_rejected(folder, [], ["config.limits.trainer_steps=1500", "raise it"])
-  resume(folder, "--config.limits.trainer_steps=0")
-  resume(folder, "--config.limits.trainer_steps=2_000")
+  for limit in (0, 2_000):
+    found = resume(folder, f"--config.limits.trainer_steps={limit}")
+    assert found.config.limits.trainer_steps == limit
 
 
 def test_a_limit_that_the_newest_snapshot_has_reached(make_run):
@@ -338,7 +339,7 @@ def test_a_limit_that_the_newest_snapshot_has_reached(make_run):
 
 def test_a_run_that_was_not_evaluated_has_reached_no_return(make_run):
   folder = make_run(eval_returns=[], best_eval_return=None)
-  resume(folder, "--config.limits.target_return=-1")
+  assert resume(folder, "--config.limits.target_return=-1").snapshot.number == 1
 
 
 def test_no_whole_snapshot(make_run):
@@ -389,7 +390,7 @@ def test_a_run_that_is_still_active(make_run, monkeypatch):
       [],
       ["still active", f"process {os.getpid()}", "slipway control", "stop"],
     )
-  resume(folder)
+  assert resume(folder).snapshot.number == 1
 
 
 def publish(folder, pid, **fields):
@@ -403,7 +404,7 @@ def test_a_run_whose_nodes_still_save(make_run):
   folder = make_run()
   with subprocess.Popen(["sleep", "1"]) as saving:
     publish(folder, saving.pid)
-    resume(folder)
+    assert resume(folder).snapshot.number == 1
     assert saving.poll() is not None
 
 
@@ -412,13 +413,13 @@ def test_the_address_of_a_process_that_was_killed(make_run):
   with subprocess.Popen(["sleep", "600"]) as killed:
     publish(folder, killed.pid)
     killed.kill()
-  resume(folder)
+  assert resume(folder).snapshot.number == 1
 
 
 def test_the_address_of_a_process_whose_pid_another_one_has(make_run):
   folder = make_run()
   publish(folder, os.getpid(), started=1)
-  resume(folder)
+  assert resume(folder).snapshot.number == 1
 
 
 # Address fields that a lost machine leaves behind: those of a machine with
@@ -434,7 +435,7 @@ def test_the_address_of_a_lost_machine(make_run, monkeypatch, fields):
   monkeypatch.setattr(resumption, "_LOST_AFTER_S", 0.5)
   folder = make_run()
   publish(folder, os.getpid(), **fields)
-  resume(folder)
+  assert resume(folder).snapshot.number == 1
 
 
 @pytest.mark.parametrize("fields", _LOST)
@@ -446,7 +447,7 @@ def test_the_address_of_a_machine_that_was_lost_long_ago(
   publish(folder, os.getpid(), **fields)
   long_ago_s = time.time() - 2_000.0
   os.utime(run_address.path_in(folder), (long_ago_s, long_ago_s))
-  resume(folder)  # does not wait
+  assert resume(folder).snapshot.number == 1  # does not wait
 
 
 @pytest.mark.parametrize("fields", _LOST)

@@ -320,12 +320,12 @@ def test_a_signal_shortens_the_time_for_the_final_snapshot(
   node = start(samples_per_insert=0.0)
   write(node, config)
   counters, reports = node.control.counters, []
-  signalled = threading.Event()
+  signalled, ends = threading.Event(), threading.Event()
 
   def hang():
     reports.append(node.report())
     signalled.set()
-    time.sleep(2.0)  # a slow disk
+    ends.wait(60.0)  # as on a slow disk
     return counters()
 
   monkeypatch.setattr(node.control, "counters", hang)
@@ -336,6 +336,7 @@ def test_a_signal_shortens_the_time_for_the_final_snapshot(
   assert node.report().snapshots.finishing_s is None
   assert reports[0].snapshots.finishing_s is not None
   assert waits.find_reason(reports[0]) == waits.LAST_SNAPSHOT
+  ends.set()
   node._snapshots.wait(60)
 
 

@@ -1,26 +1,36 @@
 """Tests of PollSchedule: the period grows with the age of the last version."""
 
-import time
+import types
+
+import pytest
 
 from slipway.replay.variables import poll_schedule
 
 
-def test_the_period_grows_with_the_age_of_the_last_version():
-  schedule = poll_schedule.PollSchedule(0.001)
-  time.sleep(0.2)
-  aged_s = schedule.period_s
-  assert aged_s >= 0.02 * 0.2
-  time.sleep(0.1)
-  assert schedule.period_s > aged_s
-  time.sleep(2.5)
-  longest_s = schedule.period_s
-  assert longest_s <= 0.05
-  schedule.record_version()
-  assert schedule.period_s < aged_s
+@pytest.fixture
+def clock(monkeypatch):
+  """Returns the schedule's simulated clock, whose `now_s` a test sets."""
+  clock = types.SimpleNamespace(now_s=100.0)
+  clock.monotonic = lambda: clock.now_s
+  monkeypatch.setattr(poll_schedule, "time", clock)
+  return clock
 
 
-def test_the_period_is_never_below_the_shortest():
-  schedule = poll_schedule.PollSchedule(0.5)
-  assert schedule.period_s == 0.5
-  time.sleep(0.1)
-  assert schedule.period_s == 0.5
+# shortest period; seconds since the last version, and the period then
+PERIODS = [
+  (0.001, [(0.0, 0.001), (0.1, 0.002), (1.0, 0.02), (2.5, 0.05), (60.0, 0.05)]),
+  (0.5, [(0.0, 0.5), (0.1, 0.5), (60.0, 0.5)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("shortest_s", "periods"), PERIODS)
+def test_the_period_grows_with_the_age_of_the_last_version(
+  clock, shortest_s, periods
+):
+  schedule = poll_schedule.PollSchedule(shortest_s)
+  for _ in range(2):
+    began_s = clock.now_s
+    for age_s, period_s in periods:
+      clock.now_s = began_s + age_s
+      assert schedule.period_s == pytest.approx(period_s)
+    schedule.record_version()
