@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
+from absl import flags as absl_flags
 
 from slipway.environments import (
   atari_scores,
@@ -43,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
   """
   plain_warnings.enable()
   try:
-    flags = flags_lib.parse(flags_lib.define_evaluate_flags(), argv, _USAGE)
+    flags = flags_lib.parse(define_flags(), argv, _USAGE)
     _check_playable(flags.run)
     policy = policy_lib.load(flags.run, flags.which)
     config, actor = policy.config, policy.actor
@@ -88,6 +89,55 @@ def main(argv: Sequence[str]) -> int:
     print(f"evaluate: {user_code.wrap(error)}", file=sys.stderr)
     return 1
   return 0
+
+
+def define_flags() -> absl_flags.FlagValues:
+  """Returns the flags of `slipway evaluate`, before parsing."""
+  values = absl_flags.FlagValues()
+  absl_flags.DEFINE_string(
+    "run",
+    None,
+    "Folder of the run whose policy is played: runs/<name>.",
+    flag_values=values,
+  )
+  absl_flags.mark_flag_as_required("run", flag_values=values)
+  absl_flags.DEFINE_integer(
+    "episodes",
+    20,
+    "Number of greedy episodes to play.",
+    lower_bound=1,
+    upper_bound=10**9,
+    flag_values=values,
+  )
+  absl_flags.DEFINE_string(
+    "which",
+    "best",
+    "Variables of the policy: best, those of the best evaluation; latest, "
+    "those of the newest snapshot; or the number of a snapshot.",
+    flag_values=values,
+  )
+  absl_flags.DEFINE_integer(
+    "seed",
+    2_000_000,
+    "Seed of the environments. The default differs from the seeds of training.",
+    lower_bound=0,
+    upper_bound=2**31 - 1,  # environments take seeds of 31 bits
+    flag_values=values,
+  )
+  absl_flags.DEFINE_bool(
+    "video",
+    False,
+    "Also film one episode, as an MP4 file in the run's folder videos/.",
+    flag_values=values,
+  )
+  absl_flags.DEFINE_string(
+    "record",
+    None,
+    "New folder in which the episodes are saved as a Minari dataset.",
+    flag_values=values,
+  )
+  absl_flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
+  return values
 
 
 def _check_playable(run: str) -> None:

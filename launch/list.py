@@ -6,6 +6,7 @@ import typing
 from collections.abc import Iterator, Sequence
 
 import ml_collections
+from absl import flags as absl_flags
 
 from slipway.agents import registry
 from slipway.configs import catalog
@@ -29,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     Exit status: 0, or 2 if there is no such algorithm or flag.
   """
   try:
-    flags = flags_lib.parse(flags_lib.define_list_flags(), argv, _USAGE)
+    flags = flags_lib.parse(_define_flags(), argv, _USAGE)
     lines = (
       _describe_algorithm(flags.algorithm)
       if flags.algorithm
@@ -40,6 +41,20 @@ def main(argv: Sequence[str]) -> int:
     print(f"list: {error}", file=sys.stderr)
     return 2
   return 0
+
+
+def _define_flags() -> absl_flags.FlagValues:
+  """Returns the flags of `slipway list`, before parsing."""
+  values = absl_flags.FlagValues()
+  absl_flags.DEFINE_string(
+    "algorithm",
+    None,
+    "Algorithm to describe: a built-in name, or the path of your own config's "
+    "file, which ends in .py. Default: list all algorithms.",
+    flag_values=values,
+  )
+  absl_flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
+  return values
 
 
 def _describe_all() -> Iterator[str]:

@@ -4,6 +4,8 @@ import pathlib
 import sys
 from collections.abc import Iterator, Sequence
 
+from absl import flags as absl_flags
+
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.runs import comparison, run_folder, statistics
 
@@ -28,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
   Returns:
     Exit status: 0, or 2 if a run can't be drawn or a flag is invalid.
   """
-  values = flags_lib.define_plot_flags()
+  values = _define_flags()
   given, runs = flags_lib.split_words(values, argv)
   try:
     flags = flags_lib.parse(values, given, _USAGE)
@@ -47,6 +49,19 @@ def main(argv: Sequence[str]) -> int:
   print("\n".join(_describe(groups)))
   print(f"picture: {output}")
   return 0
+
+
+def _define_flags() -> absl_flags.FlagValues:
+  """Returns the flags of `slipway plot`, before parsing."""
+  values = absl_flags.FlagValues()
+  absl_flags.DEFINE_string(
+    "output",
+    "comparison.png",
+    "Path of the picture, whose ending is its format: .png, .pdf or .svg.",
+    flag_values=values,
+  )
+  absl_flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
+  return values
 
 
 def _get_format(path: pathlib.Path) -> str:

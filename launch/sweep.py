@@ -10,7 +10,7 @@ import ml_collections
 from absl import flags as absl_flags
 
 from slipway.environments import user_code
-from slipway.launch import sweep_plan, sweep_runs
+from slipway.launch import sweep_flags, sweep_plan, sweep_runs
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.runs import run_folder, user_modules
 from slipway.launch.sweeps import processes, sweep_folder
@@ -52,7 +52,7 @@ def main(argv: Sequence[str]) -> int:
   with contextlib.ExitStack() as resources:
     try:
       flags, train_flags_given = flags_lib.parse_known(
-        flags_lib.define_sweep_flags(), argv, _USAGE
+        sweep_flags.define(), argv, _USAGE
       )
       train_flags_given = _join_values(train_flags_given)
       if flags.resume is None:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from slipway.launch import cli, sweep_plan
+from slipway.launch import cli, sweep_flags, sweep_plan
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.sweeps import sweep_folder
 
@@ -31,9 +31,7 @@ def resume(folder, *arguments):
 
 
 def parse(*arguments):
-  return flags_lib.parse_known(
-    flags_lib.define_sweep_flags(), ["sweep", *arguments], ""
-  )
+  return flags_lib.parse_known(sweep_flags.define(), ["sweep", *arguments], "")
 
 
 def test_a_resumed_sweep_has_the_same_placement(folder):

@@ -2,6 +2,7 @@
 
 import pytest
 
+from slipway.launch import evaluate
 from slipway.launch.options import flags
 
 EVALUATE_REJECTED = [
@@ -18,12 +19,10 @@ EVALUATE_REJECTED = [
 
 
 def test_evaluate_records_only_where_a_folder_is_named():
-  values = flags.parse(
-    flags.define_evaluate_flags(), ["evaluate", "--run=a"], ""
-  )
+  values = flags.parse(evaluate.define_flags(), ["evaluate", "--run=a"], "")
   assert values.record is None
   values = flags.parse(
-    flags.define_evaluate_flags(), ["evaluate", "--run=a", "--record=b"], ""
+    evaluate.define_flags(), ["evaluate", "--run=a", "--record=b"], ""
   )
   assert values.record == "b"
 
@@ -31,7 +30,7 @@ def test_evaluate_records_only_where_a_folder_is_named():
 @pytest.mark.parametrize(("arguments", "words"), EVALUATE_REJECTED)
 def test_flags_that_evaluate_rejects(arguments, words):
   with pytest.raises(ValueError) as caught:
-    flags.parse(flags.define_evaluate_flags(), ["evaluate", *arguments], "")
+    flags.parse(evaluate.define_flags(), ["evaluate", *arguments], "")
   assert "\n" not in str(caught.value)
   for phrase in words:
     assert phrase in str(caught.value)
