@@ -1,5 +1,6 @@
 """`slipway control`: sends commands to a run, and explains each failure."""
 
+import contextlib
 import json
 import math
 import os
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 import launchpad as lp
 import msgspec
@@ -23,7 +25,8 @@ from slipway.launch.nodes import link
 from slipway.launch.orchestration import control_service, messages
 from slipway.launch.processes import service_node
 from slipway.launch.rpc import client as rpc_client
-from slipway.launch.runs import run_address, run_folder
+from slipway.launch.rpc import server
+from slipway.launch.runs import run_address, run_folder, run_status
 from tests import polling
 
 # Launchpad uses the alarm signal, which is pytest's default for timeouts.
@@ -307,6 +310,28 @@ def test_a_run_that_was_killed(folder, control):
     assert (status, out) == (1, "")
     assert f"process {process.pid}, is down" in err
     assert err.count("\n") == 1
+
+
+def test_stop_waits_for_a_restarted_control_node(folder, control, tmp_path):
+  paths = [str(tmp_path / name) for name in ("first", "restarted")]
+  phases = iter(["stopping", "stopped"])
+  # The first control node has no status: it dies once the run stops.
+  nodes = [
+    types.SimpleNamespace(
+      stop=lambda reason: publish(folder, paths[1], os.getpid())
+    ),
+    types.SimpleNamespace(
+      status=lambda: run_status.RunStatus(phase=next(phases))
+    ),
+  ]
+  with contextlib.ExitStack() as held:
+    for path, node in zip(paths, nodes, strict=True):
+      held.enter_context(
+        server.Server(path, control_service.ControlService, node)
+      )
+    publish(folder, paths[0], os.getpid())
+    assert control(folder, "stop") == (0, "stopped\n", "")
+  assert next(phases, None) is None
 
 
 @pytest.mark.parametrize("fields", [{"host": "another"}, {}])
