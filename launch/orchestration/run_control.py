@@ -156,7 +156,7 @@ class RunControl(control_service.ControlService):
     self._commands = self._saved.commands
     self._state = run_state.RunState(self._config, self._saved.run, rates)
     if self._restored_at_s > 0.0:
-      self._state.count_restart("control", 0)
+      self._state.count_control_restart()
     self._results = results_lib.Results(folder, evaluations, env_steps)
     if self._restored_at_s > 0.0 and self._saved.run.evaluation is not None:
       self._results.restore_evaluation(self._saved.run.evaluation)

@@ -176,17 +176,12 @@ class RunState:
         self._wall_s(), self._collected().env_steps, self._trainer_steps()
       )
 
-  def count_restart(self, role: str, index: int) -> None:
-    """Counts a restart of a node that sends no reports.
+  def count_control_restart(self) -> None:
+    """Counts a restart of the control node, which sends no reports.
 
-    Only the control node sends no reports; restarts of others are found in
-    their reports.
-
-    Args:
-      role: the node's role.
-      index: index of the node among the nodes of its role.
+    The restarts of other nodes are found in their reports.
     """
-    self._node(role, index).restarts += 1
+    self._node("control", 0).restarts += 1
 
   def set_expected(self, role: str, count: int) -> None:
     """Sets the number of nodes of a role that will report."""
