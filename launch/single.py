@@ -53,7 +53,6 @@ from slipway.replay.variables import variable_packing
 # Names in a snapshot's folder: the file with the state of the worker and the
 # evaluator, and the folder with the table.
 _STATE_FILE, _TABLE_FOLDER = "single.pkl", "table"
-_REPORT_PERIOD_S = 0.25  # seconds between two reports to the run's control
 # Error message for a user who changes the number of workers.
 _ONE_WORKER_MESSAGE = (
   "mode 'single' has one worker, so the number of workers can't change: "
@@ -202,7 +201,7 @@ class Single:
         evaluation is as if this one had not begun.
     """
     if self._command.paused:
-      time.sleep(_REPORT_PERIOD_S / 10)
+      time.sleep(messages.REPORT_PERIOD_S / 10)
       return
     before = self._trainer.steps
     if self._is_evaluation_due():
@@ -365,7 +364,7 @@ class Single:
     self._stop = reason is not None
     self._stop_now |= self._stop and reason not in _REASONS_TO_COMPLETE
     self._show()
-    self._report_due_s = time.monotonic() + _REPORT_PERIOD_S
+    self._report_due_s = time.monotonic() + messages.REPORT_PERIOD_S
 
   def _check_interrupted(self) -> bool:
     """Returns whether an evaluation must be interrupted to stop the run."""

@@ -39,7 +39,7 @@ class Link:
     role: str,
     index: int,
     report: Callable[[], messages.Report],
-    period_s: float = 0.25,
+    period_s: float = messages.REPORT_PERIOD_S,
     stop_event: threading.Event | None = None,
   ):
     """Starts the thread that reports, at once and then periodically.

@@ -109,9 +109,7 @@ class TrainerNode:
 
   def run(self) -> None:
     """Trains until the run stops, then writes the final snapshot."""
-    with link.Link(
-      self._control, "trainer", 0, self.report, self._rates.report_period_s
-    ) as node_link:
+    with link.Link(self._control, "trainer", 0, self.report) as node_link:
       while not node_link.stopping:
         command = node_link.command
         collected = self._wait_for_round(command)

@@ -120,8 +120,7 @@ class WorkerNode:
       self._control,
       *self._name,
       self._worker.report,
-      self._rates.report_period_s,
-      external_parts and external_parts.stop_event,
+      stop_event=external_parts and external_parts.stop_event,
     ) as node_link:
       self._link = node_link
       # A step of an external process may take any time.

@@ -11,6 +11,8 @@ from slipway.launch.orchestration import stop_order
 from slipway.launch.runs import run_status
 from slipway.launch.runs.run_status import TableCounts
 
+REPORT_PERIOD_S = 0.25  # seconds between two reports of a node
+
 # Types of fields with a range. The receiver rejects a message with a value
 # outside of the range.
 # A count of steps, items, bytes or versions, which a float64 holds exactly.

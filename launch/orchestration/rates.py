@@ -99,11 +99,6 @@ class Rates:
     return max(1, round(samples / table.batch_size))
 
   @property
-  def report_period_s(self) -> float:
-    """Seconds between two reports of a node to the control node."""
-    return 0.25
-
-  @property
   def poll_period_s(self) -> float:
     """Shortest time in seconds between two polls for new variables.
 
