@@ -229,10 +229,7 @@ class Single:
 
   def report(self) -> None:
     """Reports trainer and worker to the control, and stores its commands."""
-    replay = [
-      messages.TableCounts(**status._asdict())
-      for status in self._updates.statuses()
-    ]
+    replay = self._updates.statuses()
     finishing_s = None
     if self._finishing_since_s is not None:
       finishing_s = time.monotonic() - self._finishing_since_s

@@ -180,8 +180,7 @@ class ReplayUpdates:
     status = reader.monitor.status()
     allowed = 0
     if status is not None:
-      counts = (status.size, status.inserted, status.sampled)
-      allowed = self._limiter.samples_allowed(*counts) // self._spec.batch_size
+      allowed = self._limiter.samples_allowed(status) // self._spec.batch_size
     reader.may_run_out = allowed < updates
     return min(updates, allowed)
 

@@ -11,7 +11,7 @@ from slipway.launch.nodes import link, snapshot_writer
 from slipway.launch.orchestration import control_service, messages
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_counters, run_folder, snapshot_store
-from slipway.replay.tables import tables, trajectory_manager
+from slipway.replay.tables import table_status, tables, trajectory_manager
 from slipway.replay.variables import variables
 
 _M_ARENA_MAX = -8  # glibc's option of mallopt(3) for the number of heaps
@@ -78,7 +78,7 @@ class HostedTables:
       if snapshot:
         counters = run_counters.RunCounters.read(snapshot.path)
         env_steps = counters.environment_steps - counters.lost.env_steps
-    self._counts = messages.TableCounts()  # zeros if the run has no table
+    self._counts = table_status.TableStatus()  # zeros if the run has no table
     if self._table is not None:
       self._read_counts(timeout_s=5)
     self._restored = messages.RestoredCounts(
@@ -107,8 +107,7 @@ class HostedTables:
     Raises:
       TimeoutError: there was no reply.
     """
-    status = self._manager.status(tables.TRANSITIONS, timeout_s)
-    self._counts = messages.TableCounts(*status)
+    self._counts = self._manager.status(tables.TRANSITIONS, timeout_s)
 
   def close(self) -> None:
     """Stops the server; blocked clients get an error."""

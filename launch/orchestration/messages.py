@@ -9,7 +9,7 @@ import msgspec
 
 from slipway.launch.orchestration import stop_order
 from slipway.launch.runs import run_status
-from slipway.launch.runs.run_status import TableCounts
+from slipway.replay.tables import table_status
 
 REPORT_PERIOD_S = 0.25  # seconds between two reports of a node
 
@@ -252,7 +252,7 @@ class TrainerReport(
   metrics: dict[str, float | None] = {}
   shards_up: Count | None = None
   restored: RestoredCounts = RestoredCounts()
-  replay: TableCounts | None = None
+  replay: table_status.TableStatus | None = None
   snapshots: SnapshotReport = SnapshotReport()
 
 
@@ -268,7 +268,7 @@ class ReplayReport(
   """
 
   incarnation: Seconds = 0.0
-  replay: TableCounts = TableCounts()
+  replay: table_status.TableStatus = table_status.TableStatus()
   restored: RestoredCounts = RestoredCounts()
 
 

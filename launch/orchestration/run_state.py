@@ -737,7 +737,7 @@ class RunState:
     table = self._table_spec
     return table is not None and table.shards > 1
 
-  def _table_counts(self) -> messages.TableCounts | None:
+  def _table_counts(self) -> table_status.TableStatus | None:
     """Returns the counts of the table, or sums over all shards.
 
     The result is None before the first report of the table's host.
@@ -751,11 +751,9 @@ class RunState:
       return servers[0] if servers else self._trainer().replay
     if not servers or self._table_spec is None:
       return None
-    counts = [(each.size, each.inserted, each.sampled) for each in servers]
-    status = table_status.TableStatus.from_shards(
-      counts, self._table_spec.min_size
+    return table_status.TableStatus.from_shards(
+      servers, self._table_spec.min_size
     )
-    return messages.TableCounts(*status)
 
   def _replay(self) -> run_status.ReplayStatus | None:
     """Returns the status's section about replay, or None without a table."""
@@ -764,7 +762,7 @@ class RunState:
       return None
     resumed_from = saved.resumed_from
     resumed_size = resumed_from.replay_size if resumed_from else 0
-    counts = self._table_counts() or messages.TableCounts(resumed_size)
+    counts = self._table_counts() or table_status.TableStatus(resumed_size)
     return run_status.ReplayStatus(
       counts.size,
       spec.shards * spec.capacity,

@@ -8,6 +8,7 @@ import ml_collections
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_status
 from slipway.replay.tables import limiter as limiter_lib
+from slipway.replay.tables import table_status
 
 _TABLE = "table 'transitions'"  # display name of a prioritized or uniform table
 _QUEUE = "queue 'transitions'"  # display name of a queue
@@ -141,7 +142,7 @@ class Watchdog:
 
 def _limiting_table(
   limiter: limiter_lib.Limiter, replay: run_status.ReplayStatus
-) -> tuple[str, run_status.TableCounts]:
+) -> tuple[str, table_status.TableStatus]:
   """Returns the display name and the counts of the table that blocks a run.
 
   Among several shards, the table that needs the most samples before it accepts
@@ -153,15 +154,14 @@ def _limiting_table(
   """
   name = _QUEUE if replay.is_queue else _TABLE
   if not replay.shards:
-    return name, run_status.TableCounts(
+    return name, table_status.TableStatus(
       replay.size, replay.inserted, replay.sampled
     )
 
-  def urgency(shard: tuple[int, run_status.TableCounts]) -> tuple[int, int]:
+  def urgency(shard: tuple[int, table_status.TableStatus]) -> tuple[int, int]:
     """Returns a shard's missing samples, and its missing inserts negated."""
     _, table = shard
-    counts = (table.size, table.inserted, table.sampled)
-    return limiter.samples_missing(*counts), -limiter.inserts_missing(*counts)
+    return limiter.samples_missing(table), -limiter.inserts_missing(table)
 
   index, counts = max(replay.shards.items(), key=urgency)
   return f"{name} of shard {index}", counts
@@ -170,7 +170,7 @@ def _limiting_table(
 def _explain_table(
   limiter: limiter_lib.Limiter,
   table: str,
-  counts: run_status.TableCounts,
+  counts: table_status.TableStatus,
   limit_on_workers: str,
 ) -> str:
   """Returns a text about the side that a table's limiter blocks.
@@ -182,13 +182,12 @@ def _explain_table(
     limit_on_workers: clause about a rate limit on the workers that is too low,
       or an empty text.
   """
-  numbers = (counts.size, counts.inserted, counts.sampled)
-  if samples := limiter.samples_missing(*numbers):
+  if samples := limiter.samples_missing(counts):
     return (
       f"workers wait to insert into {table}: the trainer must sample "
       f"{_format_items(samples)} first"
     )
-  if inserts := limiter.inserts_missing(*numbers):
+  if inserts := limiter.inserts_missing(counts):
     first = "" if counts.sampled else " before its first sample"
     return (
       f"the trainer waits for {_format_items(inserts)} in {table}{first}: "
@@ -203,7 +202,7 @@ def _explain_table(
 def _explain_queue(
   limiter: limiter_lib.Limiter,
   queue: str,
-  counts: run_status.TableCounts,
+  counts: table_status.TableStatus,
   batch_size: int,
 ) -> str | None:
   """Returns a text about the side that a queue blocks, or None for neither.
@@ -214,7 +213,7 @@ def _explain_queue(
     counts: the queue's counts.
     batch_size: number of items that the trainer needs for one update.
   """
-  if limiter.samples_missing(counts.size, counts.inserted, counts.sampled):
+  if limiter.samples_missing(counts):
     return (
       f"workers wait because {queue} is full: the trainer must consume items"
     )
@@ -249,7 +248,7 @@ def _explain_absence(
 
 
 def _describe_counts(
-  limiter: limiter_lib.Limiter, counts: run_status.TableCounts, is_queue: bool
+  limiter: limiter_lib.Limiter, counts: table_status.TableStatus, is_queue: bool
 ) -> str:
   """Returns a text with a table's counts and its limiter's bounds.
 

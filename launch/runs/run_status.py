@@ -10,22 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-
-class TableCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of one server's table of items.
-
-  Attributes:
-    size: items in the table.
-    inserted: number of inserts since the table was made.
-    sampled: number of samples since the table was made.
-    samples_per_insert: measured ratio of samples to inserts since the table
-      reached its minimum size.
-  """
-
-  size: int = 0
-  inserted: int = 0
-  sampled: int = 0
-  samples_per_insert: float = 0.0
+from slipway.replay.tables import table_status
 
 
 class ReplayStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,7 +37,7 @@ class ReplayStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   samples_per_insert: float = 0.0
   samples_per_insert_target: float = 0.0
   is_queue: bool = False
-  shards: dict[int, TableCounts] = {}
+  shards: dict[int, table_status.TableStatus] = {}
   shards_up: int | None = None
 
 

@@ -4,6 +4,8 @@ import math
 import sys
 import typing
 
+from slipway.replay.tables import table_status
+
 # Value of `Limiter.max_diff` without an upper bound; negated, the value of
 # `Limiter.min_diff` without a lower bound.
 UNBOUNDED = sys.float_info.max
@@ -119,57 +121,51 @@ class Limiter(typing.NamedTuple):
     """
     return inserted * self.samples_per_insert - sampled
 
-  def samples_allowed(self, size: int, inserted: int, sampled: int) -> int:
+  def samples_allowed(self, counts: table_status.TableStatus) -> int:
     """Returns the number of items that may be sampled before the next insert.
 
     Args:
-      size: items in the table.
-      inserted: items inserted since the table was made.
-      sampled: items sampled since the table was made.
+      counts: the table's counts.
 
     Returns:
       A number of samples; `sys.maxsize`: no limit.
     """
-    if size < self.min_size:
+    if counts.size < self.min_size:
       return 0
     if self.min_diff == -UNBOUNDED:
       return sys.maxsize
-    now = self.difference(inserted, sampled)
+    now = self.difference(counts.inserted, counts.sampled)
     allowed = max(0, math.floor(now - self.min_diff))
     # That subtraction rounds; Reverb subtracts the samples from the inserts.
     if now - (allowed + 1) >= self.min_diff:
       return allowed + 1
     return allowed - (allowed > 0 and now - allowed < self.min_diff)
 
-  def inserts_missing(self, size: int, inserted: int, sampled: int) -> int:
+  def inserts_missing(self, counts: table_status.TableStatus) -> int:
     """Returns the number of inserts that are needed before one more sample.
 
     Args:
-      size: items in the table.
-      inserted: items inserted since the table was made.
-      sampled: items sampled since the table was made.
+      counts: the table's counts.
 
     Returns:
       A number of inserts; 0: a sample is allowed now.
     """
     if self.min_diff == -UNBOUNDED:
-      return max(0, self.min_size - size)
-    after = self.difference(inserted, sampled) - 1
+      return max(0, self.min_size - counts.size)
+    after = self.difference(counts.inserted, counts.sampled) - 1
     missing = (self.min_diff - after) / self.samples_per_insert
-    return max(0, self.min_size - size, math.ceil(missing))
+    return max(0, self.min_size - counts.size, math.ceil(missing))
 
-  def samples_missing(self, size: int, inserted: int, sampled: int) -> int:
+  def samples_missing(self, counts: table_status.TableStatus) -> int:
     """Returns the number of samples that are needed before one more insert.
 
     Args:
-      size: items in the table.
-      inserted: items inserted since the table was made.
-      sampled: items sampled since the table was made.
+      counts: the table's counts.
 
     Returns:
       A number of samples; 0: an insert is allowed now.
     """
-    if size + 1 <= self.min_size:
+    if counts.size + 1 <= self.min_size:
       return 0
-    after = self.difference(inserted + 1, sampled)
+    after = self.difference(counts.inserted + 1, counts.sampled)
     return max(0, math.ceil(after - self.max_diff))

@@ -3,25 +3,27 @@
 import typing
 from collections.abc import Sequence
 
+import msgspec
+
 if typing.TYPE_CHECKING:
   import reverb  # not at run time: mode `single` has no Reverb
 
 
-class TableStatus(typing.NamedTuple):
+class TableStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Counts of items of one table, or summed over several tables.
 
   Attributes:
     size: items in the table now.
-    inserted: items inserted so far.
-    sampled: items sampled so far.
+    inserted: items inserted since the table was made.
+    sampled: items sampled since the table was made.
     samples_per_insert: measured ratio of samples to inserts since the table
       reached its minimum size; 0.0 before.
   """
 
-  size: int
-  inserted: int
-  sampled: int
-  samples_per_insert: float
+  size: int = 0
+  inserted: int = 0
+  sampled: int = 0
+  samples_per_insert: float = 0.0
 
   @classmethod
   def from_counts(
@@ -36,22 +38,26 @@ class TableStatus(typing.NamedTuple):
       min_size: items in the table before the first one is sampled; the first
         `min_size` inserts do not count in the ratio.
     """
-    return cls.from_shards([(size, inserted, sampled)], min_size)
+    return cls.from_shards([cls(size, inserted, sampled)], min_size)
 
   @classmethod
   def from_shards(
-    cls, counts: Sequence[tuple[int, int, int]], min_size: int
+    cls, tables: Sequence["TableStatus"], min_size: int
   ) -> "TableStatus":
     """Returns the status of several tables: sums, and the ratio of the sums.
 
     Args:
-      counts: tuple (size, inserted, sampled) of each table.
+      tables: counts of each table; their ratios are not used.
       min_size: items in each table before the first one is sampled.
     """
-    size, inserted, sampled = (sum(each) for each in zip(*counts, strict=True))
-    since = sum(max(0, inserts - min_size) for _, inserts, _ in counts)
-    ratio = sampled / since if since else 0.0
-    return cls(size, inserted, sampled, ratio)
+    sampled = sum(table.sampled for table in tables)
+    since = sum(max(0, table.inserted - min_size) for table in tables)
+    return cls(
+      sum(table.size for table in tables),
+      sum(table.inserted for table in tables),
+      sampled,
+      sampled / since if since else 0.0,
+    )
 
 
 def read(

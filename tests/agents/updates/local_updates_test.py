@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from slipway.agents.updates import graph_loop, local_updates
-from slipway.replay.tables import local_table
+from slipway.replay.tables import local_table, table_status
 from tests.agents.updates import given
 
 UNIFORM = given.make_spec(is_queue=False)
@@ -77,7 +77,7 @@ def test_updates_are_run_while_they_are_due():
 
   table, updates = make_updates(learner, spec, is_due)
   assert updates.run(5) is None
-  assert updates.statuses() == [(0, 0, 0, 0.0)]
+  assert updates.statuses() == [table_status.TableStatus()]
   table.insert(given.make_sequences(0, 9), np.ones(9))
   assert updates.run(5) is None
   table.insert(given.make_sequences(9, 3), np.ones(3))
@@ -85,7 +85,7 @@ def test_updates_are_run_while_they_are_due():
   assert updates.run(5).metrics["step"] == 3.0
   assert updates.run(5) is None
   assert learner.steps.numpy() == 3
-  assert updates.statuses() == [(12, 12, 24, 12.0)]
+  assert updates.statuses() == [table_status.TableStatus(12, 12, 24, 12.0)]
 
 
 def test_items_of_a_queue_are_learned_in_order_and_once():
@@ -96,7 +96,8 @@ def test_items_of_a_queue_are_learned_in_order_and_once():
   table.insert(given.make_sequences(0, 12), np.ones(12))
   assert updates.run(5).metrics["step"] == 1.0
   assert updates.run(5) is None
-  assert updates.statuses()[0][:3] == (4, 12, 8)
+  (status,) = updates.statuses()
+  assert (status.size, status.inserted, status.sampled) == (4, 12, 8)
   table.insert(given.make_sequences(12, 4), np.ones(4))
   assert updates.run(5).metrics["step"] == 2.0
   assert learner.learned == list(range(16))

@@ -5,6 +5,7 @@ import pytest
 
 from slipway.agents.updates import shard_weights
 from slipway.replay.tables import limiter as limiter_lib
+from slipway.replay.tables import table_status
 
 MIN_SIZE, BATCH, RATIO = 500, 64, 8.0
 
@@ -22,14 +23,14 @@ class Shard:
 
   @property
   def counts(self):
-    return self.size, self.inserted, self.sampled
+    return table_status.TableStatus(self.size, self.inserted, self.sampled)
 
   def insert(self):
-    if not self.limiter.samples_missing(*self.counts):
+    if not self.limiter.samples_missing(self.counts):
       self.inserted += 1
 
   def sample(self):
-    if self.limiter.samples_allowed(*self.counts) < BATCH:
+    if self.limiter.samples_allowed(self.counts) < BATCH:
       return False
     self.sampled += BATCH
     return True

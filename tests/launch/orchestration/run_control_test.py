@@ -20,6 +20,7 @@ from slipway.launch.orchestration import (
 )
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_folder, run_status
+from slipway.replay.tables import table_status
 from tests import polling
 
 EXPECTED = {"worker": 2, "evaluator": 1, "proxy": 1, "trainer": 1, "replay": 1}
@@ -498,7 +499,7 @@ def test_the_callers_config_is_not_changed(make_control, tmp_path):
 def test_a_stall_is_explained(make_control, caplog):
   expected = {"worker": 1, "trainer": 1}
   control = make_control(expected, period_s=30.0)
-  table = messages.TableCounts(900, 900, 0)
+  table = table_status.TableStatus(900, 900, 0)
   control.report("worker", 0, Worker(env_steps=900))
   control.report("trainer", 0, Trainer(replay=table))
 

@@ -11,6 +11,7 @@ from slipway.environments import factory
 from slipway.launch.orchestration import messages, node_state, run_state, waits
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import curves, records, run_counters, run_status
+from slipway.replay.tables import table_status
 
 EXPECTED = {"replay": 0, "trainer": 1, "worker": 3, "proxy": 1}
 
@@ -18,7 +19,7 @@ Worker = messages.WorkerReport
 Trainer = messages.TrainerReport
 Proxy = messages.ProxyReport
 Replay = messages.ReplayReport
-Table = messages.TableCounts
+Table = table_status.TableStatus
 
 
 def make_rates(config):

@@ -8,6 +8,7 @@ from slipway.configs import dqn
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.orchestration import watchdog as watchdog_lib
 from slipway.launch.runs import run_status
+from slipway.replay.tables import table_status
 from tests.replay import given
 
 PERIOD_S = 30.0
@@ -204,7 +205,7 @@ def test_the_blocking_shard_is_named(counts, words):
     replay=run_status.ReplayStatus(
       *map(sum, zip(*counts, strict=True)),
       shards={
-        index: run_status.TableCounts(*each)
+        index: table_status.TableStatus(*each)
         for index, each in enumerate(counts)
       },
     ),

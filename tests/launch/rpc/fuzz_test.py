@@ -21,6 +21,7 @@ from slipway.launch.orchestration import (
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.rpc import server, wire
 from slipway.launch.runs import run_folder
+from slipway.replay.tables import table_status
 from tests.launch import fuzzing
 
 fuzz = fuzzing.settings(150, deadline=None)
@@ -60,7 +61,7 @@ REPORTS = st.one_of(
     waiting_s=st.none() | st.floats(),
     metrics=st.dictionaries(st.text(max_size=9), st.none() | st.floats()),
     replay=st.none()
-    | st.builds(messages.TableCounts, COUNTS, COUNTS, COUNTS, st.floats()),
+    | st.builds(table_status.TableStatus, COUNTS, COUNTS, COUNTS, st.floats()),
   ),
   st.builds(messages.ProxyReport, incarnation=st.floats(), bytes_up=COUNTS),
 )

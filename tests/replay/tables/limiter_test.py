@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import reverb
 
-from slipway.replay.tables import limiter, tables
+from slipway.replay.tables import limiter, table_status, tables
 from tests.replay import given
+
+Table = table_status.TableStatus
 
 # Limiter settings: min_size, samples_per_insert, tolerance.
 REPLAYS = [
@@ -80,17 +82,17 @@ def check_against_reverb(table, counts, is_queue=False):
   inserted = sampled = blocked = 0
   record = np.zeros(4, np.uint8)
   for _ in range(60):
-    now = (inserted - sampled * is_queue, inserted, sampled)
+    now = Table(inserted - sampled * is_queue, inserted, sampled)
     if random.random() < 0.5:
-      free = counts.samples_missing(*now) == 0
+      free = counts.samples_missing(now) == 0
       assert table.can_insert(1) == free
       if free:
         client.insert(record, {tables.TRANSITIONS: 1.0})
         inserted += 1
     else:
-      free = counts.inserts_missing(*now) == 0
+      free = counts.inserts_missing(now) == 0
       assert table.can_sample(1) == free
-      check_allowed(table, counts.samples_allowed(*now))
+      check_allowed(table, counts.samples_allowed(now))
       if free:
         (_,) = client.sample(tables.TRANSITIONS)
         sampled += 1
@@ -153,14 +155,14 @@ def test_inserts_alone_allow_a_whole_batch(seed):
 
   def insert():
     nonlocal inserted
-    assert counts.samples_missing(inserted, inserted, sampled) == 0
+    assert counts.samples_missing(Table(inserted, inserted, sampled)) == 0
     client.insert(record, {tables.TRANSITIONS: 1.0})
     inserted += 1
 
   for _ in range(5):
     while table.can_insert(1):
       insert()
-    allowed = counts.samples_allowed(inserted, inserted, sampled)
+    allowed = counts.samples_allowed(Table(inserted, inserted, sampled))
     check_allowed(table, allowed)
     assert allowed >= batch_size
     # The trainer takes any number of the allowed samples, sometimes all.
@@ -174,59 +176,62 @@ def test_inserts_alone_allow_a_whole_batch(seed):
   assert sampled >= 5
 
 
-# Limiters, and cases: limiter, (size, inserted, sampled), inserts missing,
-# samples missing.
+# Limiters, and cases: limiter, counts, inserts missing, samples missing.
 EIGHT = limiter.Limiter(8.0, 1_000, 4_000.0, 12_000.0)
 QUARTER = limiter.Limiter(0.25, 4, -1.0, 3.0)
 FREE = limiter.Limiter.from_min_size(5)
 FREE_QUARTER = limiter.Limiter.from_min_size(5, 0.25)
 QUEUE = limiter.Limiter.from_queue(3)
 MISSING = [
-  (EIGHT, (0, 0, 0), 1_000, 0),
-  (EIGHT, (900, 900, 0), 100, 0),
-  (EIGHT, (1_000, 1_000, 0), 0, 0),
-  (EIGHT, (1_499, 1_499, 0), 0, 0),
-  (EIGHT, (1_500, 1_500, 0), 0, 8),
-  (EIGHT, (1_500, 1_500, 7), 0, 1),
-  (EIGHT, (1_500, 1_500, 8), 0, 0),
-  (EIGHT, (1_500, 1_500, 7_999), 0, 0),
-  (EIGHT, (1_500, 1_500, 8_000), 1, 0),
+  (EIGHT, Table(0, 0, 0), 1_000, 0),
+  (EIGHT, Table(900, 900, 0), 100, 0),
+  (EIGHT, Table(1_000, 1_000, 0), 0, 0),
+  (EIGHT, Table(1_499, 1_499, 0), 0, 0),
+  (EIGHT, Table(1_500, 1_500, 0), 0, 8),
+  (EIGHT, Table(1_500, 1_500, 7), 0, 1),
+  (EIGHT, Table(1_500, 1_500, 8), 0, 0),
+  (EIGHT, Table(1_500, 1_500, 7_999), 0, 0),
+  (EIGHT, Table(1_500, 1_500, 8_000), 1, 0),
   # The oldest items are evicted: the minimum refers to the size.
-  (EIGHT, (900, 90_000, 700_000), 100, 0),
-  (QUARTER, (4, 4, 2), 4, 0),
-  (QUARTER, (12, 12, 0), 0, 1),
-  (FREE, (4, 4, 0), 1, 0),
-  (FREE, (5, 5, 10**9), 0, 0),
-  (FREE, (5, 10**12, 0), 0, 0),
-  (FREE_QUARTER, (4, 4, 0), 1, 0),
-  (FREE_QUARTER, (5, 5, 10**9), 0, 0),
-  (QUEUE, (0, 0, 0), 1, 0),
-  (QUEUE, (1, 1, 0), 0, 0),
-  (QUEUE, (3, 10, 7), 0, 1),
-  (QUEUE, (0, 10, 10), 1, 0),
+  (EIGHT, Table(900, 90_000, 700_000), 100, 0),
+  (QUARTER, Table(4, 4, 2), 4, 0),
+  (QUARTER, Table(12, 12, 0), 0, 1),
+  (FREE, Table(4, 4, 0), 1, 0),
+  (FREE, Table(5, 5, 10**9), 0, 0),
+  (FREE, Table(5, 10**12, 0), 0, 0),
+  (FREE_QUARTER, Table(4, 4, 0), 1, 0),
+  (FREE_QUARTER, Table(5, 5, 10**9), 0, 0),
+  (QUEUE, Table(0, 0, 0), 1, 0),
+  (QUEUE, Table(1, 1, 0), 0, 0),
+  (QUEUE, Table(3, 10, 7), 0, 1),
+  (QUEUE, Table(0, 10, 10), 1, 0),
 ]
 
-# Limiter, (size, inserted, sampled), samples allowed.
+# Limiter, counts, samples allowed.
 ALLOWED = [
-  (EIGHT, (999, 999, 0), 0),
-  (EIGHT, (1_000, 1_000, 0), 4_000),
-  (EIGHT, (1_500, 1_500, 7_999), 1),
-  (EIGHT, (1_500, 1_500, 8_000), 0),
-  (EIGHT, (1_000, 90_000, 720_000), 0),  # a restored table may exceed the bound
-  (QUARTER, (4, 4, 2), 0),
-  (QUARTER, (7, 7, 2), 0),
-  (QUARTER, (8, 8, 2), 1),
-  (FREE, (4, 4, 0), 0),
-  (FREE, (5, 5, 10**9), sys.maxsize),
-  (FREE_QUARTER, (5, 5, 10**9), sys.maxsize),
-  (QUEUE, (0, 10, 10), 0),
-  (QUEUE, (2, 10, 8), 2),
+  (EIGHT, Table(999, 999, 0), 0),
+  (EIGHT, Table(1_000, 1_000, 0), 4_000),
+  (EIGHT, Table(1_500, 1_500, 7_999), 1),
+  (EIGHT, Table(1_500, 1_500, 8_000), 0),
+  (
+    EIGHT,
+    Table(1_000, 90_000, 720_000),
+    0,
+  ),  # a restored table may exceed the bound
+  (QUARTER, Table(4, 4, 2), 0),
+  (QUARTER, Table(7, 7, 2), 0),
+  (QUARTER, Table(8, 8, 2), 1),
+  (FREE, Table(4, 4, 0), 0),
+  (FREE, Table(5, 5, 10**9), sys.maxsize),
+  (FREE_QUARTER, Table(5, 5, 10**9), sys.maxsize),
+  (QUEUE, Table(0, 10, 10), 0),
+  (QUEUE, Table(2, 10, 8), 2),
 ]
 
 
 @pytest.mark.parametrize(("counts", "now", "allowed"), ALLOWED)
 def test_samples_allowed(counts, now, allowed):
-  assert counts.samples_allowed(*now) == allowed
+  assert counts.samples_allowed(now) == allowed
 
 
 # samples_per_insert, min_diff, inserted, sampled, samples allowed, and the
@@ -254,13 +259,13 @@ def test_rounding_equals_reverbs(case):
   for _ in range(inserted):
     client.insert(np.zeros(4, np.uint8), {tables.TRANSITIONS: 1.0})
   list(client.sample(tables.TRANSITIONS, sampled))
-  assert counts.samples_allowed(inserted, inserted, sampled) == allowed
+  assert counts.samples_allowed(Table(inserted, inserted, sampled)) == allowed
   check_allowed(table, allowed)
   server.stop()
 
 
 @pytest.mark.parametrize(("counts", "now", "inserts", "samples"), MISSING)
 def test_inserts_and_samples_missing(counts, now, inserts, samples):
-  assert counts.inserts_missing(*now) == inserts
-  assert counts.samples_missing(*now) == samples
+  assert counts.inserts_missing(now) == inserts
+  assert counts.samples_missing(now) == samples
   assert counts.bounded == (counts not in (FREE, FREE_QUARTER))

@@ -98,9 +98,9 @@ def test_port_is_free_after_close():
 
 
 def test_status_counts(manager):
-  assert manager.status(tables.TRANSITIONS) == (0, 0, 0, 0.0)
+  assert manager.status(tables.TRANSITIONS) == table_status.TableStatus()
   write(manager, np.ones(1))
-  assert manager.status(tables.TRANSITIONS) == (1, 1, 0, 0.0)
+  assert manager.status(tables.TRANSITIONS) == table_status.TableStatus(1, 1)
   write(manager, np.ones(5))
   client = reverb.Client(manager.address)
   assert len(list(client.sample(tables.TRANSITIONS, num_samples=12))) == 12
