@@ -7,8 +7,8 @@ import typing
 
 import msgspec
 
-from slipway.launch.orchestration import stop_order
-from slipway.launch.runs import run_status
+from slipway.launch.orchestration import stop_order, waits
+from slipway.launch.runs import run_counters, run_status
 from slipway.replay.tables import table_status
 
 REPORT_PERIOD_S = 0.25  # seconds between two reports of a node
@@ -175,14 +175,31 @@ class StreamCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   bytes_down: Count = 0
 
 
-class WorkerReport(
-  msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="worker"
-):
-  """The report of a worker process, with counts since the process started.
+class NodeReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """The fields and properties of every node's report.
 
   Attributes:
     incarnation: unix seconds at which the process began to report, which
       identify it among the node's processes; `Link` sets the field.
+  """
+
+  incarnation: Seconds = 0.0
+
+  @property
+  def counts(self) -> run_counters.NodeCounts:
+    """Counts since the process started, to be summed over all processes."""
+    return run_counters.NodeCounts()
+
+  @property
+  def wait(self) -> waits.Wait | None:
+    """The node's current wait, or None if it does not wait."""
+    return None
+
+
+class WorkerReport(NodeReport, frozen=True, tag="worker"):
+  """The report of a worker process, with counts since the process started.
+
+  Attributes:
     env_steps: environment steps.
     episodes: training episodes that have ended.
     items_written: number of items passed to the writer.
@@ -206,7 +223,6 @@ class WorkerReport(
     waiting_for: reason of the current wait, such as `waits.TABLE`, or None.
   """
 
-  incarnation: Seconds = 0.0
   env_steps: Count = 0
   episodes: Count = 0
   items_written: Count = 0
@@ -222,14 +238,30 @@ class WorkerReport(
   waiting_s: float | None = None
   waiting_for: str | None = None
 
+  @property
+  def counts(self) -> run_counters.NodeCounts:
+    """Counts since the process started; see `NodeReport.counts`."""
+    return run_counters.NodeCounts(
+      env_steps=self.env_steps,
+      episodes=self.episodes,
+      items_written=self.items_written,
+      items_confirmed=self.items_confirmed,
+      items_lost=self.items_lost,
+      items_discarded=self.items_discarded,
+      reconnects=self.reconnects,
+      variable_loads=self.variable_loads,
+    )
 
-class TrainerReport(
-  msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="trainer"
-):
+  @property
+  def wait(self) -> waits.Wait | None:
+    """The current wait, for the reason `waiting_for`."""
+    return waits.make_wait(self.waiting_for, self.waiting_s)
+
+
+class TrainerReport(NodeReport, frozen=True, tag="trainer"):
   """The report of a trainer process.
 
   Attributes:
-    incarnation: identifies the process; see `WorkerReport`.
     trainer_steps: trainer steps of the whole run.
     first_step_at_s: unix seconds of the process's first update, or None before
       it.
@@ -244,7 +276,6 @@ class TrainerReport(
     snapshots: state of the trainer's snapshots.
   """
 
-  incarnation: Seconds = 0.0
   trainer_steps: Count = 0
   first_step_at_s: Seconds | None = None
   variables_version: Count = 0
@@ -255,30 +286,30 @@ class TrainerReport(
   replay: table_status.TableStatus | None = None
   snapshots: SnapshotReport = SnapshotReport()
 
+  @property
+  def wait(self) -> waits.Wait | None:
+    """The current wait, for the last snapshot or for a batch."""
+    if self.snapshots.finishing_s is not None:
+      return waits.Wait(waits.LAST_SNAPSHOT, self.snapshots.finishing_s)
+    return waits.make_wait(waits.TRANSITIONS, self.waiting_s)
 
-class ReplayReport(
-  msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="replay"
-):
+
+class ReplayReport(NodeReport, frozen=True, tag="replay"):
   """The report of a replay server's process.
 
   Attributes:
-    incarnation: identifies the process; see `WorkerReport`.
     replay: counts of the server's table.
     restored: counts in the snapshot from which the process was restored.
   """
 
-  incarnation: Seconds = 0.0
   replay: table_status.TableStatus = table_status.TableStatus()
   restored: RestoredCounts = RestoredCounts()
 
 
-class ProxyReport(
-  msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="proxy"
-):
+class ProxyReport(NodeReport, frozen=True, tag="proxy"):
   """The report of a proxy process, with counts since the process started.
 
   Attributes:
-    incarnation: identifies the process; see `WorkerReport`.
     connections: number of open streams.
     connections_refused: number of streams that were rejected.
     bytes_up: bytes relayed to the replay server.
@@ -296,7 +327,6 @@ class ProxyReport(
     live_workers: number of live workers and external processes of the machine.
   """
 
-  incarnation: Seconds = 0.0
   connections: Count = 0
   connections_refused: Count = 0
   bytes_up: Count = 0
@@ -310,24 +340,41 @@ class ProxyReport(
   workers: dict[int, StreamCounts] = {}
   live_workers: Count = 0
 
+  @property
+  def counts(self) -> run_counters.NodeCounts:
+    """Counts since the process started; see `NodeReport.counts`."""
+    return run_counters.NodeCounts(
+      bytes_up=self.bytes_up,
+      bytes_down=self.bytes_down,
+      variables_fetched=self.variables_fetched,
+    )
 
-class EvaluatorReport(
-  msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="evaluator"
-):
+  @property
+  def wait(self) -> waits.Wait | None:
+    """The current wait for the replay server, if it is down."""
+    return waits.make_wait(
+      waits.make_server_reason(self.server), self.waiting_s
+    )
+
+
+class EvaluatorReport(NodeReport, frozen=True, tag="evaluator"):
   """The report of an evaluator process; results are sent as `Evaluation`.
 
   Attributes:
-    incarnation: identifies the process; see `WorkerReport`.
     unwritten: names of the files that a full disk has rejected.
     waiting_s: seconds since the current evaluation began, or None if no
       evaluation runs or it has only just begun.
     waiting_for: reason of the current wait, such as `waits.EPISODES`, or None.
   """
 
-  incarnation: Seconds = 0.0
   unwritten: list[str] = []
   waiting_s: float | None = None
   waiting_for: str | None = None
+
+  @property
+  def wait(self) -> waits.Wait | None:
+    """The current wait, for the reason `waiting_for`."""
+    return waits.make_wait(self.waiting_for, self.waiting_s)
 
 
 # The report of any node; msgspec stores its type as a tag.

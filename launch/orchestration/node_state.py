@@ -10,8 +10,6 @@ from slipway.launch.runs import run_counters
 # Seconds by which the start of a wait may differ between two reports of the
 # same wait, because the reports' delay varies.
 _SAME_WAIT_S = 1.0
-# Names of the counts that are summed over a node's processes.
-_COUNT_NAMES = run_counters.NodeCounts.__struct_fields__
 
 
 class NodeState(msgspec.Struct, forbid_unknown_fields=True):
@@ -56,12 +54,9 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
   @property
   def counts(self) -> run_counters.NodeCounts:
     """Sums of the counts over all processes of the node."""
-    return run_counters.NodeCounts(
-      *(
-        getattr(self.earlier, name) + getattr(self.report, name, 0)
-        for name in _COUNT_NAMES
-      )
-    )
+    if self.report is None:
+      return self.earlier
+    return run_counters.NodeCounts.from_sum([self.earlier, self.report.counts])
 
   @property
   def counters(self) -> run_counters.NodeCounters:
@@ -81,11 +76,12 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
     return self.has_reported and not self.finished
 
   @property
-  def waiting_s(self) -> float:
-    """Seconds since the node's current wait began; 0.0 if it does not wait."""
-    if self.waiting_since_s is None or self.finished:
-      return 0.0
-    return time.monotonic() - self.waiting_since_s
+  def wait(self) -> waits.Wait | None:
+    """The node's current wait, or None if it does not wait."""
+    reported = self.report and self.report.wait
+    if reported is None or self.waiting_since_s is None or self.finished:
+      return None
+    return waits.Wait(reported.reason, time.monotonic() - self.waiting_since_s)
 
   def is_restarted(self, report: messages.Report) -> bool:
     """Returns whether a report comes from a newer process of the node."""
@@ -120,18 +116,18 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
     self.report = report
     self.finished = self.finished or finished
     self.reported_at_s = time.monotonic()
-    self._record_wait(waits.find_waiting_s(report))
+    self._record_wait(report.wait)
 
-  def _record_wait(self, waiting_s: float | None) -> None:
+  def _record_wait(self, wait: waits.Wait | None) -> None:
     """Sets `waiting_since_s` from a report that has just arrived.
 
     Args:
-      waiting_s: seconds since the node's wait began, or None for no wait.
+      wait: the node's wait, or None if it does not wait.
     """
-    if waiting_s is None or self.reported_at_s is None:
+    if wait is None or self.reported_at_s is None:
       self.waiting_since_s = None
       return
-    since_s, before_s = self.reported_at_s - waiting_s, self.waiting_since_s
+    since_s, before_s = self.reported_at_s - wait.waited_s, self.waiting_since_s
     # The delay of reports varies, so the start of the same wait is computed
     # slightly differently each time. The first value is kept, so that the
     # displayed start does not change.

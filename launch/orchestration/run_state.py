@@ -164,14 +164,18 @@ class RunState:
       finished: whether this is the last report, because the node has ended.
     """
     node = self._node(role, index)
-    if node.is_restarted(report):
-      self._count_losses(node, getattr(report, "restored", None))
+    if node.is_restarted(report) and isinstance(
+      report, messages.TrainerReport | messages.ReplayReport
+    ):
+      self._count_losses(node, report.restored)
     node.record(report, finished)
-    if isinstance(report, messages.TrainerReport):
-      self._advisor.update(report.metrics, self.saved.eval_returns)
-    first_step_at_s = getattr(report, "first_step_at_s", None)
-    if self.saved.first_step_at_s is None and first_step_at_s is not None:
-      self.saved.first_step_at_s = first_step_at_s
+    if not isinstance(report, messages.TrainerReport):
+      return
+    self._advisor.update(report.metrics, self.saved.eval_returns)
+    if (
+      self.saved.first_step_at_s is None and report.first_step_at_s is not None
+    ):
+      self.saved.first_step_at_s = report.first_step_at_s
       self.saved.learning_since = run_status.Milestone(
         self._wall_s(), self._collected().env_steps, self._trainer_steps()
       )
@@ -290,10 +294,13 @@ class RunState:
     """Returns the highest version of the variables that any node reported."""
     resumed_from = self.saved.resumed_from
     versions = [resumed_from.variables_version if resumed_from else 0]
-    for role in ("trainer", "proxy", "worker"):
+    for role, report_type in (
+      ("trainer", messages.TrainerReport),
+      ("proxy", messages.ProxyReport),
+      ("worker", messages.WorkerReport),
+    ):
       versions += [
-        getattr(node.report, "variables_version", 0)
-        for node in self._present_nodes(role)
+        report.variables_version for report in self._reports(role, report_type)
       ]
     return max(versions)
 
@@ -309,7 +316,9 @@ class RunState:
       return 0
     return min(
       (
-        getattr(node.report, "collected_version", 0) if node.is_up else 0
+        node.report.collected_version
+        if isinstance(node.report, messages.WorkerReport) and node.is_up
+        else 0
         for node in nodes
       ),
       default=0,
@@ -416,11 +425,11 @@ class RunState:
       "evaluator",
     ):
       blocked = [
-        waits.Wait(reason, node.waiting_s)
+        wait
         for node in self._present_nodes(role)
-        if node.waiting_s > _WAITING_AFTER_S
-        and (reason := waits.find_reason(node.report))
-        and reason not in ignored
+        if (wait := node.wait)
+        and wait.waited_s > _WAITING_AFTER_S
+        and wait.reason not in ignored
       ]
       if blocked:
         return waits.describe(
@@ -543,7 +552,7 @@ class RunState:
   def _count_losses(
     self,
     node: node_state.NodeState,
-    restored: messages.RestoredCounts | None,
+    restored: messages.RestoredCounts,
   ) -> None:
     """Adds the work that a node's restart from a snapshot has lost.
 
@@ -553,11 +562,8 @@ class RunState:
 
     Args:
       node: state of the node before its restart.
-      restored: counts in the snapshot from which the new process was restored,
-        or None if nodes of this role restore no snapshots.
+      restored: counts in the snapshot from which the new process was restored.
     """
-    if restored is None:
-      return
     lost, replay = self.saved.lost, self._replay()
     env_steps = self._collected().env_steps - lost.env_steps
     inserted = replay.inserted if replay else 0
@@ -661,16 +667,10 @@ class RunState:
 
     Nodes and processes that have ended are included.
     """
-    all_counts = [
+    return run_counters.NodeCounts.from_sum(
       node.counts
       for role in roles
       for node in self.saved.nodes.get(role, {}).values()
-    ]
-    return run_counters.NodeCounts(
-      *(
-        sum(getattr(counts, name) for counts in all_counts)
-        for name in run_counters.NodeCounts.__struct_fields__
-      )
     )
 
   def _trainer(self) -> messages.TrainerReport:

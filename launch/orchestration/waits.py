@@ -4,8 +4,6 @@ import time
 import typing
 from collections.abc import Sequence
 
-from slipway.launch.orchestration import messages
-
 # Reasons of waits, as texts that follow the words "waits for".
 TABLE = "the table to take items"  # of a worker
 TRANSITIONS = "transitions"  # of the trainer
@@ -50,32 +48,16 @@ def make_server_reason(address: str | None) -> str:
   return f"the replay server at {address}, which is down"
 
 
-def find_reason(report: messages.Report | None) -> str | None:
-  """Returns the reason why a waiting node waits, or None if it is not known.
+def make_wait(reason: str | None, waited_s: float | None) -> Wait | None:
+  """Returns a node's wait, or None if the node does not wait.
 
   Args:
-    report: newest report of a node that waits, or None if there is none.
+    reason: the reason of the wait, such as `TABLE`, or None without a wait.
+    waited_s: seconds since the wait began, or None without a wait.
   """
-  if isinstance(report, messages.WorkerReport | messages.EvaluatorReport):
-    return report.waiting_for
-  if isinstance(report, messages.ProxyReport):
-    return make_server_reason(report.server)
-  if isinstance(report, messages.TrainerReport):
-    finishes = report.snapshots.finishing_s is not None
-    return LAST_SNAPSHOT if finishes else TRANSITIONS
-  return None
-
-
-def find_waiting_s(report: messages.Report) -> float | None:
-  """Returns the seconds for which a node has waited, or None if it does not.
-
-  Args:
-    report: the node's newest report.
-  """
-  if isinstance(report, messages.TrainerReport):
-    finishing_s = report.snapshots.finishing_s
-    return report.waiting_s if finishing_s is None else finishing_s
-  return getattr(report, "waiting_s", None)
+  if reason is None or waited_s is None:
+    return None
+  return Wait(reason, waited_s)
 
 
 def describe(

@@ -2,6 +2,7 @@
 
 import pathlib
 import typing
+from collections.abc import Iterable
 
 import msgspec
 
@@ -47,6 +48,12 @@ class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   bytes_up: Count = 0
   bytes_down: Count = 0
   variables_fetched: Count = 0
+
+  @classmethod
+  def from_sum(cls, all_counts: Iterable["NodeCounts"]) -> "NodeCounts":
+    """Returns the sums of the counts of several nodes or processes."""
+    rows = [msgspec.structs.astuple(counts) for counts in all_counts]
+    return cls(*map(sum, zip(*rows, strict=True)))
 
 
 class NodeCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

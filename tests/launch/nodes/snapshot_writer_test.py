@@ -335,7 +335,7 @@ def test_a_signal_shortens_the_time_for_the_final_snapshot(
   assert node.report().snapshots.late
   assert node.report().snapshots.finishing_s is None
   assert reports[0].snapshots.finishing_s is not None
-  assert waits.find_reason(reports[0]) == waits.LAST_SNAPSHOT
+  assert reports[0].wait.reason == waits.LAST_SNAPSHOT
   ends.set()
   node._snapshots.wait(60)
 
