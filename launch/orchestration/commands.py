@@ -46,7 +46,7 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
       collected_version: newest version of the variables with which all workers
         have collected their share of a round; only the trainer receives it.
       proxy_share: part of the limit on steps that a proxy's workers get
-        together; see `RunState.compute_proxy_share`.
+        together; see `NodeStates.compute_proxy_share`.
       last_snapshot_s: seconds that the last snapshot may take; only the trainer
         receives it.
     """

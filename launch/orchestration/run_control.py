@@ -19,6 +19,7 @@ from slipway.launch.orchestration import (
   limits,
   messages,
   run_state,
+  saved_run,
   settings,
   stop_order,
   waits,
@@ -77,7 +78,7 @@ class ControlState(msgspec.Struct, forbid_unknown_fields=True):
   """
 
   config: str
-  run: run_state.SavedRun
+  run: saved_run.SavedRun
   commands: commands.Commands
   stopped_because: str | None = None
   stop_requested_at_s: float = 0.0
@@ -146,7 +147,7 @@ class RunControl(control_service.ControlService):
         env_steps = resumed.environment_steps
       self._saved = ControlState(
         config_file.to_json(self._config),
-        run_state.SavedRun.start(folder.name, expected, started_at_s, resumed),
+        saved_run.SavedRun.start(folder.name, expected, started_at_s, resumed),
         commands.Commands(
           expected.get("worker", 0),
           steps_per_s=config.rates.environment_steps_per_s,
@@ -155,6 +156,7 @@ class RunControl(control_service.ControlService):
       )
     self._commands = self._saved.commands
     self._state = run_state.RunState(self._config, self._saved.run, rates)
+    self._nodes = self._state.nodes
     if self._restored_at_s > 0.0:
       self._state.count_control_restart()
     self._results = results_lib.Results(folder, evaluations, env_steps)
@@ -211,12 +213,12 @@ class RunControl(control_service.ControlService):
       index: index of the node among the nodes of its role.
     """
     with self._lock:
-      share = self._state.compute_proxy_share(index) if role == "proxy" else 1.0
+      share = self._nodes.compute_proxy_share(index) if role == "proxy" else 1.0
       return self._commands.for_node(
         role,
         index,
         self._may_stop(role),
-        self._state.collected_version(),
+        self._nodes.collected_version(),
         share,
         stop_order.last_snapshot_s(self._saved.stops_quickly),
       )
@@ -229,7 +231,7 @@ class RunControl(control_service.ControlService):
       index: index of the node among the nodes of its role.
     """
     with self._lock:
-      return self._state.registration(role, index)
+      return self._nodes.registration(role, index)
 
   def wait_collected(self, version: int, timeout_s: float) -> int:
     """Waits until every worker has collected its share of a round (mode sync).
@@ -246,11 +248,11 @@ class RunControl(control_service.ControlService):
       self._reported.wait_for(
         lambda: (
           self._saved.stopped_because is not None
-          or self._state.collected_version() >= version
+          or self._nodes.collected_version() >= version
         ),
         min(timeout_s, _LONGEST_WAIT_S),
       )
-      return self._state.collected_version()
+      return self._nodes.collected_version()
 
   def counters(self) -> run_counters.RunCounters:
     """Returns the run's current counters, for a new snapshot."""
@@ -289,8 +291,10 @@ class RunControl(control_service.ControlService):
         evaluation.lengths,
         evaluation.variables_version,
       )
-      is_best = self._state.add_evaluation(row, evaluation.repeated)
-      reply = messages.EvaluationReply(is_best, self._state.saved.best_return)
+      is_best = self._state.evaluations.add(row, evaluation.repeated)
+      reply = messages.EvaluationReply(
+        is_best, self._state.evaluations.best_return
+      )
       saved.evaluation_key, saved.evaluation_reply = evaluation.key, reply
       # The state is saved before the row is written: a control node that is
       # restarted in between adds the missing row.
@@ -339,7 +343,7 @@ class RunControl(control_service.ControlService):
     with self._lock:
       self._check_not_stopping()
       self._commands.paused = True
-      self._state.clear_rates()
+      self._state.measured_rates.clear()
       self._save_state()
 
   def resume(self) -> None:
@@ -389,7 +393,7 @@ class RunControl(control_service.ControlService):
           f"use {self._shards} or more"
         )
       logging.info("the number of workers is %d now", count)
-      self._state.set_expected("worker", count)
+      self._nodes.set_expected("worker", count)
       self._commands.workers = count
       self._config.topology.workers = count
       self._save_state()
@@ -406,8 +410,8 @@ class RunControl(control_service.ControlService):
         return
       self._machines = placement.machines
       for role, count in expected.items():
-        self._state.set_expected(role, count)
-      self._state.set_absent(absent)
+        self._nodes.set_expected(role, count)
+      self._nodes.set_absent(absent)
       self._commands.workers = expected["worker"]
       self._config.topology.workers = expected["worker"]
 
@@ -473,18 +477,18 @@ class RunControl(control_service.ControlService):
       # after the request.
       requested_s = now_s - self._saved.stop_requested_at_s
       waits_for_start = requested_s < _START_TIMEOUT_S and not self._forced
-      if waits_for_start and not self._state.have_all_reported():
+      if waits_for_start and not self._nodes.have_all_reported():
         self._saved.stop_grace_from_s = now_s
       # Where there is time, no grace period passes while the last snapshot is
       # written.
-      if self._state.is_finishing() and not self._saved.stops_quickly:
+      if self._nodes.is_finishing() and not self._saved.stops_quickly:
         self._saved.stop_grace_from_s += now_s - self._ticked_at_s
       self._ticked_at_s = now_s
       if now_s >= self._metrics_due_s:
         self._metrics_due_s = now_s + _METRICS_PERIOD_S
         if self._commands.paused:
           # Otherwise the rates, as means over some seconds, would decay slowly.
-          self._state.clear_rates()
+          self._state.measured_rates.clear()
         else:
           self._state.update_rates()
         self._results.add_metrics(self.status())
@@ -504,7 +508,7 @@ class RunControl(control_service.ControlService):
       # silent.
       silent_s = _SILENT_AFTER_S if self._forced else math.inf
       return waited_s > stop_order.LONGEST_S or all(
-        self._state.finished(role, silent_s) for role in stop_order.ROLES
+        self._nodes.finished(role, silent_s) for role in stop_order.ROLES
       )
 
   def release(self) -> None:
@@ -566,7 +570,7 @@ class RunControl(control_service.ControlService):
     end_s = self._restored_at_s + _CATCH_UP_TIMEOUT_S
     while time.monotonic() < end_s:
       with self._lock:
-        if not self._state.awaits_reports_since(self._restored_at_s):
+        if not self._nodes.awaits_reports_since(self._restored_at_s):
           return
       time.sleep(_POLL_S)
 
@@ -584,10 +588,10 @@ class RunControl(control_service.ControlService):
     """Returns one line about the cause of a stall; see `Watchdog.explain`."""
     return self._watchdog.explain(
       status,
-      self._state.find_silent_nodes(),
+      self._nodes.find_silent_nodes(),
       # The watchdog itself explains waits for the limiter, and a long
       # evaluation delays no other node.
-      self._state.describe_waits(ignored=(*waits.LIMITER, waits.EPISODES)),
+      self._nodes.describe_waits(ignored=(*waits.LIMITER, waits.EPISODES)),
     )
 
   def _check_limits(self, status: run_status.RunStatus) -> None:
@@ -608,7 +612,7 @@ class RunControl(control_service.ControlService):
     if self._saved.stopped_because is None:
       return False
     waited_s = time.monotonic() - self._saved.stop_grace_from_s
-    return stop_order.may_stop(role, waited_s, self._state.finished)
+    return stop_order.may_stop(role, waited_s, self._nodes.finished)
 
   def _phase(self, status: run_status.RunStatus) -> str:
     """Returns the run's phase, such as 'running'; see `RunStatus.phase`.

@@ -1,124 +1,30 @@
 """RunState: the control node's sums over all reports, and the run's status."""
 
-import math
 import time
-import typing
-from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import ml_collections
 import msgspec
-import numpy as np
 
-from slipway.configs import base
 from slipway.launch.orchestration import (
   advice,
-  limits,
+  evaluation_record,
+  measured_rates,
   messages,
   node_state,
-  rate,
+  node_states,
+  saved_run,
   stop_order,
-  waits,
 )
 from slipway.launch.orchestration import rates as rates_lib
-from slipway.launch.runs import curves, run_counters, run_status
+from slipway.launch.runs import run_counters, run_status
 from slipway.replay.tables import table_status
-
-# Seconds without a report after which a node counts as silent, because it hangs
-# or can't reach the control node.
-_SILENT_AFTER_S = 5.0
-# Roles whose nodes collect experience. External processes may disconnect at any
-# time, so the run never waits for them.
-_COLLECTING = ("worker", stop_order.EXTERNAL)
-# Seconds after which a node's wait appears in the status. Shorter waits are
-# normal with a rate limiter.
-_WAITING_AFTER_S = 3.0
-
-# The type of one role's reports, such as `messages.WorkerReport`.
-Report = typing.TypeVar("Report", bound=messages.Report)
-
-
-class SavedRun(msgspec.Struct, forbid_unknown_fields=True):
-  """The fields of a `RunState` that are saved, for a restarted control node.
-
-  Attributes:
-    name: the run's name.
-    expected: number of nodes of each role that will report.
-    started_at_s: unix seconds of the user's command.
-    began_s: monotonic seconds of the user's command.
-    resumed_from: counters of the snapshot from which the run was resumed, or
-      None if it was not resumed.
-    nodes: state of each node, by role and index.
-    absent: role and index of each node that currently has no machine.
-    evaluations: number of evaluations, including those before a resume.
-    evaluation: last evaluation since the run was started or resumed, or None
-      before the first.
-    eval_returns: mean returns of the last evaluations, at most
-      `base.RETURNS_KEPT`, in their order.
-    best_return: highest mean return of a repeated evaluation, or None before
-      the first.
-    without_improvement: number of evaluations since `best_return` last rose.
-    first_step_at_s: unix seconds of the first update, or None before it.
-    learning_since: the run's counts at the first update, or None before it.
-    lost: work that was lost because nodes restored older snapshots.
-  """
-
-  name: str
-  expected: dict[str, int]
-  started_at_s: float
-  began_s: float
-  resumed_from: run_counters.RunCounters | None = None
-  nodes: dict[str, dict[int, node_state.NodeState]] = {}
-  absent: list[tuple[str, int]] = []
-  evaluations: int = 0
-  evaluation: curves.Evaluation | None = None
-  eval_returns: list[float] = []
-  best_return: float | None = None
-  without_improvement: int = 0
-  first_step_at_s: float | None = None
-  learning_since: run_status.Milestone | None = None
-  lost: run_counters.Losses = run_counters.Losses()
-
-  @classmethod
-  def start(
-    cls,
-    name: str,
-    expected: Mapping[str, int],
-    started_at_s: float,
-    resumed_from: run_counters.RunCounters | None = None,
-  ) -> "SavedRun":
-    """Returns the fields of a run that is started or resumed.
-
-    Args:
-      name: the run's name.
-      expected: number of nodes of each role that will report.
-      started_at_s: unix seconds of the user's command.
-      resumed_from: counters of the snapshot from which the run is resumed, or
-        None if the run is new.
-    """
-    age_s = max(0.0, time.time() - started_at_s)
-    began_s = time.monotonic() - age_s
-    run = cls(name, dict(expected), started_at_s, began_s, resumed_from)
-    if resumed_from:
-      run.evaluations = resumed_from.evaluations
-      run.eval_returns = list(resumed_from.eval_returns)
-      run.best_return = resumed_from.best_eval_return
-      run.without_improvement = resumed_from.evaluations_without_improvement
-      run.lost = resumed_from.lost
-      run.nodes = {
-        role: {
-          index: node_state.NodeState.from_counters(counters)
-          for index, counters in nodes.items()
-        }
-        for role, nodes in resumed_from.nodes.items()
-      }
-    return run
 
 
 class RunState:
   """Combines the reports of all nodes into the run's counts, rates and status.
 
   ```python
-  saved = SavedRun.start('a-run', expected, time.time())
+  saved = saved_run.SavedRun.start('a-run', expected, time.time())
   state = RunState(config, saved, schedule)
   state.report('worker', 0, messages.WorkerReport(env_steps=7))
   state.status().env_steps  # 7
@@ -126,12 +32,15 @@ class RunState:
 
   Attributes:
     saved: the fields that are saved, for a restarted control node.
+    nodes: the states of all nodes.
+    evaluations: the record of the run's evaluations.
+    measured_rates: the rates of the run's counts.
   """
 
   def __init__(
     self,
     config: ml_collections.ConfigDict,
-    saved: SavedRun,
+    saved: saved_run.SavedRun,
     schedule: rates_lib.Rates,
   ):
     """Starts with the counts of `saved`, and with all measured rates at 0.
@@ -146,7 +55,9 @@ class RunState:
     self._publish_period = schedule.publish_period
     self._advisor = advice.Advisor(config)
     self.saved = saved
-    self.clear_rates()
+    self.nodes = node_states.NodeStates(saved, schedule.table is not None)
+    self.evaluations = evaluation_record.EvaluationRecord(saved)
+    self.measured_rates = measured_rates.MeasuredRates()
 
   def report(
     self,
@@ -163,7 +74,7 @@ class RunState:
       report: the newest report, with counts of the node's current process.
       finished: whether this is the last report, because the node has ended.
     """
-    node = self._node(role, index)
+    node = self.nodes.find_or_add(role, index)
     if node.is_restarted(report) and isinstance(
       report, messages.TrainerReport | messages.ReplayReport
     ):
@@ -171,7 +82,7 @@ class RunState:
     node.record(report, finished)
     if not isinstance(report, messages.TrainerReport):
       return
-    self._advisor.update(report.metrics, self.saved.eval_returns)
+    self._advisor.update(report.metrics, self.evaluations.returns)
     if (
       self.saved.first_step_at_s is None and report.first_step_at_s is not None
     ):
@@ -185,67 +96,7 @@ class RunState:
 
     The restarts of other nodes are found in their reports.
     """
-    self._node("control", 0).restarts += 1
-
-  def set_expected(self, role: str, count: int) -> None:
-    """Sets the number of nodes of a role that will report."""
-    self.saved.expected[role] = count
-
-  def set_absent(self, nodes: Collection[tuple[str, int]]) -> None:
-    """Sets which nodes currently have no machine; the run waits for none.
-
-    Args:
-      nodes: role and index of each such node.
-    """
-    self.saved.absent = list(nodes)
-
-  def registration(self, role: str, index: int) -> messages.Registration:
-    """Returns counts of a node's earlier processes.
-
-    Before its first one, its environment steps are the mean of the other nodes
-    of its role: one that joins explores as much as those do now.
-
-    Args:
-      role: the node's role.
-      index: index of the node among the nodes of its role.
-    """
-    nodes = self.saved.nodes.get(role, {})
-    if node := nodes.get(index):
-      return messages.Registration(node.incarnations, node.counts.env_steps)
-    steps = [node.counts.env_steps for node in nodes.values()]
-    return messages.Registration(0, sum(steps) // max(1, len(steps)))
-
-  def add_evaluation(
-    self, evaluation: curves.Evaluation, repeated: Sequence[float] = ()
-  ) -> bool:
-    """Records an evaluation, and returns whether it is the best so far.
-
-    The highest of many noisy means overestimates the policy that it selects.
-    So an evaluation is compared by the mean return of its repetition, which has
-    other episodes; without a repetition it is never the best. One that equals
-    the best counts as the best, but not as an improvement.
-
-    Args:
-      evaluation: the row of the curves.
-      repeated: [N], returns of the repetition's episodes; empty if there was
-        none.
-    """
-    assert evaluation.eval_return is not None
-    saved = self.saved
-    saved.evaluations += 1
-    saved.evaluation = evaluation
-    saved.eval_returns.append(evaluation.eval_return)
-    del saved.eval_returns[: -base.RETURNS_KEPT]
-    saved.without_improvement += 1
-    if not repeated:
-      return False
-    mean_return = float(np.mean(repeated))
-    if saved.best_return is not None and mean_return < saved.best_return:
-      return False
-    if saved.best_return is None or mean_return > saved.best_return:
-      saved.without_improvement = 0
-    saved.best_return = mean_return
-    return True
+    self.nodes.find_or_add("control", 0).restarts += 1
 
   def counters(self) -> run_counters.RunCounters:
     """Returns the run's current counters, for a new snapshot."""
@@ -258,16 +109,13 @@ class RunState:
       variables_version=self.variables_version(),
       replay_size=status.replay.size if status.replay else 0,
       wall_s=status.wall_s,
-      evaluations=self.saved.evaluations,
-      eval_returns=list(self.saved.eval_returns),
-      best_eval_return=self.saved.best_return,
-      evaluations_without_improvement=self.saved.without_improvement,
+      evaluations=status.evaluation.count,
+      eval_returns=list(self.evaluations.returns),
+      best_eval_return=status.evaluation.best_mean_return,
+      evaluations_without_improvement=status.evaluation.without_improvement,
       resumes=status.resumes,
       lost=self.saved.lost,
-      nodes={
-        role: {index: node.counters for index, node in nodes.items()}
-        for role, nodes in self.saved.nodes.items()
-      },
+      nodes=self.nodes.counters(),
       shard_sizes=self._shard_sizes(status.replay),
     )
 
@@ -293,178 +141,16 @@ class RunState:
   def variables_version(self) -> int:
     """Returns the highest version of the variables that any node reported."""
     resumed_from = self.saved.resumed_from
-    versions = [resumed_from.variables_version if resumed_from else 0]
-    for role, report_type in (
-      ("trainer", messages.TrainerReport),
-      ("proxy", messages.ProxyReport),
-      ("worker", messages.WorkerReport),
-    ):
-      versions += [
-        report.variables_version for report in self._reports(role, report_type)
-      ]
-    return max(versions)
-
-  def collected_version(self) -> int:
-    """Returns the newest version of the variables whose round is complete.
-
-    A round is complete once every worker has collected its share, and the
-    server has confirmed all items. The result is 0 if a worker has not yet
-    collected or is not up.
-    """
-    nodes = self._present_nodes("worker")
-    if len(nodes) < self._count_present("worker"):
-      return 0
-    return min(
-      (
-        node.report.collected_version
-        if isinstance(node.report, messages.WorkerReport) and node.is_up
-        else 0
-        for node in nodes
-      ),
-      default=0,
-    )
-
-  def compute_proxy_share(self, index: int) -> float:
-    """Returns the part of the limit on steps that a proxy's workers get.
-
-    Shares are proportional to the machines' numbers of live workers and
-    external processes, by the newest reports. A proxy without any has the share
-    of one, for a worker that is about to connect.
-
-    Args:
-      index: index of the proxy.
-    """
-    node = self.saved.nodes.get("proxy", {}).get(index)
-    report = node.report if node else None
-    is_known = isinstance(report, messages.ProxyReport)
-    own = max(1, report.live_workers) if is_known else 1
-    total = sum(
-      report.live_workers
-      for report in self._reports("proxy", messages.ProxyReport)
-    )
-    return own / max(own, total)
-
-  def finished(self, role: str, silent_s: float = math.inf) -> bool:
-    """Returns whether all expected nodes of a role have ended.
-
-    Args:
-      role: role of the nodes.
-      silent_s: seconds without a report after which a node also counts as
-        ended. With infinity, only nodes that have sent their last report do.
-    """
-    since_s = time.monotonic() - silent_s
-    ended = sum(
-      node.finished or (silent_s < math.inf and node.is_silent_since(since_s))
-      for node in self._present_nodes(role)
-    )
-    return ended >= self._count_present(role)
-
-  def is_finishing(self) -> bool:
-    """Returns whether the trainer is writing or uploading the last snapshot."""
-    since_s = time.monotonic() - _SILENT_AFTER_S
-    return any(
-      isinstance(node.report, messages.TrainerReport)
-      and node.report.snapshots.finishing_s is not None
-      and not node.is_silent_since(since_s)
-      for node in self._present_nodes("trainer")
-    )
-
-  def have_all_reported(self) -> bool:
-    """Returns whether every expected node has reported at least once."""
-    return all(
-      sum(node.has_reported for node in self._present_nodes(role))
-      >= self._count_present(role)
-      for role in self.saved.expected
-    )
-
-  def find_silent_nodes(self) -> list[str]:
-    """Returns the nodes that no longer report, as texts such as 'worker 1'."""
-    since_s = time.monotonic() - _SILENT_AFTER_S
-    return [
-      f"{role} {index}"
-      for role, index, node in self._all_nodes()
-      if node.is_up
-      and node.is_silent_since(since_s)
-      and self._is_present(role, index)
-    ]
-
-  def awaits_reports_since(self, since_s: float) -> bool:
-    """Returns whether a live node has not reported since a given time.
-
-    External processes do not count, because they may disconnect at any time.
-
-    Args:
-      since_s: monotonic seconds.
-    """
-    absent = set(self.saved.absent)
-    return any(
-      node.is_up and node.is_silent_since(since_s)
-      for role, index, node in self._all_nodes()
-      if (role, index) not in absent and role != stop_order.EXTERNAL
-    )
-
-  def describe_waits(self, ignored: Collection[str] = ()) -> str | None:
-    """Returns a sentence about the waiting nodes of one role, or None.
-
-    The roles are checked in the order of cause: a wait of an earlier role
-    causes the waits of later roles. The first role with a waiting node is
-    described.
-
-    Args:
-      ignored: reasons of waits to leave out, such as `waits.TABLE`.
-
-    Returns:
-      A sentence of `waits.describe`, or None if no node has waited for longer
-      than 3 s.
-    """
-    for role in (
-      "worker",
-      stop_order.EXTERNAL,
-      "proxy",
-      "trainer",
-      "evaluator",
-    ):
-      blocked = [
-        wait
-        for node in self._present_nodes(role)
-        if (wait := node.wait)
-        and wait.waited_s > _WAITING_AFTER_S
-        and wait.reason not in ignored
-      ]
-      if blocked:
-        return waits.describe(
-          role, self._expected()[role], blocked, time.time()
-        )
-    return None
-
-  def clear_rates(self) -> None:
-    """Sets measured rates to 0, and discards the samples of earlier counts."""
-    self._env_steps_rate = rate.Rate()
-    self._trainer_steps_rate = rate.Rate()
-    self._items_rate = rate.Rate()
-    self._episodes_rate = rate.Rate()
-    self._proxy_bytes_rate = rate.Rate()
-    self._variable_loads_rate = rate.Rate()
-    self._rates = run_status.RatesStatus()
-    self._proxy_bytes_per_s = self._variable_loads_per_s = 0.0
+    before = resumed_from.variables_version if resumed_from else 0
+    return max(before, self.nodes.variables_version())
 
   def update_rates(self) -> None:
     """Computes all rates from the current counts; must be called regularly."""
-    now_s = time.monotonic()
-    workers, proxies = self._collected(), self._counts("proxy")
-    self._rates = run_status.RatesStatus(
-      env_steps_per_s=self._env_steps_rate.add(workers.env_steps, now_s),
-      trainer_steps_per_s=self._trainer_steps_rate.add(
-        self._trainer_steps(), now_s
-      ),
-      items_per_s=self._items_rate.add(workers.items_confirmed, now_s),
-      episodes_per_s=self._episodes_rate.add(workers.episodes, now_s),
-    )
-    self._proxy_bytes_per_s = self._proxy_bytes_rate.add(
-      proxies.bytes_up, now_s
-    )
-    self._variable_loads_per_s = self._variable_loads_rate.add(
-      workers.variable_loads, now_s
+    self.measured_rates.update(
+      self._collected(),
+      self.nodes.sum_counts("proxy"),
+      self._trainer_steps(),
+      time.monotonic(),
     )
 
   def status(self) -> run_status.RunStatus:
@@ -475,17 +161,11 @@ class RunState:
     """
     saved, config = self.saved, self._config
     workers, trainer = self._collected(), self._trainer()
-    # External processes are left out of the restarts, because the launcher does
-    # not restart them.
-    own_nodes = [
-      (role, index, node)
-      for role, index, node in self._all_nodes()
-      if role != stop_order.EXTERNAL
-    ]
+    restarts = self.nodes.restarts()
     return run_status.RunStatus(
       name=saved.name,
       mode=config.mode,
-      waiting=self.describe_waits(),
+      waiting=self.nodes.describe_waits(),
       resumes=saved.resumed_from.resumes + 1 if saved.resumed_from else 0,
       wall_s=self._wall_s(),
       start_up_s=(
@@ -507,29 +187,19 @@ class RunState:
         workers.items_discarded,
       ),
       replay=self._replay(),
-      rates=self._rates,
+      rates=self.measured_rates.status,
       variables=run_status.VariablesStatus(
         trainer.variables_version,
         self._mean("variables_age_s"),
         self._loads_per_trainer_step(),
         1.0 / self._publish_period,
       ),
-      evaluation=self._evaluation(),
+      evaluation=self.evaluations.status(config.limits),
       snapshots=_snapshots(trainer.snapshots),
       limits=run_status.Limits(**config.limits.to_dict()),
-      nodes={
-        role: run_status.NodesStatus(
-          sum(node.is_up for node in self._present_nodes(role)), count
-        )
-        for role, count in self._expected().items()
-        if count or (role == stop_order.EXTERNAL and self._needs_external)
-      },
-      restarts=sum(node.restarts for _, _, node in own_nodes),
-      node_restarts={
-        f"{role}/{index}": node.restarts
-        for role, index, node in own_nodes
-        if node.restarts
-      },
+      nodes=self.nodes.statuses(),
+      restarts=sum(restarts.values()),
+      node_restarts=restarts,
       reconnects=workers.reconnects,
       metrics=trainer.metrics,
       advice=list(self._advisor.sentences),
@@ -545,7 +215,7 @@ class RunState:
     The name 'snapshot' stands for a whole snapshot.
     """
     names = ["snapshot"] if self._trainer().snapshots.unwritten else []
-    for report in self._reports("evaluator", messages.EvaluatorReport):
+    for report in self.nodes.reports("evaluator", messages.EvaluatorReport):
       names += report.unwritten
     return names
 
@@ -590,92 +260,13 @@ class RunState:
     before_s = resumed_from.wall_s if resumed_from else 0.0
     return time.monotonic() - self.saved.began_s + before_s
 
-  def _node(self, role: str, index: int) -> node_state.NodeState:
-    """Returns the state of a node, or adds an empty one if it has none."""
-    nodes = self.saved.nodes.setdefault(role, {})
-    return nodes.setdefault(index, node_state.NodeState())
-
-  def _all_nodes(self) -> Iterator[tuple[str, int, node_state.NodeState]]:
-    """Yields role, index and state of each node, including ended nodes."""
-    for role, nodes in sorted(self.saved.nodes.items()):
-      for index, node in sorted(nodes.items()):
-        yield role, index, node
-
-  def _present_nodes(self, role: str) -> list[node_state.NodeState]:
-    """Returns the states of a role's nodes that are present.
-
-    Nodes that have never reported may be missing; see `_is_present`.
-    """
-    return [
-      node
-      for index, node in self.saved.nodes.get(role, {}).items()
-      if self._is_present(role, index)
-    ]
-
-  def _is_present(self, role: str, index: int) -> bool:
-    """Returns whether the run expects a node and the node has a machine.
-
-    An external process is present while it reports.
-    """
-    if role == stop_order.EXTERNAL:
-      node = self.saved.nodes[role][index]
-      return node.is_up and not node.is_silent_since(
-        time.monotonic() - _SILENT_AFTER_S
-      )
-    expected = index < self.saved.expected.get(role, 0)
-    return expected and (role, index) not in self.saved.absent
-
-  def _expected(self) -> dict[str, int]:
-    """Returns the expected number of nodes by role.
-
-    The expected number of external processes is the number of connected ones.
-    """
-    connected = len(self._present_nodes(stop_order.EXTERNAL))
-    expected = dict(self.saved.expected)
-    if connected or self._needs_external:
-      expected[stop_order.EXTERNAL] = connected
-    return expected
-
-  @property
-  def _needs_external(self) -> bool:
-    """Whether only external processes fill the table, without any worker."""
-    return self._table_spec is not None and not self.saved.expected.get(
-      "worker"
-    )
-
-  def _count_present(self, role: str) -> int:
-    """Returns the number of expected nodes of a role that have a machine."""
-    count = self.saved.expected.get(role, 0)
-    return sum(self._is_present(role, index) for index in range(count))
-
-  def _reports(self, role: str, report_type: type[Report]) -> list[Report]:
-    """Returns the newest report of each present node of a role.
-
-    Args:
-      role: role of the nodes.
-      report_type: type of the role's reports; others are left out.
-    """
-    reports = [node.report for node in self._present_nodes(role)]
-    return [report for report in reports if isinstance(report, report_type)]
-
   def _collected(self) -> run_counters.NodeCounts:
     """Returns the sums over all workers and external processes."""
-    return self._counts(*_COLLECTING)
-
-  def _counts(self, *roles: str) -> run_counters.NodeCounts:
-    """Returns sums over all processes of all nodes of the given roles.
-
-    Nodes and processes that have ended are included.
-    """
-    return run_counters.NodeCounts.from_sum(
-      node.counts
-      for role in roles
-      for node in self.saved.nodes.get(role, {}).values()
-    )
+    return self.nodes.sum_counts(*node_states.COLLECTING)
 
   def _trainer(self) -> messages.TrainerReport:
     """Returns the trainer's newest report, or a report of zeros without one."""
-    reports = self._reports("trainer", messages.TrainerReport)
+    reports = self.nodes.reports("trainer", messages.TrainerReport)
     return reports[0] if reports else messages.TrainerReport()
 
   def _trainer_steps(self) -> int:
@@ -683,7 +274,7 @@ class RunState:
 
     Before the first report, the result is the count at the resume, or 0.
     """
-    if self._reports("trainer", messages.TrainerReport):
+    if self.nodes.reports("trainer", messages.TrainerReport):
       return self._trainer().trainer_steps
     resumed_from = self.saved.resumed_from
     return resumed_from.trainer_steps if resumed_from else 0
@@ -698,8 +289,8 @@ class RunState:
     """
     values = [
       getattr(report, name)
-      for role in _COLLECTING
-      for report in self._reports(role, messages.WorkerReport)
+      for role in node_states.COLLECTING
+      for report in self.nodes.reports(role, messages.WorkerReport)
     ]
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
@@ -709,26 +300,13 @@ class RunState:
 
     The result is None if the trainer makes no steps or there are no workers.
     """
-    expected = self._expected()
-    workers = sum(expected.get(role, 0) for role in _COLLECTING)
-    if self._rates.trainer_steps_per_s <= 0.0 or not workers:
+    expected = self.nodes.expected()
+    workers = sum(expected.get(role, 0) for role in node_states.COLLECTING)
+    trainer_steps_per_s = self.measured_rates.status.trainer_steps_per_s
+    if trainer_steps_per_s <= 0.0 or not workers:
       return None
-    loads_per_step = (
-      self._variable_loads_per_s / self._rates.trainer_steps_per_s
-    )
-    return loads_per_step / workers
-
-  def _evaluation(self) -> run_status.EvaluationStatus:
-    """Returns the status's section about evaluations."""
-    last, returns = self.saved.evaluation, self.saved.eval_returns
-    return run_status.EvaluationStatus(
-      self.saved.evaluations,
-      returns[-1] if returns else None,
-      (last and last.eval_episodes) or 0,
-      run_status.recent_mean_return(returns) if returns else None,
-      self.saved.best_return,
-      self.saved.without_improvement,
-      limits.count_at_target(self._config.limits, returns),
+    return (
+      self.measured_rates.variable_loads_per_s / trainer_steps_per_s / workers
     )
 
   @property
@@ -744,7 +322,7 @@ class RunState:
     """
     servers = [
       node.report.replay
-      for node in self.saved.nodes.get("replay", {}).values()
+      for node in self.nodes.by_index("replay").values()
       if isinstance(node.report, messages.ReplayReport)
     ]
     if not self._is_sharded:
@@ -757,10 +335,9 @@ class RunState:
 
   def _replay(self) -> run_status.ReplayStatus | None:
     """Returns the status's section about replay, or None without a table."""
-    saved, spec = self.saved, self._table_spec
+    spec, resumed_from = self._table_spec, self.saved.resumed_from
     if spec is None:
       return None
-    resumed_from = saved.resumed_from
     resumed_size = resumed_from.replay_size if resumed_from else 0
     counts = self._table_counts() or table_status.TableStatus(resumed_size)
     return run_status.ReplayStatus(
@@ -773,7 +350,7 @@ class RunState:
       spec.is_queue,
       {
         index: node.report.replay
-        for index, node in sorted(saved.nodes.get("replay", {}).items())
+        for index, node in self.nodes.by_index("replay").items()
         if isinstance(node.report, messages.ReplayReport) and self._is_sharded
       },
       self._trainer().shards_up,
@@ -786,8 +363,8 @@ class RunState:
     """
     if not self.saved.expected.get("proxy"):
       return None
-    sums = self._counts("proxy")
-    reports = self._reports("proxy", messages.ProxyReport)
+    sums = self.nodes.sum_counts("proxy")
+    reports = self.nodes.reports("proxy", messages.ProxyReport)
     ages_s = [
       report.variables_age_s
       for report in reports
@@ -798,7 +375,7 @@ class RunState:
       connections_refused=sum(report.connections_refused for report in reports),
       bytes_up=sums.bytes_up,
       bytes_down=sums.bytes_down,
-      bytes_up_per_s=self._proxy_bytes_per_s,
+      bytes_up_per_s=self.measured_rates.proxy_bytes_per_s,
       variables_fetched=sums.variables_fetched,
       restarts=sum(report.restarts for report in reports),
       variables_version=min(
@@ -813,7 +390,7 @@ class RunState:
     A status combines the worker's report with the report of its proxy.
     """
     workers = self._collectors("worker")
-    for report in self._reports("proxy", messages.ProxyReport):
+    for report in self.nodes.reports("proxy", messages.ProxyReport):
       for index, streams in report.workers.items():
         workers[index] = msgspec.structs.replace(
           workers.get(index, run_status.WorkerStatus()),
@@ -831,7 +408,7 @@ class RunState:
       index: run_status.WorkerStatus(
         counts.items_confirmed, counts.items_lost, counts.reconnects
       )
-      for index, node in sorted(self.saved.nodes.get(role, {}).items())
+      for index, node in self.nodes.by_index(role).items()
       for counts in [node.counts]
     }
 

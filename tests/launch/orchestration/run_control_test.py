@@ -14,6 +14,7 @@ from slipway.configs import dqn
 from slipway.environments import factory
 from slipway.launch.orchestration import (
   messages,
+  node_states,
   run_control,
   run_state,
   stop_order,
@@ -323,7 +324,7 @@ def test_a_trainer_that_dies_in_its_last_snapshot_is_not_waited_for(
   silent = types.SimpleNamespace(
     time=time.time, monotonic=lambda: time.monotonic() + 10.0
   )
-  monkeypatch.setattr(run_state, "time", silent)
+  monkeypatch.setattr(node_states, "time", silent)
   for _ in range(10):
     control.clock.now_s += 1.0
     control.tick()

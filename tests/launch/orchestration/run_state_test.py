@@ -1,19 +1,21 @@
-"""Tests of RunState: sums, means, rates, waits, and finished nodes."""
-
-import re
-import types
+"""Tests of RunState: the status, counters, losses, and restarts."""
 
 import msgspec
 import pytest
 
 from slipway.configs import apex_dqn, ppo
 from slipway.environments import factory
-from slipway.launch.orchestration import messages, node_state, run_state, waits
+from slipway.launch.orchestration import (
+  messages,
+  node_state,
+  node_states,
+  run_state,
+  saved_run,
+)
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import curves, records, run_counters, run_status
 from slipway.replay.tables import table_status
-
-EXPECTED = {"replay": 0, "trainer": 1, "worker": 3, "proxy": 1}
+from tests.launch.orchestration import given
 
 Worker = messages.WorkerReport
 Trainer = messages.TrainerReport
@@ -29,8 +31,8 @@ def make_rates(config):
 
 def make_state(resumed=None, config=None, rates=None, **expected):
   config = config or apex_dqn.get_config()
-  saved = run_state.SavedRun.start(
-    "a-run", {**EXPECTED, **expected}, 0.0, resumed
+  saved = saved_run.SavedRun.start(
+    "a-run", {**given.EXPECTED, **expected}, 0.0, resumed
   )
   return run_state.RunState(config, saved, rates or make_rates(config))
 
@@ -42,23 +44,6 @@ def value_of(status, path):
   return status
 
 
-def workers(**values):
-  """Returns reports of workers 0, 1, and so on.
-
-  Args:
-    **values: per field of the report, the values of the workers.
-  """
-  return [
-    ("worker", index, Worker(**dict(zip(values, node_values, strict=True))))
-    for index, node_values in enumerate(zip(*values.values(), strict=True))
-  ]
-
-
-def waiting(*waits_s, reason=waits.TABLE):
-  """Returns reports of workers 0, 1, and so on, which wait for one reason."""
-  return workers(waiting_s=waits_s, waiting_for=[reason] * len(waits_s))
-
-
 def report_all(state, reports):
   for role, index, report in reports:
     state.report(role, index, report)
@@ -66,13 +51,9 @@ def report_all(state, reports):
 
 @pytest.fixture
 def clock(monkeypatch):
-  """Returns a simulated clock, which a test sets by `clock.now_s`."""
-  clock = types.SimpleNamespace(now_s=8.0)
-  clock.monotonic = lambda: clock.now_s
-  clock.time = lambda: 1.6e9 + clock.now_s
-  monkeypatch.setattr(run_state, "time", clock)
-  monkeypatch.setattr(node_state, "time", clock)
-  return clock
+  return given.set_clock(
+    monkeypatch, run_state, saved_run, node_states, node_state
+  )
 
 
 # reports of two machines' proxies, and of their workers
@@ -101,10 +82,11 @@ STATUSES = [
   ([], "evaluation.mean_return", None),
   ([], "training_return", None),
   ([], "waiting", None),
-  (workers(env_steps=[10, 20]), "env_steps", 30),
-  (workers(env_steps=[10, 20]) + workers(env_steps=[11]), "env_steps", 31),
-  (workers(training_return=[3.0, None, 5.0]), "training_return", 4.0),
-  (workers(variables_age_s=[None, None]), "variables.mean_age_s", None),
+  (given.workers(env_steps=[10, 20]), "env_steps", 30),
+  (given.workers(env_steps=[10, 20]) + given.workers(env_steps=[11]),
+   "env_steps", 31),
+  (given.workers(training_return=[3.0, None, 5.0]), "training_return", 4.0),
+  (given.workers(variables_age_s=[None, None]), "variables.mean_age_s", None),
   ([("trainer", 0, Trainer(trainer_steps=7))], "trainer_steps", 7),
   ([("trainer", 0, Trainer(first_step_at_s=12.5))], "start_up_s", 12.5),
   ([("trainer", 0, Trainer(metrics={"loss": 2.0}))], "metrics", {"loss": 2.0}),
@@ -112,10 +94,10 @@ STATUSES = [
   ([("trainer", 0, Trainer(replay=Table(size=5)))], "replay.size", 5),
   ([("replay", 0, Replay(replay=Table(6, 6, 9)))], "replay.size", 6),
   ([("replay", 0, Replay(replay=Table(6, 6, 9)))], "replay.sampled", 9),
-  (workers(items_written=[5, 2]), "items.written", 7),
-  (workers(items_confirmed=[4, 2]), "items.confirmed", 6),
-  (workers(items_lost=[1, 2]), "items.lost", 3),
-  (workers(reconnects=[2, 2]), "reconnects", 4),
+  (given.workers(items_written=[5, 2]), "items.written", 7),
+  (given.workers(items_confirmed=[4, 2]), "items.confirmed", 6),
+  (given.workers(items_lost=[1, 2]), "items.lost", 3),
+  (given.workers(reconnects=[2, 2]), "reconnects", 4),
   ([], "proxy", run_status.ProxyStatus()),
   (PROXIES, "proxy",
    run_status.ProxyStatus(
@@ -127,39 +109,13 @@ STATUSES = [
    {0: run_status.WorkerStatus(0, 0, 0, streams=1, bytes_up=30, bytes_down=3),
     1: run_status.WorkerStatus(streams=2, bytes_up=10, bytes_down=1),
     2: run_status.WorkerStatus(5, 1, 2, streams=1, bytes_up=2, bytes_down=1)}),
-  (workers(env_steps=[1, 1]), "nodes",
+  (given.workers(env_steps=[1, 1]), "nodes",
    # Roles without nodes, such as the evaluator here, are omitted.
    {"replay": run_status.NodesStatus(0, 1),
     "trainer": run_status.NodesStatus(0, 1),
     "worker": run_status.NodesStatus(2, 3),
     "proxy": run_status.NodesStatus(0, 2)}),
 ]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-  ("live", "shares"),
-  [
-    ({}, [1.0, 1.0, 1.0]),
-    ({0: 4}, [1.0, 0.25, 0.25]),
-    # The driver host has no workers, and the machines differ in size.
-    ({0: 0, 1: 2, 2: 6}, [0.125, 0.25, 0.75]),
-    ({0: 0, 1: 0, 2: 0}, [1.0, 1.0, 1.0]),
-  ],
-)
-def test_proxies_share_the_rate_by_their_live_workers(live, shares):
-  state = make_state(proxy=3)
-  report_all(
-    state, [("proxy", i, Proxy(live_workers=n)) for i, n in live.items()]
-  )
-  assert [state.compute_proxy_share(i) for i in range(3)] == shares
-
-
-def test_the_workers_of_a_lost_machine_have_no_share_of_the_rate():
-  state = make_state(proxy=2)
-  report_all(state, [("proxy", i, Proxy(live_workers=3)) for i in range(2)])
-  assert state.compute_proxy_share(0) == 0.5
-  state.set_absent([("proxy", 1)])
-  assert state.compute_proxy_share(0) == 1.0
 
 
 @pytest.mark.parametrize(("reports", "field", "value"), STATUSES)
@@ -237,50 +193,11 @@ def test_a_run_without_workers_and_without_a_table():
   assert status.trainer_steps == 7
   assert status.variables.loads_per_trainer_step is None
   assert "worker" not in status.nodes
-  assert state.have_all_reported()
-  assert state.finished("worker")
-  assert state.collected_version() == 0
+  assert state.nodes.have_all_reported()
+  assert state.nodes.finished("worker")
+  assert state.nodes.collected_version() == 0
   assert state.counters().replay_size == 0
   assert state.counters().shard_sizes == {}
-
-
-PROXY_WAIT = Proxy(waiting_s=7.0, server="localhost:7000")
-
-# reports, words that the sentence must contain (None: no sentence)
-WAITS = [
-  (waiting(None, 2.9, 1.0), None),
-  (waiting(None, 3.4, 1.0), "1 of 3 workers wait for the table to take items"),
-  (waiting(8.2, 3.4), "(8 s): the trainer is behind"),
-  (waiting(8.2, 3.4), "2 of 3 workers wait"),
-  ([("worker", 0, Worker(waiting_s=8.2))], None),
-  # The worker no longer waits.
-  (waiting(8.2) + workers(waiting_s=[None]), None),
-  ([("trainer", 0, Trainer(waiting_s=2.9))], None),
-  ([("trainer", 0, Trainer())], None),
-  ([("trainer", 0, Trainer(waiting_s=4.0))], "(4 s): the workers are behind"),
-  # If both sides wait, the full table is the cause.
-  ([("trainer", 0, Trainer(waiting_s=9.0)), *waiting(5.0)],
-   "the trainer is behind"),
-  ([("proxy", 0, PROXY_WAIT)],
-   "the proxy waits for the replay server at localhost:7000, which is "
-   "down, since "),
-  ([("proxy", 0, Proxy(server="localhost:7000"))], None),
-  ([("proxy", 0, PROXY_WAIT), ("trainer", 0, Trainer(waiting_s=9.0))],
-   "the proxy waits"),
-  ([("proxy", 0, PROXY_WAIT), *waiting(5.0, reason="the proxy")],
-   "1 of 3 workers wait for the proxy, since "),
-  ([("evaluator", 0, messages.EvaluatorReport(
-    waiting_s=70.0, waiting_for=waits.EPISODES))],
-   "the evaluator waits for episodes to end, since "),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("reports", "words"), WAITS)
-def test_waits(reports, words):
-  state = make_state(evaluator=1)
-  report_all(state, reports)
-  sentence = state.status().waiting
-  assert sentence is None if words is None else words in sentence
 
 
 def test_a_restarted_node_continues_its_counts():
@@ -331,149 +248,6 @@ def test_items_that_a_stopping_worker_discards_are_not_lost():
     state = make_state(state.counters())
 
 
-def test_a_node_that_has_ended_no_longer_waits():
-  state = make_state()
-  ((role, index, report),) = waiting(8.0)
-  state.report(role, index, report)
-  assert "1 of 3 workers" in state.status().waiting
-  state.report(role, index, report, finished=True)
-  assert state.status().waiting is None
-
-
-def test_the_beginning_of_a_wait_is_kept(clock):
-  state = make_state()
-
-  def since():
-    (text,) = re.findall(r"since (\S+ \(\d+ s\))", state.status().waiting)
-    return text
-
-  state.report("trainer", 0, Trainer(waiting_s=4.0))
-  before = since()
-  # The wait continues during a late report and a time without reports.
-  clock.now_s += 6.0
-  state.report("trainer", 0, Trainer(waiting_s=9.4))
-  assert since() == before.replace("(4 s)", "(10 s)")
-  clock.now_s += 10.0
-  assert since() == before.replace("(4 s)", "(20 s)")
-  # A shorter wait is a new one.
-  state.report("trainer", 0, Trainer(waiting_s=5.0))
-  assert since().endswith("(5 s)")
-  assert since()[:8] != before[:8]
-
-
-def test_a_role_has_finished_when_all_its_nodes_have():
-  state = make_state()
-  assert state.finished("replay")  # The run has no replay node.
-  assert state.finished("no such role")
-  for index in range(3):
-    assert not state.finished("worker")
-    state.report("worker", index, Worker(env_steps=1), finished=True)
-  assert state.finished("worker")
-  # A late report does not undo a node's end.
-  state.report("worker", 1, Worker(env_steps=2))
-  assert state.finished("worker")
-  assert state.status().nodes["worker"] == run_status.NodesStatus(0, 3)
-  assert state.status().env_steps == 4
-
-
-def test_the_run_does_not_wait_for_nodes_without_a_machine(clock):
-  state = make_state(worker=3)
-  clock.now_s = 10.0
-  report = Worker(env_steps=5, collected_version=2)
-  for index in range(3):
-    state.report("worker", index, report)
-  assert state.have_all_reported() is False  # trainer and proxy have not
-  state.report("worker", 0, report, finished=True)
-  state.set_absent([("worker", 2), ("trainer", 0), ("proxy", 0)])
-  assert state.have_all_reported()
-  assert state.collected_version() == 0  # worker 0 has ended
-  assert not state.finished("worker")
-  state.report("worker", 1, report, finished=True)
-  assert state.finished("worker")
-  status = state.status()
-  assert status.env_steps == 15
-  assert status.nodes["worker"] == run_status.NodesStatus(0, 3)
-  clock.now_s = 100.0
-  assert state.find_silent_nodes() == []
-  assert not state.awaits_reports_since(50.0)
-  state.set_absent([])
-  assert not state.finished("worker")
-  assert state.find_silent_nodes() == ["worker 2"]
-  assert state.awaits_reports_since(50.0)
-
-
-def test_a_silent_node_counts_as_finished(clock):
-  state = make_state()
-  assert not state.finished("trainer", silent_s=2.0), "never reported"
-  state.report("trainer", 0, Trainer())
-  clock.now_s += 1.9
-  assert not state.finished("trainer", silent_s=2.0)
-  clock.now_s += 0.2
-  assert state.finished("trainer", silent_s=2.0)
-  assert not state.finished("trainer")
-  state.report("trainer", 0, Trainer())
-  assert not state.finished("trainer", silent_s=2.0)
-
-
-def test_silent_nodes(clock):
-  state = make_state()
-  for index in range(3):
-    state.report("worker", index, Worker(env_steps=1))
-  state.report("worker", 2, Worker(), finished=True)
-  clock.now_s += 4.9
-  assert state.find_silent_nodes() == []
-  state.report("worker", 0, Worker())
-  clock.now_s += 0.2
-  assert state.find_silent_nodes() == ["worker 1"]
-
-
-def test_reasons_that_are_ignored():
-  state = make_state()
-  report_all(state, [*waiting(5.0), ("trainer", 0, Trainer(waiting_s=9.0))])
-  assert state.describe_waits(ignored=waits.LIMITER) is None
-  assert "workers" in state.describe_waits(ignored=[waits.TRANSITIONS])
-  assert "the trainer waits" in state.describe_waits(ignored=[waits.TABLE])
-  ((_, _, down),) = waiting(4.0, reason="the proxy")
-  state.report("worker", 1, down)
-  sentence = state.describe_waits(ignored=waits.LIMITER)
-  assert sentence.startswith("1 of 3 workers wait for the proxy, since ")
-
-
-def test_all_nodes_have_reported():
-  state = make_state()
-  nodes = [("trainer", 0), ("proxy", 0), *(("worker", i) for i in range(3))]
-  for role, index in nodes:
-    assert not state.have_all_reported()
-    state.report(role, index, messages.EvaluatorReport())
-  assert state.have_all_reported()
-
-
-def test_the_best_evaluation_is_that_with_the_best_repetition():
-  state = make_state()
-  # mean return, returns of the repetition's episodes, whether it is the best
-  evaluations = [
-    (5.0, [2.0, 4.0], True),
-    (1.0, [], False),
-    (9.0, [2.0, 3.0], False),
-    (3.0, [3.0], True),
-    (4.0, [6.0, 2.0], True),
-    (9.0, [], False),
-  ]
-  for count, (value, repeated, is_best) in enumerate(evaluations, start=1):
-    row = curves.Evaluation(eval_return=value, eval_episodes=20)
-    assert state.add_evaluation(row, repeated) == is_best
-    evaluation = state.status().evaluation
-    assert evaluation.count == count
-    assert evaluation.mean_return == value
-    assert evaluation.episodes == 20
-  assert evaluation.best_mean_return == 4.0
-  assert evaluation.without_improvement == 1
-  assert evaluation.recent_mean_return == pytest.approx(31 / 6)
-  for _ in range(10):
-    state.add_evaluation(curves.Evaluation(eval_return=2.5))
-  assert state.status().evaluation.recent_mean_return == 2.5
-
-
 def test_rates_of_the_status(clock):
   state = make_state()
   for steps in (0, 30):
@@ -481,7 +255,7 @@ def test_rates_of_the_status(clock):
     report_all(
       state,
       [
-        *workers(
+        *given.workers(
           env_steps=[steps, 2 * steps],
           items_confirmed=[steps // 2, steps],
           variable_loads=[steps // 6, steps // 3],
@@ -505,15 +279,15 @@ def test_a_run_without_a_proxy():
 
 def test_a_worker_that_is_removed_keeps_its_counts():
   state = make_state()
-  report_all(state, workers(incarnation=[1.0] * 3, env_steps=[1, 2, 4]))
+  report_all(state, given.workers(incarnation=[1.0] * 3, env_steps=[1, 2, 4]))
   state.report("worker", 2, Worker(1.0, env_steps=5), finished=True)
-  state.set_expected("worker", 2)
+  state.nodes.set_expected("worker", 2)
   status = state.status()
   assert status.env_steps == 8
   assert status.nodes["worker"] == run_status.NodesStatus(2, 2)
-  assert not state.finished("worker")
+  assert not state.nodes.finished("worker")
   # The worker is added again, and its next process reports.
-  state.set_expected("worker", 3)
+  state.nodes.set_expected("worker", 3)
   state.report("worker", 2, Worker(2.0, env_steps=1))
   assert state.status().nodes["worker"] == run_status.NodesStatus(3, 3)
   assert state.status().env_steps == 9
@@ -575,7 +349,9 @@ def make_state_with_counts():
   state = make_state()
   report_all(
     state,
-    workers(incarnation=[1.0] * 2, env_steps=[10, 20], items_written=[9, 18]),
+    given.workers(
+      incarnation=[1.0] * 2, env_steps=[10, 20], items_written=[9, 18]
+    ),
   )
   state.report("worker", 0, Worker(2.0, env_steps=5))
   state.report(
@@ -583,15 +359,15 @@ def make_state_with_counts():
     0,
     Trainer(trainer_steps=7, variables_version=3, replay=Table(size=25)),
   )
-  state.add_evaluation(curves.Evaluation(eval_return=8.0), [8.0])
-  state.add_evaluation(curves.Evaluation(eval_return=6.0))
+  state.evaluations.add(curves.Evaluation(eval_return=8.0), [8.0])
+  state.evaluations.add(curves.Evaluation(eval_return=6.0))
   return state
 
 
 @pytest.mark.parametrize("step_s", [-7_200.0, 7_200.0])
 def test_a_step_of_the_system_clock_does_not_change_the_duration(clock, step_s):
   began_at_s = clock.time() - 3.0
-  saved = run_state.SavedRun.start("a-run", EXPECTED, began_at_s)
+  saved = saved_run.SavedRun.start("a-run", given.EXPECTED, began_at_s)
   config = apex_dqn.get_config()
   clock.now_s += 10.0
   clock.time = lambda: 1.6e9 + step_s + clock.now_s
@@ -618,24 +394,26 @@ def test_a_resumed_run_continues_its_counts(clock):
   assert status.wall_s == before.wall_s + 1.6e9 + clock.now_s
   assert status.nodes["worker"] == run_status.NodesStatus(0, 3)
   assert (before.resumes, status.resumes) == (0, 1)
-  assert not resumed.have_all_reported()
+  assert not resumed.nodes.have_all_reported()
   assert resumed.variables_version() == 3
-  assert resumed.registration("worker", 0) == messages.Registration(2, 15)
+  assert resumed.nodes.registration("worker", 0) == messages.Registration(2, 15)
   # A joining worker starts with the mean of the other workers' steps.
-  assert resumed.registration("worker", 2) == messages.Registration(0, 17)
+  assert resumed.nodes.registration("worker", 2) == messages.Registration(0, 17)
   resumed.report("worker", 0, Worker(3.0, env_steps=100))
   assert resumed.status().env_steps == 135
   assert resumed.status().restarts == before.restarts, "a resume is no restart"
-  assert resumed.registration("worker", 0) == messages.Registration(3, 115)
+  assert resumed.nodes.registration("worker", 0) == messages.Registration(
+    3, 115
+  )
   evaluation = curves.Evaluation(eval_return=9.0)
-  assert not resumed.add_evaluation(evaluation, [7.0])
+  assert not resumed.evaluations.add(evaluation, [7.0])
   assert resumed.status().evaluation.count == 3
 
 
 def test_a_restarted_control_node_continues_the_run(clock):
   state = make_state_with_counts()
   text = records.to_json(state.saved)
-  saved = records.from_json(text, run_state.SavedRun)
+  saved = records.from_json(text, saved_run.SavedRun)
   config = apex_dqn.get_config()
   successor = run_state.RunState(config, saved, make_rates(config))
   assert successor.status() == state.status()
@@ -645,21 +423,9 @@ def test_a_restarted_control_node_continues_the_run(clock):
   assert successor.status().restarts == 1
 
 
-def test_a_version_is_collected_once_all_workers_have_reported_it():
-  state = make_state()
-  assert state.collected_version() == 0
-  report_all(state, workers(collected_version=[4, 5]))
-  assert state.collected_version() == 0, "worker 2 has not started"
-  state.report("worker", 2, Worker(collected_version=5))
-  assert state.collected_version() == 4
-  state.set_expected("worker", 2)
-  state.report("worker", 0, Worker(collected_version=5))
-  assert state.collected_version() == 5
-
-
 def test_learning_begins_with_the_first_update_after_the_command(clock):
   state = make_state()
-  report_all(state, workers(env_steps=[10, 20]))
+  report_all(state, given.workers(env_steps=[10, 20]))
   state.report("trainer", 0, Trainer(trainer_steps=60))
   assert state.status().learning_since is None
   state.report("trainer", 0, Trainer(trainer_steps=61, first_step_at_s=5.0))
@@ -672,22 +438,9 @@ def test_learning_begins_with_the_first_update_after_the_command(clock):
   assert state.status().start_up_s == 5.0
 
 
-def test_which_reports_are_awaited(clock):
-  state = make_state()
-  for index in range(2):
-    state.report("worker", index, Worker())
-  state.report("worker", 2, Worker(), finished=True)
-  clock.now_s += 1.0
-  assert state.awaits_reports_since(clock.now_s)
-  state.report("worker", 0, Worker())
-  assert state.awaits_reports_since(clock.now_s)
-  state.report("worker", 1, Worker())
-  assert not state.awaits_reports_since(clock.now_s)
-
-
 def test_external_processes_join_and_leave(clock):
   state = make_state()
-  report_all(state, workers(env_steps=[10, 20, 30]))
+  report_all(state, given.workers(env_steps=[10, 20, 30]))
   report_all(state, [("trainer", 0, Trainer()), ("proxy", 0, Proxy())])
   up = {"worker": (3, 3), "trainer": (1, 1), "proxy": (1, 1)}
   assert nodes_of(state) == up
@@ -698,14 +451,14 @@ def test_external_processes_join_and_leave(clock):
   assert status.env_steps == 65
   # The process is killed. No node waits for it, and it is not listed as silent.
   clock.now_s += 6.0
-  report_all(state, workers(env_steps=[10, 20, 30]))
+  report_all(state, given.workers(env_steps=[10, 20, 30]))
   report_all(state, [("trainer", 0, Trainer()), ("proxy", 0, Proxy())])
   assert nodes_of(state) == up
-  assert not state.find_silent_nodes()
-  assert not state.awaits_reports_since(clock.now_s)
-  assert state.finished("external")
+  assert not state.nodes.find_silent_nodes()
+  assert not state.nodes.awaits_reports_since(clock.now_s)
+  assert state.nodes.finished("external")
   # Another process continues the counts.
-  assert state.registration("external", 0) == messages.Registration(1, 5)
+  assert state.nodes.registration("external", 0) == messages.Registration(1, 5)
   state.report("external", 0, Worker(2.0, env_steps=1))
   status = state.status()
   assert (status.env_steps, status.items.lost) == (66, 2)
@@ -719,7 +472,7 @@ def test_external_processes_join_and_leave(clock):
 def test_a_run_without_workers_shows_that_it_needs_external_processes():
   state = make_state(worker=0)
   assert nodes_of(state)["external"] == (0, 0)
-  assert state.collected_version() == 0
+  assert state.nodes.collected_version() == 0
   state.report("external", 0, Worker(1.0, env_steps=5, training_return=2.0))
   assert nodes_of(state)["external"] == (1, 1)
   assert state.status().training_return == 2.0
