@@ -66,11 +66,24 @@ class ControlService(typing.Protocol):
   def evaluated(
     self, evaluation: messages.Evaluation
   ) -> messages.EvaluationReply:
-    """Records an evaluation, and returns whether it is the best so far."""
+    """Records an evaluation, and returns whether it is the best so far.
+
+    An evaluation that the evaluator sends again, because the reply was lost,
+    counts once. Evaluations after one that has ended the run are ignored. If
+    the run ended for another reason, the evaluation in progress still counts,
+    so that equal runs have equal results.
+
+    Args:
+      evaluation: results of at least one episode.
+    """
     ...
 
   def place(self, placement: messages.Placement) -> None:
-    """Records on which machines the run's nodes are currently placed."""
+    """Records on which machines the run's nodes are currently placed.
+
+    The expected number of nodes and the commands follow from the placement. A
+    run that is stopping ignores the call.
+    """
     ...
 
   def status(self) -> run_status.RunStatus:
@@ -81,13 +94,13 @@ class ControlService(typing.Protocol):
     """Stops the run: its nodes end in the order of `stop_order`.
 
     Args:
-      reason: reason of the stop for the user. Later calls change nothing, so
-        the first reason is kept.
+      reason: reason of the stop for the user. Later calls do not change it,
+        but the name of a signal shortens the time for the last snapshot.
     """
     ...
 
   def pause(self) -> None:
-    """Pauses all nodes until `resume` is called.
+    """Pauses all nodes until `resume` is called; limits stay in force.
 
     Raises:
       ValueError: the run is stopping.

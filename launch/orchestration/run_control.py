@@ -2,7 +2,6 @@
 
 import math
 import pathlib
-import signal
 import threading
 import time
 from collections.abc import Mapping
@@ -16,12 +15,13 @@ from slipway.launch.hooks import caller
 from slipway.launch.orchestration import (
   commands,
   control_service,
+  control_state,
   limits,
   messages,
   run_state,
   saved_run,
   settings,
-  stop_order,
+  stop,
   waits,
 )
 from slipway.launch.orchestration import rates as rates_lib
@@ -37,14 +37,7 @@ from slipway.launch.runs import (
 )
 from slipway.launch.runs import results as results_lib
 
-# In a forced shutdown: seconds without a report after which a node counts as
-# ended.
-_SILENT_AFTER_S = 2.0
 _POLL_S = 0.05  # seconds between two checks for missing reports
-# Longest time in seconds after a stop request for which the grace periods wait
-# for nodes that are still starting. Without it, a node that died before its
-# first report would delay them forever.
-_START_TIMEOUT_S = 15.0
 # Seconds for which a restarted control node waits for the reports of all live
 # nodes. It is below the timeout of their calls.
 _CATCH_UP_TIMEOUT_S = 2.0
@@ -57,44 +50,13 @@ _EVALUATION_LIMITS = ("target_return", "evaluations_without_improvement")
 _METRICS_PERIOD_S = 1.0
 
 
-class ControlState(msgspec.Struct, forbid_unknown_fields=True):
-  """The saved state from which the control node continues after a restart.
-
-  Attributes:
-    config: the whole config as JSON, in the format of `config_file`.
-    run: reports and counts of the run.
-    commands: the settings from which each node's command is made.
-    stopped_because: reason of the stop, or None if the run was not stopped.
-    stop_requested_at_s: monotonic seconds at which the stop was requested.
-    stop_grace_from_s: monotonic seconds at which the first grace period of the
-      stop order begins. It moves forward while the last snapshot is written.
-    stops_quickly: whether the last snapshot may take only seconds, since the
-      nodes may be killed soon: after a signal, a failure, or the loss of the
-      launcher.
-    snapshot: number of the newest snapshot for which the hooks were called, or
-      0 if there is none.
-    evaluation_key: `Evaluation.key` of the last evaluation that was counted.
-    evaluation_reply: the reply to that evaluation.
-  """
-
-  config: str
-  run: saved_run.SavedRun
-  commands: commands.Commands
-  stopped_because: str | None = None
-  stop_requested_at_s: float = 0.0
-  stop_grace_from_s: float = 0.0
-  stops_quickly: bool = False
-  snapshot: int = 0
-  evaluation_key: str = ""
-  evaluation_reply: messages.EvaluationReply = messages.EvaluationReply()
-
-
 class RunControl(control_service.ControlService):
   """Counts a run's steps, enforces its limits, and makes its nodes' commands.
 
-  The object also writes the run's results, and is thread-safe.
-  `slipway.launch.nodes.control` serves the methods of `ControlService` to other
-  processes; mode `single` calls them directly.
+  The object also writes the run's results, and is thread-safe. Methods without
+  a description are those of `ControlService`, which
+  `slipway.launch.nodes.control` serves to other processes; mode `single` calls
+  them directly.
   """
 
   def __init__(
@@ -133,7 +95,7 @@ class RunControl(control_service.ControlService):
     if state_path and state_path.exists():
       logging.info("continues from the state of a killed control node")
       self._saved = records.read(
-        state_path, ControlState, "stop the run and resume it"
+        state_path, control_state.ControlState, "stop the run and resume it"
       )
       # The saved config has the changes that were made during the run.
       self._config = config_file.from_json(self._saved.config)
@@ -145,7 +107,7 @@ class RunControl(control_service.ControlService):
       if resumed:
         evaluations = resumed.evaluations
         env_steps = resumed.environment_steps
-      self._saved = ControlState(
+      self._saved = control_state.ControlState(
         config_file.to_json(self._config),
         saved_run.SavedRun.start(folder.name, expected, started_at_s, resumed),
         commands.Commands(
@@ -157,6 +119,7 @@ class RunControl(control_service.ControlService):
     self._commands = self._saved.commands
     self._state = run_state.RunState(self._config, self._saved.run, rates)
     self._nodes = self._state.nodes
+    self._stop = stop.Stop(self._saved, self._nodes, time.monotonic())
     if self._restored_at_s > 0.0:
       self._state.count_control_restart()
     self._results = results_lib.Results(folder, evaluations, env_steps)
@@ -166,9 +129,6 @@ class RunControl(control_service.ControlService):
     # By node group; empty on a single machine.
     self._machines: Mapping[str, run_status.MachineStatus] = {}
     self._released = threading.Event()
-    # After `force_shutdown`, nodes that no longer report count as ended.
-    self._forced = False
-    self._ticked_at_s = time.monotonic()
     self._closed = False
     self._metrics_due_s = 0.0
     self._hooks = caller.Caller(self._config, folder.path)
@@ -189,19 +149,11 @@ class RunControl(control_service.ControlService):
   def report(
     self, role: str, index: int, report: messages.Report
   ) -> messages.Command:
-    """Records a node's periodic report, and returns the node's command.
-
-    Args:
-      role: the node's role, such as 'worker'.
-      index: index of the node among the nodes of its role.
-      report: counts of the node's current process.
-    """
     with self._lock:
       self._record(role, index, report, finished=False)
       return self.command(role, index)
 
   def finished(self, role: str, index: int, report: messages.Report) -> None:
-    """Records a node's last report, and that the node has ended."""
     with self._lock:
       self._record(role, index, report, finished=True)
 
@@ -217,37 +169,21 @@ class RunControl(control_service.ControlService):
       return self._commands.for_node(
         role,
         index,
-        self._may_stop(role),
+        self._stop.may_stop(role, time.monotonic()),
         self._nodes.collected_version(),
         share,
-        stop_order.last_snapshot_s(self._saved.stops_quickly),
+        self._stop.last_snapshot_s,
       )
 
   def register(self, role: str, index: int) -> messages.Registration:
-    """Returns counts of a node's earlier processes, to a process that starts.
-
-    Args:
-      role: the node's role, such as 'worker'.
-      index: index of the node among the nodes of its role.
-    """
     with self._lock:
       return self._nodes.registration(role, index)
 
   def wait_collected(self, version: int, timeout_s: float) -> int:
-    """Waits until every worker has collected its share of a round (mode sync).
-
-    Args:
-      version: version of the variables with which the workers collect.
-      timeout_s: seconds after which the wait ends; at most 1 s is used.
-
-    Returns:
-      The newest version with which every worker has collected. It is lower
-      than `version` if the timeout has passed or the run stops.
-    """
     with self._reported:
       self._reported.wait_for(
         lambda: (
-          self._saved.stopped_because is not None
+          self._stop.reason is not None
           or self._nodes.collected_version() >= version
         ),
         min(timeout_s, _LONGEST_WAIT_S),
@@ -255,35 +191,23 @@ class RunControl(control_service.ControlService):
       return self._nodes.collected_version()
 
   def counters(self) -> run_counters.RunCounters:
-    """Returns the run's current counters, for a new snapshot."""
     self._wait_for_reports()
     with self._lock:
       return self._state.counters()
 
   def variables_version(self) -> int:
-    """Returns the highest version of the variables that any node reported."""
     with self._lock:
       return self._state.variables_version()
 
   def evaluated(
     self, evaluation: messages.Evaluation
   ) -> messages.EvaluationReply:
-    """Records an evaluation, and returns whether it is the best so far.
-
-    An evaluation that the evaluator sends again, because the reply was lost,
-    counts once. Evaluations after one that has ended the run are ignored. If
-    the run ended for another reason, the evaluation in progress still counts,
-    so that equal runs have equal results.
-
-    Args:
-      evaluation: results of at least one episode.
-    """
     self._wait_for_reports()
     with self._lock:
       saved = self._saved
       if evaluation.key and evaluation.key == saved.evaluation_key:
         return saved.evaluation_reply
-      if self._closed or saved.stopped_because in _EVALUATION_LIMITS:
+      if self._closed or self._stop.reason in _EVALUATION_LIMITS:
         return messages.EvaluationReply()
       row = results_lib.make_evaluation(
         self._state.status(),
@@ -304,25 +228,7 @@ class RunControl(control_service.ControlService):
       return reply
 
   def stop(self, reason: str) -> None:
-    """Stops the run: its nodes end in the order of `stop_order`.
-
-    Args:
-      reason: reason of the stop for the user. Later calls do not change it,
-        but the name of a signal shortens the time for the last snapshot.
-    """
-    with self._lock:
-      self._saved.stops_quickly |= reason in signal.Signals.__members__
-      if self._saved.stopped_because is None:
-        logging.info("stopping: %s", reason)
-        # The trainer continues until its group stops, so that a full table
-        # accepts the workers' last items.
-        self._commands.paused = False
-        now_s = time.monotonic()
-        self._saved.stopped_because = reason
-        self._saved.stop_requested_at_s = now_s
-        self._saved.stop_grace_from_s = now_s
-        self._reported.notify_all()
-        self._save_state()
+    self._request_stop(reason)
 
   def force_shutdown(self, reason: str) -> None:
     """Stops the run without waiting for nodes that no longer report.
@@ -330,54 +236,29 @@ class RunControl(control_service.ControlService):
     Args:
       reason: reason of the stop for the user, unless the run already stops.
     """
-    with self._lock:
-      self._forced = self._saved.stops_quickly = True
-      self.stop(reason)
+    self._request_stop(reason, forced=True)
 
   def pause(self) -> None:
-    """Pauses all nodes until `resume` is called; limits stay in force.
-
-    Raises:
-      ValueError: the run is stopping.
-    """
     with self._lock:
-      self._check_not_stopping()
+      self._stop.check_not_requested()
       self._commands.paused = True
       self._state.measured_rates.clear()
       self._save_state()
 
   def resume(self) -> None:
-    """Ends the pause that `pause` began; all nodes continue.
-
-    Raises:
-      ValueError: the run is stopping.
-    """
     with self._lock:
-      self._check_not_stopping()
+      self._stop.check_not_requested()
       self._commands.paused = False
       self._save_state()
 
   def save(self) -> None:
-    """Requests a snapshot, which the trainer writes soon after.
-
-    Raises:
-      ValueError: the run is stopping.
-    """
     with self._lock:
-      self._check_not_stopping()
+      self._stop.check_not_requested()
       self._commands.saves_requested += 1
 
   def set_workers(self, count: int) -> None:
-    """Sets the run's number of workers.
-
-    Args:
-      count: the new number; workers are started or stopped to reach it.
-
-    Raises:
-      ValueError: the run is stopping, or can't have this number of workers.
-    """
     with self._lock:
-      self._check_not_stopping()
+      self._stop.check_not_requested()
       if self._machines:
         raise ValueError(
           "the number of workers of this run follows from its machines, so it "
@@ -399,14 +280,9 @@ class RunControl(control_service.ControlService):
       self._save_state()
 
   def place(self, placement: messages.Placement) -> None:
-    """Records on which machines the run's nodes are currently placed.
-
-    The expected number of nodes and the commands follow from the placement. A
-    run that is stopping ignores the call.
-    """
     expected, absent = placement.expected, placement.absent
     with self._lock:
-      if self._saved.stopped_because is not None:
+      if self._stop.reason is not None:
         return
       self._machines = placement.machines
       for role, count in expected.items():
@@ -416,17 +292,8 @@ class RunControl(control_service.ControlService):
       self._config.topology.workers = expected["worker"]
 
   def set(self, field: str, value: float | str) -> None:
-    """Changes a limit or rate of the run's config while the run is active.
-
-    Args:
-      field: name of a field in `settings.FIELDS`.
-      value: the new value, or its text.
-
-    Raises:
-      ValueError: the run is stopping, or the field can't have this value.
-    """
     with self._lock:
-      self._check_not_stopping()
+      self._stop.check_not_requested()
       changed = settings.change(self._config, field, value)
       logging.info("%s is %s now", field, changed)
       self._commands.steps_per_s = self._config.rates.environment_steps_per_s
@@ -436,7 +303,6 @@ class RunControl(control_service.ControlService):
       self._save_state()
 
   def status(self) -> run_status.RunStatus:
-    """Returns the run's current status."""
     with self._lock:
       status = self._state.status()
       phase, waiting = self._phase(status), status.waiting
@@ -456,7 +322,7 @@ class RunControl(control_service.ControlService):
         machines=dict(self._machines),
         unwritten=sorted({*status.unwritten, *self._results.outbox.unwritten}),
         failed_hooks=self._hooks.failed,
-        stopped_because=self._saved.stopped_because,
+        stopped_because=self._stop.reason,
       )
 
   def tick(self) -> None:
@@ -472,18 +338,7 @@ class RunControl(control_service.ControlService):
       now_s = time.monotonic()
       if self._watchdog.update(status, working, now_s):
         logging.warning("%s", self._explain_stall(status))
-      # A node that is still importing modules can't handle the stop yet. So the
-      # grace periods begin when all nodes are up, at most _START_TIMEOUT_S
-      # after the request.
-      requested_s = now_s - self._saved.stop_requested_at_s
-      waits_for_start = requested_s < _START_TIMEOUT_S and not self._forced
-      if waits_for_start and not self._nodes.have_all_reported():
-        self._saved.stop_grace_from_s = now_s
-      # Where there is time, no grace period passes while the last snapshot is
-      # written.
-      if self._nodes.is_finishing() and not self._saved.stops_quickly:
-        self._saved.stop_grace_from_s += now_s - self._ticked_at_s
-      self._ticked_at_s = now_s
+      self._stop.update(now_s)
       if now_s >= self._metrics_due_s:
         self._metrics_due_s = now_s + _METRICS_PERIOD_S
         if self._commands.paused:
@@ -501,21 +356,9 @@ class RunControl(control_service.ControlService):
     Nodes whose grace period has passed count as ended.
     """
     with self._lock:
-      if self._saved.stopped_because is None:
-        return False
-      waited_s = time.monotonic() - self._saved.stop_grace_from_s
-      # A failed node sends no last report, so it counts as ended if it is
-      # silent.
-      silent_s = _SILENT_AFTER_S if self._forced else math.inf
-      return waited_s > stop_order.LONGEST_S or all(
-        self._nodes.finished(role, silent_s) for role in stop_order.ROLES
-      )
+      return self._stop.all_finished(time.monotonic())
 
   def release(self) -> None:
-    """Lets the control node exit: the launcher has the run's last status.
-
-    The call ends `wait_released`.
-    """
     self._released.set()
 
   def wait_released(self, timeout_s: float) -> None:
@@ -539,6 +382,17 @@ class RunControl(control_service.ControlService):
     self._results.draw_curves()
     self._hooks.close(self.status)
     self._results.close()
+
+  def _request_stop(self, reason: str, forced: bool = False) -> None:
+    """Stops the run; see `Stop.request` for the arguments."""
+    with self._lock:
+      if self._stop.request(reason, time.monotonic(), forced):
+        logging.info("stopping: %s", reason)
+        # The trainer continues until its group stops, so that a full table
+        # accepts the workers' last items.
+        self._commands.paused = False
+        self._reported.notify_all()
+        self._save_state()
 
   def _record(
     self, role: str, index: int, report: messages.Report, finished: bool
@@ -574,16 +428,6 @@ class RunControl(control_service.ControlService):
           return
       time.sleep(_POLL_S)
 
-  def _check_not_stopping(self) -> None:
-    """Checks that a user's command can still have an effect.
-
-    Raises:
-      ValueError: the run is stopping.
-    """
-    because = self._saved.stopped_because
-    if because is not None:
-      raise ValueError(f"the run is stopping ({because}), so nothing changes")
-
   def _explain_stall(self, status: run_status.RunStatus) -> str:
     """Returns one line about the cause of a stall; see `Watchdog.explain`."""
     return self._watchdog.explain(
@@ -607,13 +451,6 @@ class RunControl(control_service.ControlService):
       self._saved.snapshot = status.snapshots.written
       self._hooks.send("snapshot", self.status)
 
-  def _may_stop(self, role: str) -> bool:
-    """Returns whether the run is stopping and a role's nodes may stop now."""
-    if self._saved.stopped_because is None:
-      return False
-    waited_s = time.monotonic() - self._saved.stop_grace_from_s
-    return stop_order.may_stop(role, waited_s, self._nodes.finished)
-
   def _phase(self, status: run_status.RunStatus) -> str:
     """Returns the run's phase, such as 'running'; see `RunStatus.phase`.
 
@@ -622,7 +459,7 @@ class RunControl(control_service.ControlService):
     """
     if self._closed:
       return "stopped"
-    if self._saved.stopped_because is not None:
+    if self._stop.reason is not None:
       return "stopping"
     if self._commands.paused:
       return "paused"

@@ -14,7 +14,6 @@ from slipway.configs import dqn
 from slipway.environments import factory
 from slipway.launch.orchestration import (
   messages,
-  node_states,
   run_control,
   run_state,
   stop_order,
@@ -245,27 +244,6 @@ def test_groups_stop_one_after_the_other(make_control):
   }
 
 
-def test_a_stop_does_not_wait_for_a_role_without_nodes(make_control):
-  control = make_control({"worker": 1, "evaluator": 1, "trainer": 1})
-  control.stop("SIGINT")
-  control.finished("worker", 0, Worker())
-  assert not command(control, "trainer").stop
-  control.finished("evaluator", 0, REPORTS["evaluator"]())
-  assert command(control, "trainer").stop
-
-
-def test_a_group_that_hangs_is_skipped_after_its_grace_period(make_control):
-  control = make_control()
-  control.stop("SIGINT")
-  stopping = set()
-  for group in stop_order.GROUPS:
-    stopping |= set(group.roles)
-    assert may_stop(control) == stopping
-    control.clock.now_s += 0.9 * group.grace_s
-    assert may_stop(control) == stopping
-    control.clock.now_s += 0.11 * group.grace_s
-
-
 def finish_slowly(control, seconds):
   """Lets all nodes but the trainer end, which writes its last snapshot."""
   for role, index in NODES:
@@ -312,49 +290,6 @@ def test_a_forced_stop_leaves_seconds_for_the_last_snapshot(
   assert command(control, "trainer").last_snapshot_s < 10.0
   finish_slowly(control, 10)
   assert control.all_finished()
-
-
-def test_a_trainer_that_dies_in_its_last_snapshot_is_not_waited_for(
-  make_control, monkeypatch
-):
-  control = make_control(environment_steps=10)
-  control.report("worker", 0, Worker(env_steps=10))
-  control.tick()
-  finish_slowly(control, 1)
-  silent = types.SimpleNamespace(
-    time=time.time, monotonic=lambda: time.monotonic() + 10.0
-  )
-  monkeypatch.setattr(node_states, "time", silent)
-  for _ in range(10):
-    control.clock.now_s += 1.0
-    control.tick()
-  assert control.all_finished()
-
-
-def test_a_stop_waits_only_briefly_for_a_node_that_never_starts(make_control):
-  control = make_control()
-  for role, index in NODES[1:]:
-    control.report(role, index, REPORTS[role]())
-  control.stop("SIGINT")
-  for role, index in NODES[1:]:
-    control.finished(role, index, REPORTS[role]())
-  control.clock.now_s += 14.0
-  control.tick()
-  control.clock.now_s += stop_order.GROUPS[0].grace_s / 2
-  assert not command(control, "trainer").stop  # worker 0 may still start
-  for _ in range(4):
-    control.clock.now_s += stop_order.LONGEST_S / 3
-    control.tick()
-  assert command(control, "trainer").stop
-  assert control.all_finished()
-
-
-def test_an_unknown_role(make_control):
-  control = make_control()
-  control.stop("SIGINT")
-  with pytest.raises(ValueError, match="'trainor'"):
-    control.clock.now_s += 100.0
-    control.report("trainor", 0, Trainer())
 
 
 def test_phases(make_control):
