@@ -1,6 +1,7 @@
 """RunState: the control node's sums over all reports, and the run's status."""
 
 import time
+from collections.abc import Iterable
 
 import ml_collections
 import msgspec
@@ -161,6 +162,11 @@ class RunState:
     """
     saved, config = self.saved, self._config
     workers, trainer = self._collected(), self._trainer()
+    reports = [
+      report
+      for role in node_states.COLLECTING
+      for report in self.nodes.reports(role, messages.WorkerReport)
+    ]
     restarts = self.nodes.restarts()
     return run_status.RunStatus(
       name=saved.name,
@@ -179,7 +185,7 @@ class RunState:
       episodes=workers.episodes,
       trainer_steps=self._trainer_steps(),
       trainer_steps_lost=saved.lost.trainer_steps,
-      training_return=self._mean("training_return"),
+      training_return=_mean(report.training_return for report in reports),
       items=run_status.ItemsStatus(
         workers.items_written,
         workers.items_confirmed,
@@ -190,7 +196,7 @@ class RunState:
       rates=self.measured_rates.status,
       variables=run_status.VariablesStatus(
         trainer.variables_version,
-        self._mean("variables_age_s"),
+        _mean(report.variables_age_s for report in reports),
         self._loads_per_trainer_step(),
         1.0 / self._publish_period,
       ),
@@ -278,22 +284,6 @@ class RunState:
       return self._trainer().trainer_steps
     resumed_from = self.saved.resumed_from
     return resumed_from.trainer_steps if resumed_from else 0
-
-  def _mean(self, name: str) -> float | None:
-    """Returns the mean of a field over workers and external processes.
-
-    Nodes whose value is None are left out. The result is None without a value.
-
-    Args:
-      name: name of a field of `WorkerReport`.
-    """
-    values = [
-      getattr(report, name)
-      for role in node_states.COLLECTING
-      for report in self.nodes.reports(role, messages.WorkerReport)
-    ]
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
 
   def _loads_per_trainer_step(self) -> float | None:
     """Returns the mean number of variable loads per worker and trainer step.
@@ -411,6 +401,12 @@ class RunState:
       for index, node in self.nodes.by_index(role).items()
       for counts in [node.counts]
     }
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+  """Returns the mean of the values that are not None, or None without any."""
+  known = [value for value in values if value is not None]
+  return sum(known) / len(known) if known else None
 
 
 def _excess(count: int, restored: int | None) -> int:
