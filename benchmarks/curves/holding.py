@@ -59,13 +59,11 @@ def measure(
   )
 
 
-def make_section(
-  kept: Mapping[str, Sequence[data.Curve]], target: float
-) -> str:
+def make_section(kept: Mapping[str, data.Saved], target: float) -> str:
   """Returns a markdown section with how each run held a target.
 
   Args:
-    kept: curves of each algorithm, one per seed.
+    kept: saved runs by algorithm.
     target: mean return that counts as reached.
   """
   lines = [
@@ -73,13 +71,16 @@ def make_section(
     "",
     "A value per seed, in the order of the seeds; -: not reached.",
     "",
-    "| algorithm | first | three in a row | held | held from three in a row | "
-    "mean from the first on |",
-    "| --- | --- | --- | --- | --- | --- |",
+    "| algorithm | seeds | first | three in a row | held | held from three in "
+    "a row | mean from the first on |",
+    "| --- | --- | --- | --- | --- | --- | --- |",
   ]
-  for name, curves in kept.items():
-    found = [measure(x.env_steps, x.eval_return, target) for x in curves]
+  for name, saved in kept.items():
+    found = [
+      measure(x.env_steps, x.eval_return, target) for x in saved.curves()
+    ]
     cells = [
+      _join(saved.seeds(), "d"),
       _join([x.first for x in found], ",.0f"),
       _join([x.in_a_row for x in found], ",.0f"),
       _join([x.held for x in found], ".2f"),

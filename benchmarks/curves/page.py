@@ -79,8 +79,7 @@ def make_page(
   """
   held = ""
   if task.target is not None:
-    curves = {algorithm: saved.curves() for algorithm, saved in kept.items()}
-    held = f"\n{holding.make_section(curves, task.target)}\n"
+    held = f"\n{holding.make_section(kept, task.target)}\n"
   return _PAGE.format(
     title=task.title,
     task=name,

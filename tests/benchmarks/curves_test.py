@@ -110,7 +110,9 @@ def test_a_page_has_how_runs_held_the_target(tmp_path):
   assert curves.main(["--task=cartpole", f"--out={tmp_path}"]) == 0
   page = (tmp_path / "cartpole.md").read_text()
   # Evaluation 10 is the first at 475; seed 1 has no third one.
-  row = "| dqn | -; 10,000; 10,000 | -; 12,000; 12,000 | -; 1.00; 1.00 |"
+  row = (
+    "| dqn | 1; 2; 3 | -; 10,000; 10,000 | -; 12,000; 12,000 | -; 1.00; 1.00 |"
+  )
   assert row in page
 
 
