@@ -267,12 +267,18 @@ def _find_spec(name: str) -> registration.EnvSpec:
     user_code.UserCodeError: importing the user's own module failed.
   """
   module, _, env_id = name.rpartition(":")
+  if module == "__main__":
+    raise ValueError(
+      f"config.environment.name is {name!r}, but a run's processes can't import "
+      "the script or notebook that starts it: put the environment in a .py file "
+      "of its own, and give 'file:Name'"
+    )
   try:
     if module:
       with warnings.catch_warnings():
         # dm_control looks for a display, which only its viewer needs.
         warnings.filterwarnings("ignore", ".*DISPLAY", module="glfw")
-        importlib.import_module(module)
+        user_code.import_module(module)
     elif env_id not in gymnasium.registry and importlib.util.find_spec(
       "ale_py"
     ):

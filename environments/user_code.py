@@ -32,6 +32,8 @@ _LIBRARIES = frozenset(
 )
 # Folder of Python's standard library.
 _STANDARD_LIBRARY = pathlib.Path(sysconfig.get_paths()["stdlib"]).resolve()
+# Names of the user's modules that are being imported, the newest one last.
+_importing: list[str] = []
 # Names of the folders in which pip and Debian install packages.
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -136,6 +138,36 @@ def wrap(error: BaseException) -> UserCodeError:
   return UserCodeError(f"code of your own raised {describe(error)}", error)
 
 
+def import_module(name: str) -> types.ModuleType:
+  """Imports a module of the user's own; see `check_not_importing`."""
+  _importing.append(name)
+  try:
+    return importlib.import_module(name)
+  finally:
+    _importing.pop()
+
+
+def check_not_importing(function: str) -> None:
+  """Checks that no module of the user's own is being imported.
+
+  Each process of a run imports the modules that the config names. If one of
+  them starts a run when it is imported, so would the processes of that run, and
+  so on without end.
+
+  Args:
+    function: the called function, such as 'slipway.train', for the message.
+
+  Raises:
+    RuntimeError: a module is being imported.
+  """
+  if _importing:
+    raise RuntimeError(
+      f"module {_importing[-1]!r} calls {function} while a run imports it, so "
+      "each process would start another run: put the call under "
+      "if __name__ == '__main__':"
+    )
+
+
 def load(error_prefix: str, name: str, expected: str) -> typing.Any:
   """Imports an object of the user's own code, and returns the object.
 
@@ -154,7 +186,7 @@ def load(error_prefix: str, name: str, expected: str) -> typing.Any:
   """
   module, _, attribute = name.partition(":")
   try:
-    return getattr(importlib.import_module(module), attribute)
+    return getattr(import_module(module), attribute)
   except KeyboardInterrupt:
     raise
   except BaseException as error:

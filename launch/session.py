@@ -23,6 +23,7 @@ import msgspec
 import numpy as np
 
 from slipway.configs import fields
+from slipway.environments import user_code
 from slipway.launch import run_config, running
 from slipway.launch.options import overrides
 from slipway.launch.orchestration import control_service
@@ -153,7 +154,9 @@ def start(
   Raises:
     ValueError: `config` can't be read, or neither `config` nor
       `resume` is given.
+    RuntimeError: a module that a config names calls this when it is imported.
   """
+  user_code.check_not_importing("slipway.train or slipway.start")
   if resume is not None:
     folder = run_folder.RunFolder.open(resume).path
     changes = (

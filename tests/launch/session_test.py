@@ -97,6 +97,34 @@ def test_a_run_that_exists_is_kept(result, run_dir):
   assert slipway.load_result(run_dir / "first").config.agent == "dqn"
 
 
+def test_a_script_whose_import_starts_a_run_is_rejected(tmp_path):
+  """Otherwise each process of the run would start another run."""
+  (tmp_path / "script.py").write_text(
+    "import slipway\n"
+    "from slipway.environments.toys import Catch\n"
+    "config = slipway.load_config('dqn:cartpole')\n"
+    "config.environment.name = 'script:Catch'\n"
+    "slipway.train(config, name='one')\n"
+  )
+  done = subprocess.run(
+    [sys.executable, "script.py"],
+    cwd=tmp_path,
+    capture_output=True,
+    text=True,
+    timeout=100,
+  )
+  assert done.returncode == 1
+  assert "put the call under if __name__ == '__main__':" in done.stderr
+  assert not (tmp_path / "runs" / "one").exists()
+
+
+def test_an_environment_of_the_script_itself_raises_one_line(tmp_path):
+  config = small_config()
+  config.environment.name = "__main__:Corridor"
+  with pytest.raises(ValueError, match="put the environment in a .py file"):
+    slipway.train(config, run_dir=tmp_path)
+
+
 def test_leaving_the_with_block_stops_the_run(run_dir):
   with slipway.start(
     small_config(), name="left", run_dir=run_dir, mode="single"
