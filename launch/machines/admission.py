@@ -46,12 +46,12 @@ def authenticate(given: str | None, insecure: bool) -> str:
     ValueError: Ray is not installed, no cluster replies at the address, the
       cluster is not secure, or this machine has no credentials for it.
   """
+  address = _parse_address(given)
   if importlib.util.find_spec("ray") is None:
     raise ValueError(
-      "a Ray cluster can't be used without Ray, which is not installed: run "
+      f"--ray_address={address} needs Ray, which is not installed: run "
       "`make setup-ray`, and then .venv-ray/bin/slipway"
     )
-  address = _parse_address(given)
   token = cluster_keys.read_token()
   tls = _tls_environment(token)
   lacks_tls = bool(tls) and not _uses_tls(address, tls)
