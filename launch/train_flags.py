@@ -48,6 +48,7 @@ def define(
     flag_values=values,
     sys_argv=list(argv),
   )
+  values["config"].default_as_str = ""  # would be all fields, as YAML
   flags.DEFINE_enum(
     "mode",
     None,

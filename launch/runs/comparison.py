@@ -9,7 +9,6 @@ import typing
 from collections.abc import Sequence
 
 import numpy as np
-from absl import logging
 
 from slipway.configs import fields
 from slipway.launch.runs import curves, run_folder, statistics
@@ -109,8 +108,8 @@ def draw(groups: Sequence[Group], file_format: str = "png") -> bytes:
   """Draws returns against environment steps, updates and wall-clock time.
 
   A group of several runs is drawn where all of them have values, with the 95 %
-  confidence interval of its mean. A group whose runs have no common range on an
-  axis is left out there, with a warning in the log.
+  confidence interval of its mean. Where its runs have no common range, each is
+  drawn by its own points.
 
   Args:
     groups: at least one group.
@@ -134,13 +133,17 @@ def draw_panels(picture: "figure.FigureBase", groups: Sequence[Group]) -> None:
     picture: the picture, in a constrained layout.
     groups: at least one group.
   """
-  from matplotlib import ticker
+  from matplotlib import lines, ticker
 
   panels = picture.subplots(1, len(_AXES), sharey=True)
   for axes, (column, label) in zip(panels, _AXES.items(), strict=True):
     for index, group in enumerate(groups):
+      style = {"color": color(index), "linestyle": _line_style(index)}
       line = _make_group_line(group, column)
-      style = "-" if index < len(_COLORS) else "--"
+      if line is None:
+        for x, y in _list_runs(group, column):
+          axes.plot(x, y, linewidth=0.8, marker="o", markersize=3, **style)
+        continue
       axes.fill_between(
         line.at,
         line.low,
@@ -149,13 +152,7 @@ def draw_panels(picture: "figure.FigureBase", groups: Sequence[Group]) -> None:
         alpha=0.18,
         linewidth=0,
       )
-      axes.plot(
-        line.at,
-        line.mean,
-        color=color(index),
-        linestyle=style,
-        linewidth=1.6,
-      )
+      axes.plot(line.at, line.mean, linewidth=1.6, **style)
     axes.set_xlabel(label)
     axes.set_xlim(left=0)
     axes.grid(axis="y", color="#e4e7ea", linewidth=0.8)
@@ -164,8 +161,11 @@ def draw_panels(picture: "figure.FigureBase", groups: Sequence[Group]) -> None:
     axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
   panels[0].set_ylabel("mean return of an evaluation")
   picture.legend(
+    [
+      lines.Line2D([], [], color=color(index), linestyle=_line_style(index))
+      for index in range(len(groups))
+    ],
     # With names, since matplotlib itself leaves out those that begin with '_'.
-    panels[0].get_lines(),
     [group.name for group in groups],
     loc="outside lower center",
     ncols=min(len(groups), 3),
@@ -177,6 +177,11 @@ def draw_panels(picture: "figure.FigureBase", groups: Sequence[Group]) -> None:
 def color(index: int) -> str:
   """Returns the color of the group with an index."""
   return _COLORS[index % len(_COLORS)]
+
+
+def _line_style(index: int) -> str:
+  """Returns the style of the line of the group with an index."""
+  return "-" if index < len(_COLORS) else "--"
 
 
 def _make_group(runs: Sequence[Run], is_unique: bool) -> Group:
@@ -215,22 +220,28 @@ def make_line(
   )
 
 
-def _make_group_line(group: Group, column: str) -> Line:
-  """Computes a group's mean return along a column of curves.csv."""
+def _list_runs(
+  group: Group, column: str
+) -> list[tuple[np.ndarray, np.ndarray]]:
+  """Returns the positions on an axis and the mean returns [N] of each run."""
   # The count of updates falls where a trainer has restarted from a snapshot.
   # The line then stays at the highest count until the trainer has passed it.
-  runs = [
+  return [
     (np.fmax.accumulate(rows[column]), rows["eval_return"])
     for rows in group.curves
   ]
-  if len(runs) > 1:
+
+
+def _make_group_line(group: Group, column: str) -> Line | None:
+  """Computes a group's mean return along a column of curves.csv.
+
+  Returns:
+    The line, or None if it would have less than two different points.
+  """
+  runs = _list_runs(group, column)
+  if len(runs) == 1:  # a single run is drawn by its own points
+    ((at, mean),) = runs
+    line = Line(at, mean, *statistics.interval(statistics.mean, mean[None]))
+  else:
     line = make_line(runs, _POINTS)
-    if not len(line.at):
-      logging.warning(
-        "the runs of %s have no %s in common, so their mean is not drawn",
-        group.name,
-        _AXES[column],
-      )
-    return line
-  ((at, mean),) = runs  # a single run is drawn by its own points
-  return Line(at, mean, *statistics.interval(statistics.mean, mean[None]))
+  return line if len(np.unique(line.at)) > 1 else None

@@ -193,10 +193,17 @@ def draw(folder: run_folder.RunFolder) -> bytes:
     axes.tick_params(color="#b4bac0", labelcolor=_LABEL_COLOUR)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color("#b4bac0")
+    if not np.isfinite(rows["eval_return"]).any():
+      axes.set_xticks([])
+      axes.text(
+        0.5, 0.5, "no evaluation", ha="center", transform=axes.transAxes
+      )
+      continue
     axes.xaxis.set_major_locator(ticker.MaxNLocator(6))
     axes.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
   panels[0].set_ylabel("mean return of an evaluation", color=_LABEL_COLOUR)
-  panels[0].xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+  if panels[0].get_xticks().size:
+    panels[0].xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
   handles, labels = panels[0].get_legend_handles_labels()
   picture.legend(
     handles,

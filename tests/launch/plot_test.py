@@ -120,15 +120,15 @@ def test_a_line_never_runs_backwards(make_run, seeds):
   np.testing.assert_allclose(mean[after], 2 + (at[after] - 3_000) / 1_000)
 
 
-def test_seeds_without_a_common_range_have_no_line(make_run, caplog):
+def test_seeds_without_a_common_range_are_drawn_by_their_points(make_run):
   runs = [
     make_run("a", 1, [1.0, 2.0]),
     make_run("b", 2, [3.0, 4.0], first=5),
   ]
   for panel in range(3):
-    (line,) = draw_lines(comparison.read(runs), panel)
-    assert line.size == 0
-  assert "a (2 seeds)" in caplog.text
+    one, other = draw_lines(comparison.read(runs), panel)
+    np.testing.assert_array_equal(one[:, 1], [1.0, 2.0])
+    np.testing.assert_array_equal(other[:, 1], [3.0, 4.0])
 
 
 def test_groups_of_equal_names_have_their_paths(make_run, tmp_path):
