@@ -44,7 +44,8 @@ def define(
     config,
     "Config of the run: ALGORITHM:PRESET, such as apex_dqn:cartpole, or the "
     "path of a file and its preset, such as mine/a2c.py:cartpole. Each field "
-    "of the config is a flag, too, such as --config.replay.capacity=50_000.",
+    "of the config is a flag, too, such as --config.replay.capacity=50_000. "
+    f"Default: {overrides.DEFAULT_CONFIG}.",
     flag_values=values,
     sys_argv=list(argv),
   )
