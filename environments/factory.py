@@ -270,8 +270,8 @@ def _find_spec(name: str) -> registration.EnvSpec:
   if module == "__main__":
     raise ValueError(
       f"config.environment.name is {name!r}, but a run's processes can't import "
-      "the script or notebook that starts it: put the environment in a .py file "
-      "of its own, and give 'file:Name'"
+      "the script or notebook that starts it: put the environment in a .py "
+      "file of its own, and give 'file:Name'"
     )
   try:
     if module:
