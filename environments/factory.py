@@ -269,9 +269,9 @@ def _find_spec(name: str) -> registration.EnvSpec:
   module, _, env_id = name.rpartition(":")
   if module == "__main__":
     raise ValueError(
-      f"config.environment.name is {name!r}, but a run's processes can't import "
-      "the script or notebook that starts it: put the environment in a .py "
-      "file of its own, and give 'file:Name'"
+      f"config.environment.name is {name!r}, but the processes of a run can't "
+      "import the script or notebook that starts it: put the environment in a "
+      ".py file of its own, and give 'file:Name'"
     )
   try:
     if module:

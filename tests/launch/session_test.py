@@ -121,7 +121,7 @@ def test_a_script_whose_import_starts_a_run_is_rejected(tmp_path):
 def test_an_environment_of_the_script_itself_raises_one_line(tmp_path):
   config = small_config()
   config.environment.name = "__main__:Corridor"
-  with pytest.raises(ValueError, match="put the environment in a "):
+  with pytest.raises(ValueError, match="put the environment in a"):
     slipway.train(config, run_dir=tmp_path)
 
 
