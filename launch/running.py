@@ -24,14 +24,19 @@ class StillRunningError(Exception):
   """Error for a run that has not ended in time after a request to stop."""
 
 
-def find(folder: run_folder.RunFolder) -> run_address.RunAddress:
+def find(
+  folder: run_folder.RunFolder, launcher_pid: int | None = None
+) -> run_address.RunAddress:
   """Returns the address of an active run's control node on this machine.
 
   Args:
     folder: the run's folder.
+    launcher_pid: process id of the launcher whose run is wanted, or None for
+      the run of any launcher.
 
   Raises:
-    RunUnavailableError: the run is not active, or is on another machine.
+    RunUnavailableError: the run is not active, is on another machine, or is
+      that of another launcher.
     ValueError: the file with the address can't be read.
   """
   address, name = run_address.read(folder), str(folder.path)
@@ -47,12 +52,19 @@ def find(folder: run_folder.RunFolder) -> run_address.RunAddress:
       f"run {name!r} does not reply: its control node, process "
       f"{address.pid}, is down; the run was killed, or restarts the node"
     )
+  if launcher_pid is not None and not address.is_of_launcher(
+    folder, launcher_pid
+  ):
+    raise RunUnavailableError(
+      f"run {name!r} has not been started by process {launcher_pid}: the "
+      "active run in the folder is another one"
+    )
   return address
 
 
 @contextlib.contextmanager
 def connect(
-  folder: run_folder.RunFolder,
+  folder: run_folder.RunFolder, launcher_pid: int | None = None
 ) -> Iterator[control_service.ControlService]:
   """Yields a client of the control node of an active run on this machine.
 
@@ -63,14 +75,16 @@ def connect(
 
   Args:
     folder: the run's folder.
+    launcher_pid: process id of the launcher whose run is wanted, or None for
+      the run of any launcher.
 
   Raises:
-    RunUnavailableError: the run is not active, is on another machine, or does
-      not reply to a call.
+    RunUnavailableError: the run is not active, is on another machine, is that
+      of another launcher, or does not reply to a call.
     ValueError: the run has rejected a call, or the file with the address can't
       be read.
   """
-  address = find(folder)
+  address = find(folder, launcher_pid)
   try:
     yield rpc_client.connect(control_service.ControlService, address.address)
   except rpc_client.UnreachableError as error:

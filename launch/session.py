@@ -349,8 +349,12 @@ class Training:
   def _connect(
     self,
   ) -> contextlib.AbstractContextManager[control_service.ControlService]:
-    """Returns `running.connect` of this training's run."""
-    return running.connect(run_folder.RunFolder(self.folder))
+    """Returns `running.connect` of this training's own run.
+
+    While the training starts, and if it is rejected because its folder is in
+    use, the folder belongs to another run, which gets no command from here.
+    """
+    return running.connect(run_folder.RunFolder(self.folder), self._process.pid)
 
   def _send(
     self, command: Callable[[control_service.ControlService], None]

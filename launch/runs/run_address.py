@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from slipway.launch.runs import error_text, run_folder
+from slipway.launch.runs import error_text, run_folder, run_lock
 from slipway.launch.runs import outbox as outbox_lib
 
 # Seconds between two renewals of the file with the address.
@@ -67,6 +67,27 @@ class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     A process to which the system has given the same pid later is another one.
     """
     return self.is_local and _read_start(self.pid) != self.started
+
+  def is_of_launcher(self, folder: run_folder.RunFolder, pid: int) -> bool:
+    """Returns whether the control node belongs to a launcher's own run.
+
+    The folder may still have the address of another run: of an active one,
+    because of which the launcher will be rejected, or of an earlier one. A
+    launcher locks the folder before it starts its control node.
+
+    Args:
+      folder: the run's folder.
+      pid: process id of the launcher, on this machine.
+    """
+    launched = _read_start(pid)
+    if not self.is_local or launched is None or self.started < launched:
+      return False
+    try:
+      holders = run_lock.list_holders(folder)
+    except FileNotFoundError:  # another run takes the folder's place
+      return False
+    # Network file systems without locks have no holder.
+    return not holders or pid in holders
 
 
 def path_in(folder: run_folder.RunFolder) -> pathlib.Path:

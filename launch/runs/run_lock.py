@@ -3,7 +3,6 @@
 import contextlib
 import fcntl
 import os
-import pathlib
 import time
 from collections.abc import Iterator
 
@@ -34,7 +33,7 @@ def held(folder: run_folder.RunFolder, kind: str = "run") -> Iterator[None]:
     except BlockingIOError as error:
       raise ValueError(
         f"{kind} {str(folder.path)!r} is still active, "
-        f"{_describe_holder(folder.path)}: stop it, or wait until it has ended"
+        f"{_describe_holder(folder)}: stop it, or wait until it has ended"
       ) from error
     except OSError:
       pass  # on a network file system without locks, none is held
@@ -65,13 +64,36 @@ def wait_until_free(folder: run_folder.RunFolder, timeout_s: float) -> None:
     time.sleep(_POLL_S)
 
 
-def _describe_holder(path: pathlib.Path) -> str:
-  """Returns a text about the process that locks a folder: 'in process 123'."""
-  inode = str(path.stat().st_ino)
+def list_holders(folder: run_folder.RunFolder) -> list[int]:
+  """Returns the pids of the processes that hold the lock on a run's folder.
+
+  It is empty if no process of this container holds the lock, or if the folder
+  is on a network file system without locks. Folders of several file systems may
+  have the same inode number, so the list may contain other processes, too.
+
+  Args:
+    folder: the run's folder, which must exist.
+
+  Raises:
+    OSError: the folder can't be read.
+  """
+  inode = str(folder.path.stat().st_ino)
+  holders = []
   with open("/proc/locks", encoding="ascii") as file:
     for line in file:
+      # A process that waits for a lock has a line with '->' in second place.
+      if " -> " in line:
+        continue
       # The last part of 'device:device:inode' is the number of the locked file.
       _, kind, _, _, pid, file_id, *_ = line.split()
       if kind == "FLOCK" and file_id.rpartition(":")[2] == inode:
-        return f"in process {pid}"
-  return "in a process of another container"
+        holders.append(int(pid))
+  return holders
+
+
+def _describe_holder(folder: run_folder.RunFolder) -> str:
+  """Returns a text about the process that locks a folder: 'in process 123'."""
+  holders = list_holders(folder)
+  if not holders:
+    return "in a process of another container"
+  return f"in process {holders[0]}"

@@ -1,16 +1,22 @@
 """Tests of training from Python, as in a script or a notebook."""
 
+import os
 import pathlib
 import subprocess
 import sys
 import time
+import types
 
+import msgspec
 import numpy as np
 import onnxruntime
 import psutil
 import pytest
 
 import slipway
+from slipway.launch.orchestration import control_service
+from slipway.launch.rpc import server
+from slipway.launch.runs import run_address, run_folder, run_lock, run_status
 
 
 def small_config(**limits):
@@ -123,6 +129,39 @@ def test_an_environment_of_the_script_itself_raises_one_line(tmp_path):
   config.environment.name = "__main__:Corridor"
   with pytest.raises(ValueError, match="put the environment in a"):
     slipway.train(config, run_dir=tmp_path)
+
+
+def test_another_run_in_the_folder_gets_no_command(tmp_path):
+  folder = run_folder.RunFolder.create(tmp_path, "used", overwrite=False)
+  folder.write_config(small_config())
+  commands = []
+  other = types.SimpleNamespace(
+    status=run_status.RunStatus,
+    pause=lambda: commands.append("pause"),
+    stop=commands.append,
+  )
+  socket = str(tmp_path / "control.sock")
+  with (
+    run_lock.held(folder),
+    server.Server(socket, control_service.ControlService, other),
+  ):
+    # The other run has begun before the training's process, and after it.
+    publish(folder, socket, os.getpid())
+    with slipway.start(resume=folder.path) as training:
+      assert training.status() is None
+      with subprocess.Popen(["sleep", "60"]) as later:
+        publish(folder, socket, later.pid)
+        assert training.status() is None
+        training.stop()
+        later.kill()
+  assert not training.running
+  assert commands == []
+
+
+def publish(folder, socket, pid):
+  """Writes the address of a control node into a run's folder."""
+  address = run_address.RunAddress.from_process(socket, pid)
+  run_address.path_in(folder).write_bytes(msgspec.json.encode(address))
 
 
 def test_leaving_the_with_block_stops_the_run(run_dir):
