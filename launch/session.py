@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import typing
 from collections.abc import Callable, Iterator
 
@@ -37,6 +38,7 @@ from slipway.launch.runs import (
 )
 
 _STATUS_PERIOD_S = 1.0  # seconds between two statuses of an iteration
+_COMMAND_POLL_S = 0.1  # seconds between two attempts to send a command
 # Last lines of the run's standard error that are kept, since they contain the
 # message of an error.
 _KEPT_ERROR_LINES = 20
@@ -312,26 +314,46 @@ class Training:
     self._process.send_signal(signal.SIGTERM)
 
   def pause(self) -> None:
-    """Pauses all workers and the trainer until `resume`."""
+    """Pauses all workers and the trainer until `resume`.
+
+    The call waits until the run is up.
+
+    Raises:
+      ValueError: the run is stopping or has ended.
+    """
     self._send(lambda control: control.pause())
 
   def resume(self) -> None:
-    """Continues a run that `pause` has paused."""
+    """Continues a run that `pause` has paused.
+
+    The call waits until the run is up.
+
+    Raises:
+      ValueError: the run is stopping or has ended.
+    """
     self._send(lambda control: control.resume())
 
   def save(self) -> None:
-    """Requests that the run writes a snapshot now; returns at once."""
+    """Requests that the run writes a snapshot now.
+
+    The call waits until the run is up, but not for the snapshot.
+
+    Raises:
+      ValueError: the run is stopping or has ended.
+    """
     self._send(lambda control: control.save())
 
   def set(self, field: str, value: float | str) -> None:
     """Changes a limit or a rate of the run, as `slipway control set` does.
+
+    The call waits until the run is up.
 
     Args:
       field: name of the field, such as 'limits.target_return'.
       value: the field's new value.
 
     Raises:
-      ValueError: the run has rejected the value.
+      ValueError: the run has rejected the value, is stopping or has ended.
     """
     self._send(lambda control: control.set(field, value))
 
@@ -359,19 +381,31 @@ class Training:
   def _send(
     self, command: Callable[[control_service.ControlService], None]
   ) -> None:
-    """Sends a command to the run; has no effect if the run is not up.
+    """Sends a command to the run, as soon as the run is up.
+
+    The command is sent again if there was no reply, since the control node may
+    have been restarted; so it must be idempotent.
 
     Args:
       command: function that calls a method of the control node's client.
 
     Raises:
-      ValueError: the run has rejected the command.
+      ValueError: the run has rejected the command, or has ended.
     """
-    with (
-      contextlib.suppress(running.RunUnavailableError),
-      self._connect() as control,
-    ):
-      command(control)
+    while True:
+      # Read first: a run that ends after this check may still reply.
+      was_running = self.running
+      try:
+        with self._connect() as control:
+          return command(control)
+      except running.RunUnavailableError as error:
+        if not was_running:
+          raise ValueError(
+            f"the training in {str(self.folder)!r} has ended or was rejected, "
+            "so the command has no effect: `wait` returns its result or raises "
+            "its error"
+          ) from error
+      time.sleep(_COMMAND_POLL_S)
 
   def _check_exit_status(self) -> None:
     """Raises an error if the training's process has failed.

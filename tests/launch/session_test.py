@@ -168,9 +168,15 @@ def test_leaving_the_with_block_stops_the_run(run_dir):
   with slipway.start(
     small_config(), name="left", run_dir=run_dir, mode="single"
   ) as training:
-    while training.status() is None:
-      time.sleep(0.1)
+    # Commands wait until the run is up.
+    with pytest.raises(ValueError, match="nonsense"):
+      training.set("limits.environment_steps", "nonsense")
+    training.pause()
+    status = training.status()
+    assert status is not None and status.phase == "paused"
   assert not training.running
+  with pytest.raises(ValueError, match="has ended"):
+    training.pause()
   # A signal would leave less time for the last snapshot.
   summary = slipway.load_result(training.folder).summary
   assert summary.stopped_because == "control"
