@@ -86,6 +86,7 @@ class RunControl(control_service.ControlService):
       ValueError: a file of the run cannot be read.
     """
     self._workers_fixed_because = workers_fixed_because
+    self._has_table = rates.table is not None
     self._shards = rates.table.shards if rates.table is not None else 1
     self._state_path = state_path
     self._lock = threading.RLock()
@@ -266,6 +267,7 @@ class RunControl(control_service.ControlService):
         )
       if self._workers_fixed_because:
         raise ValueError(self._workers_fixed_because)
+      self._check_has_workers(count)
       base.check_workers(count)
       if count < self._shards:
         raise ValueError(
@@ -382,6 +384,27 @@ class RunControl(control_service.ControlService):
     self._results.draw_curves()
     self._hooks.close(self.status)
     self._results.close()
+
+  def _check_has_workers(self, count: int) -> None:
+    """Checks that worker processes can collect for this run.
+
+    Args:
+      count: number of workers that was requested.
+
+    Raises:
+      ValueError: it learns from recorded data, or external processes collect.
+    """
+    if not self._has_table:
+      raise ValueError(
+        f"workers {count} can't collect for this run, which learns from "
+        "recorded data only: it keeps 0 workers"
+      )
+    if self._config.environment.external:
+      raise ValueError(
+        f"workers {count} can't step the environment of this run, since "
+        "config.environment.external=True: connect more external processes "
+        "instead"
+      )
 
   def _request_stop(self, reason: str, forced: bool = False) -> None:
     """Stops the run; see `Stop.request` for the arguments."""

@@ -59,9 +59,11 @@ def make_control(tmp_path, monkeypatch):
     fixed="",
     rates=None,
     hooks=(),
+    environment=types.MappingProxyType({}),
     **limits,
   ):
     config = dqn.get_config()
+    config.environment.update(environment)
     config.hooks = hooks
     config.watchdog.period_s = period_s
     config.rates.environment_steps_per_s = steps_per_s
@@ -638,6 +640,20 @@ def test_each_shard_keeps_a_worker(make_control):
   assert control.status().workers_target == 2
   control.set_workers(3)
   assert control.status().workers_target == 3
+
+
+def test_a_run_that_can_have_no_workers_gets_none(
+  make_control, without_workers
+):
+  expected = {"trainer": 1, "proxy": 1}
+  external = make_control(expected, environment={"external": True})
+  for control, reason in (
+    (external, "environment.external=True"),
+    (without_workers(), "recorded data only"),
+  ):
+    with pytest.raises(ValueError, match=reason):
+      control.set_workers(4)
+    assert control.status().workers_target == 0
 
 
 def test_a_node_registers(make_control):
