@@ -256,6 +256,7 @@ class RunControl(control_service.ControlService):
     with self._lock:
       self._stop.check_not_requested()
       self._commands.saves_requested += 1
+      self._save_state()
 
   def set_workers(self, count: int) -> None:
     with self._lock:

@@ -642,6 +642,17 @@ def test_each_shard_keeps_a_worker(make_control):
   assert control.status().workers_target == 3
 
 
+def test_a_save_after_a_restart_is_a_new_request(make_control, tmp_path):
+  path = tmp_path / "control.json"
+  first = make_control(state_path=path)
+  first.tick()
+  first.save()
+  seen = command(first, "trainer").saves_requested  # and saved by the trainer
+  second = make_control(state_path=path)  # less than a second after the tick
+  second.save()
+  assert command(second, "trainer").saves_requested > seen
+
+
 def test_a_run_that_can_have_no_workers_gets_none(
   make_control, without_workers
 ):
