@@ -2,6 +2,7 @@
 
 import csv
 import io
+import math
 import pathlib
 from collections.abc import Mapping, Sequence
 
@@ -77,8 +78,25 @@ def _format_rows(
 
 
 def _read_rows(path: pathlib.Path) -> list[dict[str, str]]:
-  """Returns a CSV file's rows, values by column; [] if the file is missing."""
+  """Returns a CSV file's rows, values by column; [] if the file is missing.
+
+  Damaged rows are left out: those without the number of an evaluation, and
+  those with more values than there are columns. A kill or a full disk may have
+  cut the last row, and another row may have been appended to it.
+  """
   if not path.exists():
     return []
   with open(path, newline="", encoding="utf-8") as file:
-    return list(csv.DictReader(file))
+    return [row for row in csv.DictReader(file) if _is_whole(row)]
+
+
+def _is_whole(row: Mapping[str | None, str | None]) -> bool:
+  """Returns whether a row of `csv.DictReader` has the number of an evaluation.
+
+  The reader has the key None for values without a column, and the value None
+  for columns without a value.
+  """
+  try:
+    return None not in row and math.isfinite(float(row[_COUNT_COLUMN] or ""))
+  except (KeyError, ValueError):
+    return False

@@ -199,6 +199,21 @@ def test_csv(tmp_path):
   assert not hooks.failed
 
 
+@pytest.mark.parametrize("damaged", ["3", "x,", "1,2,3,\n", ",\n"])
+@pytest.mark.parametrize("name", ["start", "evaluation"])
+def test_csv_leaves_damaged_rows_out(tmp_path, damaged, name):
+  path = tmp_path / csv_file.FILE
+  path.write_text(f"evaluation/mean_return,evaluation/count\n2.5,1\n{damaged}")
+  hooks = make_caller(tmp_path, "csv")
+  hooks.send(name, lambda: status_at(20, 2, 4.5))
+  hooks.close(lambda: status_at(20, 2, 4.5))
+  assert not hooks.failed
+  expected = ["2.5"] if name == "start" else ["2.5", "4.5"]
+  rows = read_csv(tmp_path)
+  assert [row["evaluation/mean_return"] for row in rows] == expected
+  assert None not in rows[0]
+
+
 def play(path, *hooks, resumes=0):
   """Sends the events of a short run to hooks."""
   called = make_caller(path, *hooks)
