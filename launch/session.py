@@ -161,10 +161,11 @@ def start(
   user_code.check_not_importing("slipway.train or slipway.start")
   if resume is not None:
     folder = run_folder.RunFolder.open(resume).path
-    changes = (
-      [] if config is None else _list_overrides(folder, _resolve_config(config))
-    )
-    arguments = [f"--resume={folder}", *changes]
+    arguments = [f"--resume={folder}"]
+    if config is not None:
+      config = _resolve_config(config)
+      arguments += _list_overrides(folder, config)
+      mode = mode or config.mode
     return Training(folder, [*arguments, *_make_mode_flags(mode), *flags])
   if config is None:
     raise ValueError(
@@ -474,7 +475,7 @@ def _make_mode_flags(mode: str | None) -> list[str]:
 def _list_overrides(
   folder: pathlib.Path, config: ml_collections.ConfigDict
 ) -> list[str]:
-  """Returns the flags that turn a run's config into `config`.
+  """Returns the flags that turn a run's config into `config`, but for its mode.
 
   Args:
     folder: the run's folder.
@@ -487,5 +488,5 @@ def _list_overrides(
   return [
     f"--config.{name}={value}"
     for name, value in fields.flatten(config).items()
-    if name not in before or before[name] != value
+    if name != "mode" and (name not in before or before[name] != value)
   ]

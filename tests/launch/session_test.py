@@ -68,6 +68,13 @@ def test_a_run_continues_with_changes_and_is_changed_meanwhile(result, run_dir):
   assert resumed.summary.resumes == 1
 
 
+def test_a_resume_with_another_mode_names_the_mode(result):
+  config = slipway.load_config(str(result.folder / "config.json"))
+  config.mode = "async"
+  with pytest.raises(ValueError, match="--mode=async can't resume"):
+    slipway.train(config, resume=result.folder)
+
+
 def test_a_status_follows_the_run(run_dir):
   training = slipway.start(small_config(), name="watched", run_dir=run_dir)
   phases = []
