@@ -201,7 +201,8 @@ class Training:
   snapshot, if the process that started it ends.
 
   Attributes:
-    folder: the run's folder.
+    folder: absolute path of the run's folder, which stays valid when the
+      working directory changes.
   """
 
   def __init__(
@@ -218,7 +219,7 @@ class Training:
       config_path: temporary file with the config, which is removed when the
         training has ended; None if there is no such file.
     """
-    self.folder = folder
+    self.folder = folder.absolute()
     self._config_path = config_path
     self._errors: collections.deque[str] = collections.deque(
       maxlen=_KEPT_ERROR_LINES

@@ -171,10 +171,12 @@ def publish(folder, socket, pid):
   run_address.path_in(folder).write_bytes(msgspec.json.encode(address))
 
 
-def test_leaving_the_with_block_stops_the_run(run_dir):
+def test_leaving_the_with_block_stops_the_run(run_dir, tmp_path, monkeypatch):
+  monkeypatch.chdir(run_dir)
   with slipway.start(
-    small_config(), name="left", run_dir=run_dir, mode="single"
+    small_config(), name="left", run_dir=".", mode="single"
   ) as training:
+    monkeypatch.chdir(tmp_path)  # the run's folder stays the same
     # Commands wait until the run is up.
     with pytest.raises(ValueError, match="nonsense"):
       training.set("limits.environment_steps", "nonsense")
