@@ -154,8 +154,8 @@ def start(
     flags: further flags of `slipway train`, such as '--launch=ray'.
 
   Raises:
-    ValueError: `config` can't be read, or neither `config` nor
-      `resume` is given.
+    ValueError: `config` can't be read, neither `config` nor `resume` is given,
+      or `run_dir` can't be written.
     RuntimeError: a module that a config names calls this when it is imported.
   """
   user_code.check_not_importing("slipway.train or slipway.start")
@@ -173,23 +173,24 @@ def start(
       "of one, such as 'apex_dqn:cartpole', or resume='runs/NAME'"
     )
   config = _resolve_config(config)
-  environment = config.environment
-  name = name or run_folder.make_name(
-    str(config.agent).rpartition(":")[2],
-    environment.game or environment.name.rpartition(":")[2],
-  )
+  text = config_file.to_json(config)
+  if name is None:
+    folder = _reserve_folder(config, run_dir)
+  else:
+    folder = pathlib.Path(run_dir, name)
   with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
-    file.write(config_file.to_json(config))
+    file.write(text)
   arguments = [
     f"--config={file.name}",
-    f"--name={name}",
+    f"--name={folder.name if name is None else name}",
     f"--run_dir={run_dir}",
     *(["--overwrite"] if overwrite else []),
   ]
   return Training(
-    pathlib.Path(run_dir, name),
+    folder,
     [*arguments, *_make_mode_flags(mode), *flags],
     file.name,
+    is_reserved=name is None,
   )
 
 
@@ -210,6 +211,7 @@ class Training:
     folder: pathlib.Path,
     arguments: typing.Sequence[str],
     config_path: str | None = None,
+    is_reserved: bool = False,
   ):
     """Starts the training's process; to be called by `start` only.
 
@@ -218,9 +220,11 @@ class Training:
       arguments: flags of `slipway train`.
       config_path: temporary file with the config, which is removed when the
         training has ended; None if there is no such file.
+      is_reserved: whether `run_folder.reserve` has made the folder, which is
+        removed if the training is rejected.
     """
     self.folder = folder.absolute()
-    self._config_path = config_path
+    self._config_path, self._is_reserved = config_path, is_reserved
     self._errors: collections.deque[str] = collections.deque(
       maxlen=_KEPT_ERROR_LINES
     )
@@ -437,12 +441,14 @@ class Training:
     )
 
   def _close(self) -> None:
-    """Closes the pipe to the training, and removes the temporary config."""
+    """Closes the pipe to the training, and removes what was made for it."""
     if self._alive_pipe >= 0:
       os.close(self._alive_pipe)
       self._alive_pipe = -1
     if self._config_path is not None:
       pathlib.Path(self._config_path).unlink(missing_ok=True)
+    if self._is_reserved:
+      run_folder.release(self.folder)
 
   def _print_lines(self) -> None:
     """Prints the run's standard output to its end; the function of a thread."""
@@ -466,6 +472,29 @@ class Training:
 def _resolve_config(config: Config) -> ml_collections.ConfigDict:
   """Returns `config` itself, or loads the config with this name."""
   return load_config(config) if isinstance(config, str) else config
+
+
+def _reserve_folder(
+  config: ml_collections.ConfigDict, run_dir: str | os.PathLike[str]
+) -> pathlib.Path:
+  """Makes an empty folder for a run without a name; see `run_folder.reserve`.
+
+  Args:
+    config: the run's config.
+    run_dir: folder of all runs.
+
+  Returns:
+    The folder, whose name has the algorithm, the environment and the time.
+
+  Raises:
+    ValueError: the disk is nearly full or not writable.
+  """
+  environment = config.environment
+  name = run_folder.make_name(
+    str(config.agent).rpartition(":")[2],
+    environment.game or environment.name.rpartition(":")[2],
+  )
+  return run_folder.reserve(run_dir, name)
 
 
 def _make_mode_flags(mode: str | None) -> list[str]:

@@ -59,10 +59,14 @@ def main(argv: Sequence[str]) -> int:
         plan = sweep_plan.make(flags, train_flags_given)
         # Before the folder, which may replace an older sweep.
         slots = _connect(plan, resources)
+        name = flags.name
+        if name is None:
+          default = run_folder.make_name("sweep", "")
+          reserved = run_folder.reserve(flags.run_dir, default)
+          resources.callback(run_folder.release, reserved)
+          name = reserved.name
         folder = sweep_folder.SweepFolder.create(
-          flags.run_dir,
-          flags.name or run_folder.make_name("sweep", ""),
-          flags.overwrite,
+          flags.run_dir, name, flags.overwrite
         )
         resources.enter_context(folder.locked())
       else:

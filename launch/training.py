@@ -211,7 +211,8 @@ def _begin_run(
     flags: parsed flags of `slipway train`.
     signal_handler: handler of the signals that this process receives; from
       now on, signals stop the run.
-    resources: stack that releases the lock at the end.
+    resources: stack that releases the lock at the end, and removes the folder
+      of a run that is rejected.
 
   Returns:
     The run's folder, by the path that the user has given, and a message.
@@ -223,6 +224,11 @@ def _begin_run(
   # Raises an error for an invalid config before an older run is removed.
   config_file.to_json(flags.config)
   name = flags.name
+  if not flags["name"].present:
+    reserved = run_folder.reserve(flags.run_dir, name)
+    # An environment may change the working folder.
+    resources.callback(run_folder.release, reserved.absolute())
+    name = reserved.name
   before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
   if flags.overwrite and before.is_replaceable():
     with run_lock.held(before):

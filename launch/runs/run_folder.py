@@ -50,6 +50,8 @@ class RunFolder:
   ) -> "RunFolder":
     """Makes the folder of a new run, with its subfolders, on the disk.
 
+    An empty folder of that name, such as one that `reserve` has made, is used.
+
     Args:
       run_dir: folder of all runs; made if it is missing.
       name: the run's name, of letters, digits and `._-`.
@@ -65,11 +67,10 @@ class RunFolder:
     folder = cls(run_dir / name)
     _check_disk(run_dir)
     try:
-      if os.path.lexists(folder.path):
+      if os.path.lexists(folder.path) and not is_empty(folder.path):
         folder._check_replaceable(overwrite)
         shutil.rmtree(folder.path)
-      # Only the user may write: a resume executes pickles in snapshots.
-      folder.path.mkdir(mode=0o700)
+      make_private(folder.path)
       folder.make_subfolders()
     except OSError as error:
       raise ValueError(
@@ -248,7 +249,8 @@ class RunFolder:
 def make_name(algorithm: str, task: str) -> str:
   """Returns a name for a new run, such as 'apex_dqn_cartpole-20261122-213000'.
 
-  The numbers are the current date and local time.
+  The numbers are the current date and local time. Runs that start in the same
+  second get the same name; `reserve` makes it unique.
 
   Args:
     algorithm: name of the algorithm or of its config file.
@@ -256,6 +258,63 @@ def make_name(algorithm: str, task: str) -> str:
   """
   words = re.findall(r"[a-z0-9]+", f"{algorithm} {task}".lower())
   return f"{'_'.join(words)}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def reserve(run_dir: str | os.PathLike[str], name: str) -> pathlib.Path:
+  """Makes an empty folder, whose name no other run or process has.
+
+  ```python
+  path = reserve("runs", make_name("ppo", "cartpole"))
+  RunFolder.create(path.parent, path.name, overwrite=False)
+  ```
+
+  Args:
+    run_dir: folder of all runs; made if it is missing.
+    name: the name, to which '-2', '-3' and so on is appended if it is taken.
+
+  Returns:
+    Path of the folder. The caller gives it to `release` at the end, so that
+    nothing is left behind by a run that was rejected.
+
+  Raises:
+    ValueError: the name is invalid, or the disk is nearly full or not writable.
+  """
+  check_name(name)
+  _check_disk(pathlib.Path(run_dir))
+  path, count = pathlib.Path(run_dir, name), 1
+  while not _make_new(path):
+    count += 1
+    path = path.with_name(f"{name}-{count}")
+  return path
+
+
+def release(path: pathlib.Path) -> None:
+  """Removes a folder that `reserve` has made, if it is still empty."""
+  with contextlib.suppress(OSError):  # it has files, or was removed before
+    path.rmdir()
+
+
+def is_empty(path: pathlib.Path) -> bool:
+  """Returns whether a path is that of an empty folder, and not of a link.
+
+  Raises:
+    OSError: the folder can't be read.
+  """
+  if path.is_symlink() or not path.is_dir():
+    return False
+  return not any(path.iterdir())
+
+
+def make_private(path: pathlib.Path) -> None:
+  """Makes a folder, or takes an existing one, and lets only the user open it.
+
+  Only the user may write, since a resume executes pickles in snapshots.
+
+  Raises:
+    OSError: the folder can't be made, or is that of another user.
+  """
+  path.mkdir(mode=0o700, parents=True, exist_ok=True)
+  path.chmod(0o700)
 
 
 def check_name(name: str) -> None:
@@ -304,6 +363,19 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
   except BaseException:
     temporary.unlink(missing_ok=True)
     raise
+
+
+def _make_new(path: pathlib.Path) -> bool:
+  """Makes a folder that only the user may open.
+
+  Returns:
+    Whether the folder was made, and not by another process before.
+  """
+  try:
+    path.mkdir(mode=0o700)
+  except FileExistsError:
+    return False
+  return True
 
 
 def _check_disk(run_dir: pathlib.Path) -> None:

@@ -151,7 +151,7 @@ class SweepFolder:
 
   @classmethod
   def create(cls, run_dir: str, name: str, overwrite: bool) -> "SweepFolder":
-    """Makes the folder of a new sweep.
+    """Makes the folder of a new sweep; an empty folder of that name is used.
 
     Args:
       run_dir: folder of all runs and sweeps; made if it is missing.
@@ -166,14 +166,14 @@ class SweepFolder:
     run_folder.check_name(name)
     folder = cls(pathlib.Path(run_dir, name))
     try:
-      if folder.path.exists():
+      if folder.path.exists() and not run_folder.is_empty(folder.path):
         folder._check_replaceable(overwrite)
         with folder.locked():
           for config in folder.path.glob(f"*/{run_folder.CONFIG}"):
             run = run_folder.RunFolder(config.parent)
             run_lock.wait_until_free(run, _END_TIMEOUT_S)
           shutil.rmtree(folder.path)
-      folder.path.mkdir(mode=0o700, parents=True)
+      run_folder.make_private(folder.path)
     except OSError as error:
       raise ValueError(
         f"sweep folder {str(folder.path)!r} can't be made ({error.strerror}): "

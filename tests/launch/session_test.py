@@ -104,6 +104,19 @@ def test_a_rejected_training_raises_one_line(tmp_path, config, options, line):
   assert not list(tmp_path.iterdir())
 
 
+def test_names_of_trainings_that_start_at_once_differ(tmp_path):
+  config = small_config()
+  config.learner.learning_rate = -1.0  # rejected, and so leaves no folder
+  trainings = [slipway.start(config, run_dir=tmp_path) for _ in range(3)]
+  folders = {training.folder for training in trainings}
+  assert len(folders) == 3
+  assert all(folder.parent == tmp_path for folder in folders)
+  for training in trainings:
+    with pytest.raises(ValueError, match=r"learning_rate=-1\.0"):
+      training.wait()
+  assert not list(tmp_path.iterdir())
+
+
 def test_a_run_that_exists_is_kept(result, run_dir):
   with pytest.raises(ValueError, match="exists"):
     slipway.train("ppo:cartpole", name="first", run_dir=run_dir)

@@ -2,6 +2,7 @@
 
 import json
 import os
+from concurrent import futures
 
 import ml_collections
 import pytest
@@ -223,3 +224,17 @@ def test_opening_a_run(tmp_path):
   )
   path = make_run(tmp_path).path
   assert run_folder.RunFolder.open(path).read_config() == config_of(seed=1)
+
+
+def test_folders_that_are_reserved_at_once_have_different_names(tmp_path):
+  with futures.ThreadPoolExecutor(8) as pool:
+    paths = list(
+      pool.map(lambda _: run_folder.reserve(tmp_path, "a"), range(8))
+    )
+  assert {path.name for path in paths} == {
+    *("a", "a-2", "a-3", "a-4", "a-5", "a-6", "a-7", "a-8"),
+  }
+  run = make_run(tmp_path, "a-2")
+  for path in paths:
+    run_folder.release(path)
+  assert list(tmp_path.iterdir()) == [run.path]
