@@ -18,7 +18,7 @@ from slipway.launch.display import panel as panel_lib
 from slipway.launch.display import status_text
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.orchestration import settings
-from slipway.launch.runs import run_address, run_folder, run_status
+from slipway.launch.runs import run_address, run_folder, run_lock, run_status
 
 # Names of the arguments of each command, by the command's name.
 _COMMANDS = {
@@ -41,7 +41,10 @@ _USAGE = (
 # Seconds in which a run should end after `stop`, apart from those for its last
 # snapshot.
 _STOP_TIMEOUT_S = 15.0
-_POLL_S = 0.1  # seconds between two checks whether the run has ended
+# Seconds that a stopped run may then take for its pictures and hooks, for which
+# it waits up to 10 s, and for the ends of its processes.
+_END_TIMEOUT_S = 30.0
+_POLL_S = 0.1  # seconds between two checks whether the run has stopped
 
 
 def main(argv: Sequence[str]) -> int:
@@ -85,7 +88,7 @@ def _execute(
     ValueError: the run has rejected the command.
     running.RunUnavailableError: the run is not active on this machine, or does
       not reply.
-    running.StillRunningError: the run has not stopped in time.
+    running.StillRunningError: the run has not stopped or ended in time.
   """
   command, *args = words
   with running.connect(folder) as control:
@@ -100,6 +103,7 @@ def _execute(
     elif command == "stop":
       control.stop(running.USER_REQUEST)
       _wait_until_stopped(folder)
+      _wait_until_ended(folder)
       print("stopped")
     elif command == "save":
       control.save()
@@ -115,10 +119,10 @@ def _execute(
 
 
 def _wait_until_stopped(folder: run_folder.RunFolder) -> None:
-  """Waits until a run has ended after a request to stop.
+  """Waits until a run has stopped after a request to stop.
 
   Raises:
-    running.StillRunningError: the run has not ended within 15 s, apart from
+    running.StillRunningError: the run has not stopped within 15 s, apart from
       those for its last snapshot.
   """
   deadline_s = time.monotonic() + _STOP_TIMEOUT_S
@@ -141,6 +145,24 @@ def _wait_until_stopped(folder: run_folder.RunFolder) -> None:
         f"{_STOP_TIMEOUT_S:.0f} s; `status` shows how far it is"
       )
     time.sleep(_POLL_S)
+
+
+def _wait_until_ended(folder: run_folder.RunFolder) -> None:
+  """Waits until the launcher of a stopped run has ended, so it can be resumed.
+
+  Raises:
+    running.StillRunningError: the launcher has not ended within 30 s.
+  """
+  try:
+    run_lock.wait_until_free(folder, _END_TIMEOUT_S)
+  except FileNotFoundError:  # the folder was removed, so the run has ended
+    pass
+  except ValueError as error:
+    raise running.StillRunningError(
+      f"run {str(folder.path)!r} has stopped, but its launcher has not ended "
+      f"within {_END_TIMEOUT_S:.0f} s: a hook or a node may hang; see "
+      f"{str(folder.logs)!r}"
+    ) from error
 
 
 def _is_only_slow(folder: run_folder.RunFolder) -> bool:

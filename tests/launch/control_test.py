@@ -26,7 +26,7 @@ from slipway.launch.orchestration import control_service, messages
 from slipway.launch.processes import service_node
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.rpc import server
-from slipway.launch.runs import run_address, run_folder, run_status
+from slipway.launch.runs import run_address, run_folder, run_lock, run_status
 from tests import polling
 
 # Launchpad uses the alarm signal, which is pytest's default for timeouts.
@@ -332,6 +332,36 @@ def test_stop_waits_for_a_restarted_control_node(folder, control, tmp_path):
     publish(folder, paths[0], os.getpid())
     assert control(folder, "stop") == (0, "stopped\n", "")
   assert next(phases, None) is None
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_stop_waits_for_the_end_of_the_launcher(
+  folder, control, tmp_path, monkeypatch, hangs
+):
+  """The launcher of a stopped run still waits for hooks, and keeps its lock."""
+  launcher = contextlib.ExitStack()
+  ends = threading.Timer(0.5, launcher.close)
+
+  def status():
+    if not hangs:
+      ends.start()
+    return run_status.RunStatus(phase="stopped")
+
+  if hangs:
+    monkeypatch.setattr(control_command, "_END_TIMEOUT_S", 0.0)
+  node = types.SimpleNamespace(stop=lambda reason: None, status=status)
+  path = str(tmp_path / "control.sock")
+  with launcher, server.Server(path, control_service.ControlService, node):
+    launcher.enter_context(run_lock.held(folder))
+    publish(folder, path, os.getpid())
+    code, out, err = control(folder, "stop")
+    if hangs:
+      assert (code, out) == (1, "")
+      assert "its launcher has not ended" in err and err.count("\n") == 1
+    else:
+      assert (code, out, err) == (0, "stopped\n", "")
+      with run_lock.held(folder):  # as `slipway train --resume` does
+        pass
 
 
 @pytest.mark.parametrize("fields", [{"host": "another"}, {}])
