@@ -53,7 +53,7 @@ def check_learned(
     RuntimeError: the time limit has ended the run, and there was no update.
   """
   summary = run_summary.RunSummary.read(folder)
-  if summary.stopped_because == "wall_clock_s" and not summary.trainer_steps:
+  if summary.ended_before_first_update:
     raise RuntimeError(
       f"config.limits.wall_clock_s={config.limits.wall_clock_s} had passed "
       "before the first update, so nothing was learned: give more seconds; "

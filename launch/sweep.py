@@ -46,8 +46,8 @@ def main(argv: Sequence[str]) -> int:
     argv: the program's name and its arguments.
 
   Returns:
-    Exit status: 0 if all runs have ended at a limit; 1 if some have not; 2 if
-    the sweep was rejected before anything was started.
+    Exit status: 0 if all runs have ended at a limit; 1 if some have not or have
+    failed; 2 if the sweep was rejected before anything was started.
   """
   with contextlib.ExitStack() as resources:
     try:

@@ -76,7 +76,7 @@ class Sweep:
     """Trains until all runs have ended, or until an interrupt.
 
     Returns:
-      0 if all runs have ended at a limit, else 1.
+      0 if all runs have ended at a limit and none has failed, else 1.
 
     Raises:
       ValueError: a run's curves.csv can't be read.
@@ -222,7 +222,7 @@ class Sweep:
     """Prints and writes the results.
 
     Returns:
-      0 if all runs have ended at a limit, else 1.
+      0 if all runs have ended at a limit and none has failed, else 1.
 
     Raises:
       ValueError: a run's curves.csv can't be read.
@@ -248,7 +248,7 @@ class Sweep:
     # Last, since a full disk rejects them.
     files = report.write(folder, plan, scores)
     self._print(f"results: {folder.path} ({', '.join(files)})")
-    return 1 if missing else 0
+    return 1 if missing or self._errors else 0
 
   def _make_display(self) -> rich.console.Group:
     """Returns the table of the settings, and a line about the active runs."""

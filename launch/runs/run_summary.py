@@ -62,6 +62,11 @@ class RunSummary(msgspec.Struct, frozen=True):
   trainer_steps_per_env_step: float | None
   advice: list[str] = []  # runs of before this field have none
 
+  @property
+  def ended_before_first_update(self) -> bool:
+    """Whether the time limit ended the run before it had learned anything."""
+    return self.stopped_because == "wall_clock_s" and not self.trainer_steps
+
   @classmethod
   def read(cls, folder: run_folder.RunFolder) -> "RunSummary":
     """Reads a run's summary.json.

@@ -90,9 +90,16 @@ class SweepRun(typing.NamedTuple):
   log: pathlib.Path
 
   def is_done(self) -> bool:
-    """Returns whether the run has ended at one of its limits."""
+    """Returns whether the run has ended at one of its limits.
+
+    A run whose time limit passed before its first update has failed.
+    """
     summary = self.read_summary()
-    return summary is not None and summary.stopped_because in _FINAL_REASONS
+    return (
+      summary is not None
+      and summary.stopped_because in _FINAL_REASONS
+      and not summary.ended_before_first_update
+    )
 
   def read_summary(self) -> run_summary.RunSummary | None:
     """Returns the run's summary, or None if the run has none."""
@@ -111,7 +118,14 @@ class SweepRun(typing.NamedTuple):
       run_lock.wait_until_free(self.folder, _END_TIMEOUT_S)
 
   def can_resume(self) -> bool:
-    """Returns whether the run has saved a snapshot."""
+    """Returns whether the run has saved a snapshot from which it can continue.
+
+    A run whose time limit passed before its first update can't, since the limit
+    counts over resumes.
+    """
+    summary = self.read_summary()
+    if summary is not None and summary.ended_before_first_update:
+      return False
     return self.folder.is_run() and any(self.folder.snapshots.glob("[0-9]*"))
 
   def read_error(self, start: int) -> str:

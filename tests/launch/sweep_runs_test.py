@@ -1,0 +1,97 @@
+"""Tests of a sweep's results and exit status, with simulated runs."""
+
+import csv
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from slipway.launch.runs import run_status, run_summary
+
+# Trains a sweep of one setting, whose runs end with argv[2] as exit status once
+# the file 'end' exists; argv[1] is their summary.json.
+_SCRIPT = """
+import pathlib, sys
+from slipway.launch import sweep_runs
+from slipway.launch.display import standard_streams
+from slipway.launch.sweeps import sweep_folder
+
+class Run:
+  def __init__(self, run):
+    self.run, self.log_start, self._stopped = run, 0, False
+    with pathlib.Path("starts").open("a") as file:
+      file.write(f"{run.can_resume()}\\n")
+
+  def poll(self):
+    if not self._stopped and not pathlib.Path("end").exists():
+      return None
+    self.run.folder.path.mkdir(exist_ok=True)
+    self.run.folder.config.touch()
+    self.run.folder.snapshots.mkdir(exist_ok=True)
+    (self.run.folder.snapshots / "000001").mkdir(exist_ok=True)
+    self.run.folder.summary.write_text(sys.argv[1])
+    return int(sys.argv[2])
+
+  def stop(self):
+    self._stopped = True
+
+folder = sweep_folder.SweepFolder(pathlib.Path("."))
+plan = sweep_folder.Plan(
+  flags=["--config=apex_dqn:cartpole", "--config.limits.trainer_steps=5"],
+  working_folder=".", vary=[], search="grid", search_seed=0, max_settings=1,
+  seeds=[1], settings=[{}],
+)
+sweep = sweep_runs.Sweep(folder, plan, lambda: 1, Run)
+standard_streams.exit_process(sweep.train())
+"""
+
+
+def summary(stopped_because, trainer_steps):
+  status = run_status.RunStatus(
+    stopped_because=stopped_because, trainer_steps=trainer_steps
+  )
+  content = run_summary.RunSummary.from_status(status)
+  return msgspec.json.encode(content).decode()
+
+
+def start(folder, content, status, **streams):
+  return subprocess.Popen(
+    [sys.executable, "-c", _SCRIPT, content, f"{status}"],
+    cwd=folder,
+    start_new_session=True,
+    **streams,
+  )
+
+
+def read_done(folder):
+  """Returns how many runs have ended, as the results show it."""
+  with (folder / "settings.csv").open(newline="") as file:
+    return [row["done"] for row in csv.DictReader(file)]
+
+
+# why the run stopped, its trainer steps, its exit status, exit status of the
+# sweep, runs that have ended at a limit, and whether a second sweep resumes,
+# begins or skips the run
+ENDS = [
+  ("wall_clock_s", 5, 0, 0, "1", "skips"),
+  ("wall_clock_s", 0, 1, 1, "0", "begins"),
+  ("SIGTERM", 5, 0, 1, "0", "resumes"),
+]
+
+
+@pytest.mark.parametrize(
+  ("reason", "steps", "status", "sweep_status", "done", "again"), ENDS
+)
+def test_a_run_that_has_not_ended_at_a_limit_is_tried_again(
+  tmp_path, reason, steps, status, sweep_status, done, again
+):
+  (tmp_path / "end").touch()
+  content = summary(reason, steps)
+  for _ in range(2):
+    process = start(tmp_path, content, status)
+    assert process.wait() == sweep_status
+    assert read_done(tmp_path) == [done]
+  starts = (tmp_path / "starts").read_text().split()
+  expected = {"skips": [], "begins": ["False"], "resumes": ["True"]}[again]
+  assert starts == ["False", *expected]
