@@ -93,7 +93,7 @@ class Sweep:
       else None
     )
     try:
-      with live or contextlib.nullcontext():
+      with _showing(live):
         self._train_all(live)
     except KeyboardInterrupt:
       self._print("sweep: stopping the active runs, which save themselves")
@@ -126,7 +126,8 @@ class Sweep:
       if not self._active:
         return
       if live is not None and time.monotonic() - shown_s > _REPORT_PERIOD_S:
-        live.update(self._make_display(), refresh=True)
+        with standard_streams.ignoring_closed():
+          live.update(self._make_display(), refresh=True)
         shown_s = time.monotonic()
       time.sleep(_POLL_S)
 
@@ -186,11 +187,13 @@ class Sweep:
   def _print(self, shown: str | rich.table.Table) -> None:
     """Prints lines or a table; above the live table, if that is shown.
 
-    The sweep continues if the reader of the output has closed it.
+    The sweep continues if the terminal is closed, or if the reader of the
+    output has closed it.
     """
     is_text = isinstance(shown, str)
     if self._console.is_terminal:
-      self._console.print(shown, markup=False, soft_wrap=is_text)
+      with standard_streams.ignoring_closed():
+        self._console.print(shown, markup=False, soft_wrap=is_text)
       return
     if not is_text:
       with self._console.capture() as capture:
@@ -235,7 +238,7 @@ class Sweep:
     if games := report.score_games(plan, scores):
       self._print(report.make_games_table(games))
     for error in self._errors:
-      print(f"sweep: {error}", file=sys.stderr)
+      standard_streams.print_line(f"sweep: {error}", sys.stderr)
     settings = (
       len(plan.settings) if plan.search == "grid" else plan.max_settings
     )
@@ -291,6 +294,25 @@ class Sweep:
     if score.is_done:
       self._final[path] = score
     return score
+
+
+@contextlib.contextmanager
+def _showing(live: rich.live.Live | None) -> Iterator[None]:
+  """Shows a table while a `with` block runs, until the terminal is closed.
+
+  Args:
+    live: the table, or None to show none.
+  """
+  if live is None:
+    yield
+    return
+  with standard_streams.ignoring_closed():
+    live.start()
+  try:
+    yield
+  finally:
+    with standard_streams.ignoring_closed():
+      live.stop()
 
 
 def _has_reached_limit(run: sweep_folder.SweepRun) -> bool:

@@ -1,9 +1,11 @@
 """Standard streams of a command: closed ones, and the last flush."""
 
 import contextlib
+import errno
 import os
 import sys
 import typing
+from collections.abc import Iterator
 
 
 def replace_missing() -> None:
@@ -18,18 +20,36 @@ def replace_missing() -> None:
       setattr(sys, name, os.fdopen(number, "w"))
 
 
-def print_line(text: str) -> None:
-  """Prints a line; ignores that the reader of standard output has closed it.
-
-  After that, all further output is discarded.
+def print_line(text: str, stream: typing.TextIO | None = None) -> None:
+  """Prints a line; ignores that the stream's reader or terminal is closed.
 
   Args:
     text: the line, or several ones.
+    stream: standard error, or None for standard output.
+  """
+  with ignoring_closed(stream):
+    print(text, file=stream, flush=True)
+
+
+@contextlib.contextmanager
+def ignoring_closed(stream: typing.TextIO | None = None) -> Iterator[None]:
+  """Ignores that a `with` block wrote to a stream that has been closed.
+
+  The reader of a pipe has closed it, or the terminal is closed. After that, all
+  further output to the stream is discarded.
+
+  Args:
+    stream: standard error, or None for standard output.
+
+  Raises:
+    OSError: the block failed for another reason, such as a full disk.
   """
   try:
-    print(text, flush=True)
-  except BrokenPipeError:
-    discard(sys.stdout.fileno())
+    yield
+  except OSError as error:
+    if error.errno not in (errno.EPIPE, errno.EIO):
+      raise
+    discard((stream or sys.stdout).fileno())
 
 
 def discard(descriptor: int) -> None:

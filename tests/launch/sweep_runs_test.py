@@ -1,6 +1,9 @@
 """Tests of a sweep's results and exit status, with simulated runs."""
 
 import csv
+import os
+import pty
+import signal
 import subprocess
 import sys
 
@@ -8,6 +11,7 @@ import msgspec
 import pytest
 
 from slipway.launch.runs import run_status, run_summary
+from tests import polling
 
 # Trains a sweep of one setting, whose runs end with argv[2] as exit status once
 # the file 'end' exists; argv[1] is their summary.json.
@@ -95,3 +99,22 @@ def test_a_run_that_has_not_ended_at_a_limit_is_tried_again(
   starts = (tmp_path / "starts").read_text().split()
   expected = {"skips": [], "begins": ["False"], "resumes": ["True"]}[again]
   assert starts == ["False", *expected]
+
+
+@pytest.mark.parametrize("hangs_up", [True, False])
+def test_results_are_written_after_the_terminal_is_closed(tmp_path, hangs_up):
+  terminal, stream = pty.openpty()
+  process = start(
+    tmp_path, summary("trainer_steps", 5), 0,
+    stdin=stream, stdout=stream, stderr=stream,
+  )  # fmt: skip
+  os.close(stream)
+  polling.wait_until(lambda: (tmp_path / "starts").exists())
+  os.close(terminal)
+  if hangs_up:
+    process.send_signal(signal.SIGHUP)
+  else:  # as with `nohup`
+    (tmp_path / "end").touch()
+  process.wait(60)
+  assert read_done(tmp_path) == ["1"]
+  assert (tmp_path / "runs.csv").exists()
