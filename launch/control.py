@@ -4,7 +4,6 @@ It calls the control node at the address in the run's folder. It imports neither
 TensorFlow nor Reverb, so that it starts at once.
 """
 
-import json
 import sys
 import time
 from collections.abc import Sequence
@@ -18,7 +17,13 @@ from slipway.launch.display import panel as panel_lib
 from slipway.launch.display import status_text
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.orchestration import settings
-from slipway.launch.runs import run_address, run_folder, run_lock, run_status
+from slipway.launch.runs import (
+  run_address,
+  run_folder,
+  run_lock,
+  run_status,
+  run_summary,
+)
 
 # Names of the arguments of each command, by the command's name.
 _COMMANDS = {
@@ -198,12 +203,16 @@ def _show_status(status: run_status.RunStatus, as_json: bool) -> None:
 
 
 def _show_summary(folder: run_folder.RunFolder, as_json: bool) -> None:
-  """Prints the summary of a run that has ended, as text or as JSON."""
-  text = folder.summary.read_text("utf-8")
+  """Prints the summary of a run that has ended, as text or as JSON.
+
+  Raises:
+    ValueError: the summary can't be read.
+  """
+  summary = run_summary.RunSummary.read(folder)
   if as_json:
-    print(text, end="")
+    print(msgspec.json.format(msgspec.json.encode(summary), indent=2).decode())
     return
-  for name, value in json.loads(text).items():
+  for name, value in msgspec.to_builtins(summary).items():
     is_informative = value not in (None, {}, 0)
     shown = f"{value:,.6g}" if isinstance(value, float) else value
     if is_informative:

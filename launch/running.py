@@ -37,7 +37,8 @@ def find(
   Raises:
     RunUnavailableError: the run is not active, is on another machine, or is
       that of another launcher.
-    ValueError: the file with the address can't be read.
+    ValueError: the file with the address can't be read, or the run has ended
+      and its summary can't be read.
   """
   address, name = run_address.read(folder), str(folder.path)
   if address is None:
@@ -101,7 +102,11 @@ def has_ended(folder: run_folder.RunFolder) -> bool:
 
 
 def _why_not_found(folder: run_folder.RunFolder) -> str:
-  """Returns an error message about a run without a control node's address."""
+  """Returns an error message about a run without a control node's address.
+
+  Raises:
+    ValueError: the run has ended, and its summary can't be read.
+  """
   name = repr(str(folder.path))
   if folder.summary.exists():
     because = run_summary.RunSummary.read(folder).stopped_because

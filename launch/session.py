@@ -20,7 +20,6 @@ import typing
 from collections.abc import Callable, Iterator
 
 import ml_collections
-import msgspec
 import numpy as np
 
 from slipway.configs import fields
@@ -87,16 +86,16 @@ def load_result(run: str | os.PathLike[str]) -> RunResult:
     run: folder of the run, such as 'runs/first'.
 
   Raises:
-    ValueError: there is no such run, or it has no readable summary.json because
-      it has not ended.
+    ValueError: there is no such run, it has no summary.json because it has not
+      ended, or this file can't be read.
   """
   folder = run_folder.RunFolder.open(run)
   try:
     summary = run_summary.RunSummary.read(folder)
-  except (OSError, msgspec.DecodeError) as error:
+  except FileNotFoundError as error:
     raise ValueError(
-      f"run {str(folder.path)!r} has no readable summary.json ({error}), so it "
-      "has no result: let the run end, or resume it"
+      f"run {str(folder.path)!r} has no summary.json, so it has no result: let "
+      "the run end, or resume it"
     ) from error
   return RunResult(
     folder.path,

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from slipway.launch.runs import run_folder, run_status, scalars
+from slipway.launch.runs import error_text, run_folder, run_status, scalars
 
 
 class RunSummary(msgspec.Struct, frozen=True):
@@ -72,11 +72,20 @@ class RunSummary(msgspec.Struct, frozen=True):
     """Reads a run's summary.json.
 
     Raises:
-      OSError: the file can't be read, for example because the run has not
-        ended.
-      msgspec.DecodeError: it has no valid content.
+      FileNotFoundError: there is no such file, since the run has not ended.
+      ValueError: the file can't be read, or has no valid content.
     """
-    return msgspec.json.decode(folder.summary.read_bytes(), type=cls)
+    try:
+      return msgspec.json.decode(folder.summary.read_bytes(), type=cls)
+    except FileNotFoundError:
+      raise
+    except (OSError, ValueError, RecursionError) as error:
+      text = error_text.one_line(error)
+      raise ValueError(
+        f"{str(folder.summary)!r} can't be read ({text}), so the run's results "
+        "are unknown: restore the file, or remove it; a resumed run writes a "
+        "new one at its end"
+      ) from error
 
   @classmethod
   def from_status(cls, status: run_status.RunStatus) -> "RunSummary":

@@ -102,10 +102,10 @@ class SweepRun(typing.NamedTuple):
     )
 
   def read_summary(self) -> run_summary.RunSummary | None:
-    """Returns the run's summary, or None if the run has none."""
+    """Returns the run's summary, or None if the run has no readable one."""
     try:
       return run_summary.RunSummary.read(self.folder)
-    except (OSError, msgspec.DecodeError):
+    except (FileNotFoundError, ValueError):
       return None
 
   def wait_until_ended(self) -> None:

@@ -364,6 +364,21 @@ def test_stop_waits_for_the_end_of_the_launcher(
         pass
 
 
+@pytest.mark.parametrize(
+  "content",
+  [b"", b"{}", b"[]", b'{"mode": "as', b"\xff", b'{"env_steps": "a"}'],
+)
+@pytest.mark.parametrize(
+  "arguments", [("status",), ("status", "--json"), ("pause",)]
+)
+def test_a_damaged_summary_is_named(folder, control, content, arguments):
+  folder.summary.write_bytes(content)
+  status, out, err = control(folder, *arguments)
+  assert (status, out) == (2, "")
+  assert repr(str(folder.summary)) in err and "remove it" in err
+  assert err.startswith("control: ") and err.count("\n") == 1
+
+
 @pytest.mark.parametrize("fields", [{"host": "another"}, {}])
 def test_a_run_of_another_machine(folder, control, fields):
   publish(folder, "localhost:1", os.getpid(), pid_space="another", **fields)
