@@ -1,5 +1,6 @@
 """Link: sends a node's reports to the control node, and receives commands."""
 
+import multiprocessing
 import threading
 import time
 from collections.abc import Callable
@@ -8,9 +9,9 @@ import launchpad as lp
 import msgspec
 from absl import logging
 
-from slipway.launch.orchestration import control_service, messages
+from slipway.launch.orchestration import control_service, messages, stop_order
 
-# Seconds without a reply from the control node after which a node stops. A
+# Seconds for which all reports must fail before the link counts as lost. A
 # restart of the control node takes less.
 LOST_AFTER_S = 30.0
 # Seconds between two checks whether the node should stop, before the first
@@ -70,6 +71,7 @@ class Link:
     self._due.set()
     self._closed = threading.Event()
     self._error: BaseException | None = None
+    self._lost_because = ""  # empty unless the link is lost, which is a failure
     self._thread = threading.Thread(
       target=self._run, name=f"link of {role} {index}", daemon=True
     )
@@ -89,17 +91,26 @@ class Link:
     """Whether the node should stop now.
 
     It is True once the control node has sent a stop command, `stop_event` is
-    set, or the control node has not replied for `LOST_AFTER_S`.
+    set, or the link was lost while no runner can restart the node.
 
     Raises:
       RuntimeError: the function `report` has raised an error.
+      ConnectionError: the control node has not replied for `LOST_AFTER_S`. The
+        node must fail, because its runner does not restart a node that ends
+        normally.
     """
     if self._error is not None:
       raise RuntimeError("the link's thread failed") from self._error
+    if self._lost_because:
+      raise ConnectionError(self._lost_because)
     return self._stop.is_set() or self._program_stopped.is_set()
 
   def wait(self, timeout_s: float) -> bool:
-    """Waits for a stop for at most `timeout_s` seconds; returns `stopping`."""
+    """Waits for a stop for at most `timeout_s` seconds; returns `stopping`.
+
+    Raises:
+      RuntimeError, ConnectionError: as `stopping`.
+    """
     self._stop.wait(timeout_s)
     return self.stopping
 
@@ -111,7 +122,7 @@ class Link:
     """Waits for the first command, or until the node should stop.
 
     Raises:
-      RuntimeError: the function `report` has raised an error.
+      RuntimeError, ConnectionError: as `stopping`.
     """
     while not (self._replied.wait(_CHECK_PERIOD_S) or self.stopping):
       pass
@@ -139,10 +150,12 @@ class Link:
   def _run(self) -> None:
     """Sends reports periodically, as the function of the link's thread.
 
-    It ends when the link is closed, when the control node has not replied for
-    `LOST_AFTER_S`, or when the node's report cannot be made.
+    It ends when the link is closed or lost, or when the node's report cannot be
+    made.
     """
-    replied_at_s = time.monotonic()
+    # Counted from the first failed report instead of the last reply, because
+    # this process itself may have been stopped in between.
+    failing_since_s: float | None = None
     while True:
       self._due.wait(self._period_s)
       # Cleared before the report is made, so that a later request is not lost.
@@ -159,13 +172,29 @@ class Link:
         if self._command.stop:
           self._stop.set()
         self._replied.set()
-        replied_at_s = time.monotonic()
+        failing_since_s = None
       except Exception as error:
-        if time.monotonic() - replied_at_s > LOST_AFTER_S:
-          logging.error(
-            "the control node has not replied for %.0f s (%s): this node stops",
-            LOST_AFTER_S,
-            error,
-          )
-          self._stop.set()
+        now_s = time.monotonic()
+        if failing_since_s is None:
+          failing_since_s = now_s
+        if now_s - failing_since_s > LOST_AFTER_S:
+          self._on_lost(error)
           return
+
+  def _on_lost(self, error: Exception) -> None:
+    """Makes the node fail, or stop if it would not be restarted anyway.
+
+    Args:
+      error: error of the newest report.
+    """
+    text = (
+      f"the control node has not replied for {LOST_AFTER_S:.0f} s ({error})"
+    )
+    logging.error("%s: this node stops", text)
+    runner = multiprocessing.parent_process()
+    is_ending = self._stop.is_set() or self._program_stopped.is_set()
+    is_external = self._node[0] == stop_order.EXTERNAL
+    runner_is_dead = runner is not None and not runner.is_alive()
+    if not (is_ending or is_external or runner_is_dead):
+      self._lost_because = text
+    self._stop.set()

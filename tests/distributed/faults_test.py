@@ -109,6 +109,28 @@ def test_the_fork_server_is_killed(start_run):
   end(run)
 
 
+def test_a_control_node_that_stalls(start_run):
+  run = start_run()
+  run.wait_until_learning()
+  control, before = run.process("control/0"), run.nodes()
+  control.suspend()
+
+  def have_failed():
+    log = run.log("runner")
+    return all(
+      f"node {node} failed: ConnectionError: the control node" in log
+      for node in before.keys() - {"control/0"}
+    )
+
+  run.wait_until(have_failed)  # after 30 s
+  control.resume()
+  run.wait_until(lambda: run.nodes().keys() == before.keys())
+  steps = run.status()["trainer_steps"]
+  run.wait_until(lambda: run.status()["trainer_steps"] > steps + 200)
+  assert run.process("control/0") == control
+  end(run)
+
+
 def test_a_terminal_that_is_not_read_stops_nothing(start_run, monkeypatch):
   monkeypatch.setenv("TERM", "xterm")
   ours, theirs = pty.openpty()

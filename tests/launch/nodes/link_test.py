@@ -14,7 +14,11 @@ from slipway.configs import dqn
 from slipway.environments import factory
 from slipway.launch.nodes import control as control_lib
 from slipway.launch.nodes import link
-from slipway.launch.orchestration import control_service, messages
+from slipway.launch.orchestration import (
+  control_service,
+  messages,
+  stop_order,
+)
 from slipway.launch.processes import service_node
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_folder, run_status
@@ -157,11 +161,11 @@ def test_a_node_that_starts_during_a_pause_is_paused_at_once(launch):
     assert not node_link.stopping
 
 
-def link_to(control, stop_event=None):
+def link_to(control, stop_event=None, role="worker"):
   """Returns the link of a node that starts later than the program's node."""
   return link.Link(
     control,
-    "worker",
+    role,
     0,
     messages.WorkerReport,
     PERIOD_S,
@@ -202,12 +206,62 @@ def test_a_node_can_be_stopped_without_a_control_node():
     assert node_link.stopping
 
 
-def test_a_node_stops_if_no_control_node_ever_replies(monkeypatch):
+class StalledControl(LateControl):
+  """A control node that sends one command, and then never replies again."""
+
+  def __init__(self, command):
+    super().__init__(failures=0)
+    self._command = command
+
+  def report(self, role, index, report):
+    self.calls += 1
+    if self.calls > 1:
+      raise rpc_client.UnreachableError("stalled")
+    return self._command
+
+
+@pytest.fixture
+def short_loss(monkeypatch):
   monkeypatch.setattr(link, "LOST_AFTER_S", 5 * PERIOD_S)
+
+
+def test_a_node_fails_if_no_control_node_ever_replies(short_loss):
   control = LateControl(failures=10**9)
+  with pytest.raises(ConnectionError, match="has not replied"):
+    link_to(control).__enter__()
+  assert control.calls > 1
+
+
+def test_a_node_fails_if_the_control_node_stalls(short_loss):
+  with (
+    pytest.raises(ConnectionError, match="has not replied"),
+    link_to(StalledControl(messages.Command())) as node_link,
+  ):
+    while not node_link.wait(PERIOD_S):
+      pass
+
+
+def test_a_node_that_was_to_stop_does_not_fail(short_loss):
+  control = StalledControl(messages.Command(stop=True))
   with link_to(control) as node_link:
-    assert control.calls > 1
+    node_link._thread.join(timeout=60.0)
     assert node_link.stopping
+
+
+def test_a_program_that_stops_makes_no_node_fail(short_loss):
+  stop_event = threading.Event()
+  control = StalledControl(messages.Command())
+  with link_to(control, stop_event) as node_link:
+    stop_event.set()
+    node_link._thread.join(timeout=60.0)
+    assert node_link.stopping
+
+
+def test_an_external_process_stops_without_a_failure(short_loss):
+  with link_to(
+    StalledControl(messages.Command()), role=stop_order.EXTERNAL
+  ) as node_link:
+    assert node_link.wait(60.0)
 
 
 def test_a_rejected_rate_changes_nothing(launch):
