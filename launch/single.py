@@ -445,6 +445,7 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
   Raises:
     RuntimeError: the newest snapshot can't be used, or the last snapshot or
       the results could not be written.
+    user_code.UserCodeError: the user's own code failed.
     KeyboardInterrupt: Ctrl-C was pressed twice.
   """
   control = run_control.RunControl(
@@ -455,22 +456,46 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     rates_lib.Rates.from_config(run.config, run.spec),
     workers_fixed_because=_ONE_WORKER_MESSAGE,
   )
-  try:
-    single = Single(run, control)
-  except (ValueError, OSError) as error:
-    raise RuntimeError(str(error)) from error
-  with (
-    panel_lib.Panel() as panel,
-    hanging.detect_hanging(run.config.environment.step_timeout_s),
-  ):
-    with _serve_control(run, control):
-      single.run(lambda: panel.update(control.status()), signals)
-    single.report()
+  with panel_lib.Panel() as panel:
+    with _ending_failed_run(control):
+      try:
+        single = Single(run, control)
+      except (ValueError, OSError) as error:
+        raise RuntimeError(str(error)) from error
+      with (
+        hanging.detect_hanging(run.config.environment.step_timeout_s),
+        _serve_control(run, control),
+      ):
+        single.run(lambda: panel.update(control.status()), signals)
+      single.report()
     try:
       control.close()
     except OSError as error:
       raise RuntimeError(str(error)) from error
     panel.update(control.status())
+
+
+@contextlib.contextmanager
+def _ending_failed_run(control: run_control.RunControl) -> Iterator[None]:
+  """If the block raises an error, ends the run as failed, with its results.
+
+  The results are written, and the hooks get their event 'end'. After a second
+  Ctrl-C, nothing is written.
+
+  Args:
+    control: the control of the run.
+  """
+  try:
+    yield
+  except KeyboardInterrupt:
+    raise
+  except BaseException:
+    control.force_shutdown("failure")
+    try:
+      control.close()
+    except OSError as error:
+      logging.error("the results of the failed run are incomplete: %s", error)
+    raise
 
 
 @contextlib.contextmanager

@@ -160,6 +160,14 @@ gymnasium.register("Faulty-v0", entry_point=Faulty)
 """
 
 
+_HOOK = """
+def notify(event):
+  if event.name in ("start", "end"):
+    with open(event.folder / "events.txt", "a") as file:
+      file.write(f"{event.name} {event.failed}\\n")
+"""
+
+
 @pytest.mark.parametrize(
   ("fault", "flag", "prefix"),
   [
@@ -179,10 +187,12 @@ def test_an_environment_that_fails_later(
   start_run, tmp_path, monkeypatch, fault, flag, prefix
 ):
   (tmp_path / "faulty.py").write_text(_FAULTY)
+  (tmp_path / "my_hook.py").write_text(_HOOK)
   monkeypatch.setenv("PYTHONPATH", str(tmp_path))
   run = start_run(
     "--config.environment.name=faulty:Faulty-v0",
     f"--config.environment.kwargs.fault={fault}",
+    "--config.hooks=my_hook:notify",
     "--config.limits.target_return=20",
     flag,
   )
@@ -190,8 +200,9 @@ def test_an_environment_that_fails_later(
   assert "launch/" not in run.stderr
   assert re.search(f"train: {prefix}environment faulty:Faulty-v0 ", run.stderr)
   assert "step 100): step() r" in run.stderr
-  if run.path.joinpath("summary.json").exists():
-    assert run.summary["stopped_because"] == "failure"
+  assert run.summary["stopped_because"] == "failure"
+  assert (run.path / "curves.png").exists()
+  assert (run.path / "events.txt").read_text() == "start False\nend True\n"
   run.check_nothing_left()
 
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import subprocess
 import sys
 
@@ -31,7 +32,7 @@ def train(tmp_path_factory):
   """
   run_dir = tmp_path_factory.mktemp("runs")
 
-  def train(name, *flags):
+  def train(name, *flags, exit_status=0, **environment):
     done = subprocess.run(
       [
         sys.executable,
@@ -50,8 +51,9 @@ def train(tmp_path_factory):
       ],
       capture_output=True,
       text=True,
+      env={**os.environ, **environment},
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == exit_status, done.stderr
     return run_folder.RunFolder.open(run_dir / name)
 
   return train
@@ -122,3 +124,28 @@ def test_the_limit_and_the_ratio_are_exact(first):
   # steps still lack rewards of their 15-step returns, and an item of 4
   # transitions may be incomplete.
   assert 0 <= env_steps - (200 + 8 * STEPS) < 8 * (14 + 4)
+
+
+# Makes each snapshot fail, as a disk that rejects it would.
+_HOOK = """
+def notify(event):
+  if event.name == "start":
+    (event.folder / "snapshots").rmdir()
+    (event.folder / "snapshots").touch()
+  if event.name == "end":
+    (event.folder / "ended").touch()
+"""
+
+
+def test_a_run_without_its_last_snapshot_ends_in_order(train, tmp_path):
+  (tmp_path / "rejecting.py").write_text(_HOOK)
+  folder = train(
+    "rejected",
+    "--config.hooks=rejecting:notify",
+    "--config.limits.trainer_steps=1",
+    exit_status=1,
+    PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
+  )
+  assert steps(folder)[1] == 1
+  assert folder.curves_png.exists()
+  assert (folder.path / "ended").exists()
