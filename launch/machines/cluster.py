@@ -7,6 +7,7 @@ import contextlib
 import logging
 import pathlib
 import tempfile
+import time
 import typing
 import warnings
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,8 @@ _PACKAGE_PATHS = (
   "agents",
   "launch",
 )
+# Longest sleep in seconds of a wait without pending calls.
+_IDLE_S = 0.05
 
 
 @contextlib.contextmanager
@@ -229,7 +232,8 @@ class RemoteActor:
 def wait(agents: Sequence[RemoteActor], timeout_s: float) -> None:
   """Waits until the pending call of any agent has returned, or for a timeout.
 
-  If no agent has a pending call, this function returns at once.
+  If no agent has a pending call, this function sleeps for 0.05 s at most, so
+  that a caller's loop leaves the processor to others.
 
   Args:
     agents: handles of the agents.
@@ -238,3 +242,5 @@ def wait(agents: Sequence[RemoteActor], timeout_s: float) -> None:
   calls = [agent._call for agent in agents if agent.pending]
   if calls:
     ray.wait(calls, timeout=timeout_s)
+  else:
+    time.sleep(min(timeout_s, _IDLE_S))

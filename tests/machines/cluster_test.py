@@ -65,6 +65,15 @@ def _lose_power(host):
   host.kill()
 
 
+def test_a_wait_without_pending_calls_does_not_return_at_once():
+  from slipway.launch.machines import cluster as cluster_lib  # loads Ray
+
+  begun_s = time.monotonic()
+  cluster_lib.wait([], timeout_s=60.0)
+  cluster_lib.wait([], timeout_s=0.0)
+  assert 0.04 < time.monotonic() - begun_s < 30.0
+
+
 def test_a_host_that_joins_is_seen(cluster, tmp_path):
   driver = Driver(cluster, cluster.hosts[1], tmp_path)
   assert len(_tied(cluster.hosts)) == len(_untied(cluster.hosts)) == 3
