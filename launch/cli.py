@@ -55,8 +55,9 @@ def run(argv: Sequence[str]) -> int:
     argv: the program's name, the command and its arguments.
 
   Returns:
-    Exit status of the command; 2 if there is no such command, or 1 if it was
-    interrupted or the reader of standard output has closed it.
+    Exit status of the command; 2 if there is no such command or the working
+    directory was deleted, or 1 if the command was interrupted or the reader of
+    standard output has closed it.
   """
   name, *arguments = argv[1:] or ["--help"]
   if name in ("--help", "-h", "help"):
@@ -79,10 +80,19 @@ def run(argv: Sequence[str]) -> int:
       file=sys.stderr,
     )
     return 2
+  try:
+    working_folder = os.getcwd()
+  except OSError as error:  # usually, it was deleted
+    print(
+      f"{name}: the working directory can't be used ({error.strerror}), so "
+      "nothing was done: change to another one",
+      file=sys.stderr,
+    )
+    return 2
   # As with `python -m`, user modules that a config names are found in the
   # working directory; those of an existing run where its folder records them.
-  if os.getcwd() not in sys.path:
-    sys.path.insert(0, os.getcwd())
+  if working_folder not in sys.path:
+    sys.path.insert(0, working_folder)
   try:
     module = importlib.import_module(f"slipway.launch.{_COMMANDS[name][0]}")
     status = module.main([f"slipway {name}", *arguments])

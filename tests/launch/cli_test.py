@@ -43,6 +43,20 @@ def test_config_shows_each_field(capsys):
   assert "--config.variables.max_age" not in out  # a field of other algorithms
 
 
+@pytest.mark.parametrize("command", ["train", "list", "plot"])
+def test_a_deleted_working_directory_prints_one_line(
+  command, tmp_path, monkeypatch, capsys
+):
+  folder = tmp_path / "deleted"
+  folder.mkdir()
+  monkeypatch.chdir(folder)
+  folder.rmdir()
+  assert cli.run(["slipway", command]) == 2
+  line = capsys.readouterr().err
+  assert line.startswith(f"{command}: the working directory can't be used")
+  assert line.count("\n") == 1
+
+
 @pytest.mark.parametrize("name", ["sac:pendulm", "sacc"])
 def test_config_of_an_unknown_name_prints_one_line(name, capsys):
   assert cli.run(["slipway", "config", name]) == 2
