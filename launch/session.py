@@ -442,7 +442,7 @@ class Training:
   def _close(self) -> None:
     """Closes the pipe to the training, and removes what was made for it."""
     if self._alive_pipe >= 0:
-      os.close(self._alive_pipe)
+      attached_process.close(self._alive_pipe)
       self._alive_pipe = -1
     if self._config_path is not None:
       pathlib.Path(self._config_path).unlink(missing_ok=True)

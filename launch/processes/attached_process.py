@@ -9,6 +9,9 @@ import sys
 import typing
 from collections.abc import Sequence
 
+# Write ends of the pipes of this process's trainings.
+_write_ends: set[int] = set()
+
 
 def start(
   flags: Sequence[str], **options: typing.Any
@@ -21,12 +24,13 @@ def start(
 
   Returns:
     The process, and the write end of the pipe whose end of file stops the run.
-    The caller closes it when the process has ended.
+    The caller calls `close` with it when the process has ended.
 
   Raises:
     OSError: the process can't be started.
   """
   read_end, write_end = os.pipe()
+  _write_ends.add(write_end)
   try:
     process = subprocess.Popen(
       [
@@ -43,8 +47,32 @@ def start(
       **options,
     )
   except BaseException:
-    os.close(write_end)
+    close(write_end)
     raise
   finally:
     os.close(read_end)
   return process, write_end
+
+
+def close(write_end: int) -> None:
+  """Closes the write end of a pipe; has no effect in forked processes.
+
+  Args:
+    write_end: the descriptor, which `start` has returned.
+  """
+  if write_end in _write_ends:
+    _write_ends.remove(write_end)
+    os.close(write_end)
+
+
+def _close_all() -> None:
+  """Closes the write ends of all pipes.
+
+  Processes that this process forks call it. They would otherwise keep the pipes
+  open, and the runs active, after the end of this process.
+  """
+  for write_end in tuple(_write_ends):
+    close(write_end)
+
+
+os.register_at_fork(after_in_child=_close_all)

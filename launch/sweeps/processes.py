@@ -1,6 +1,5 @@
 """Processes: trains the runs of a sweep, several at the same time."""
 
-import os
 import signal
 import subprocess
 
@@ -46,7 +45,7 @@ class TrainProcess:
     """Returns the exit status, or None while the process runs."""
     status = self._process.poll()
     if status is not None and self._alive_pipe >= 0:
-      os.close(self._alive_pipe)
+      attached_process.close(self._alive_pipe)
       self._alive_pipe = -1
     return status
 

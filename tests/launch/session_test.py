@@ -205,11 +205,15 @@ def test_leaving_the_with_block_stops_the_run(run_dir, tmp_path, monkeypatch):
 
 
 def test_the_run_stops_with_the_process_that_started_it(tmp_path):
+  # The forked child outlives the process, but must not keep the run active.
   script = (
-    "import slipway\n"
+    "import os, time, slipway\n"
     "training = slipway.start('apex_dqn:cartpole', name='a', run_dir='runs',"
     " mode='single')\n"
-    "print(training._process.pid, flush=True)\n"
+    "child = os.fork()\n"
+    "if not child:\n"
+    "  time.sleep(600)\n"
+    "print(training._process.pid, child, flush=True)\n"
     "training.wait()\n"
   )
   caller = subprocess.Popen(
@@ -219,12 +223,16 @@ def test_the_run_stops_with_the_process_that_started_it(tmp_path):
     text=True,
   )
   assert caller.stdout is not None
-  run = psutil.Process(int(caller.stdout.readline()))
+  run, child = map(psutil.Process, map(int, caller.stdout.readline().split()))
   while not (tmp_path / "runs" / "a" / "control.json").exists():
     time.sleep(0.1)
   caller.kill()
   caller.wait()
-  run.wait(60)
+  try:
+    run.wait(60)
+    assert child.is_running()
+  finally:
+    child.kill()
   summary = slipway.load_result(tmp_path / "runs" / "a").summary
   assert summary.stopped_because == "SIGTERM"
 
