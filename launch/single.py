@@ -23,7 +23,7 @@ from slipway.agents import registry
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import local_updates, recorded_updates
 from slipway.configs import fields
-from slipway.environments import hanging, saving
+from slipway.environments import hanging, saving, user_code
 from slipway.launch.display import panel as panel_lib
 from slipway.launch.nodes import evaluation, local_ports
 from slipway.launch.nodes import evaluator as evaluator_lib
@@ -416,10 +416,13 @@ class Single:
       self._table.sampled = max(0, math.ceil(granted))
 
   def _close(self) -> None:
-    """Closes the environments."""
+    """Closes the environments, and logs their errors instead of raising them.
+
+    All state is saved by now, and an earlier error must not be replaced.
+    """
     if self._worker is not None:
-      self._worker.close()
-    self._evaluator.close()
+      _close_and_log_error(self._worker.close)
+    _close_and_log_error(self._evaluator.close)
 
   def _wait_for_uploads(self) -> None:
     """Waits for the last snapshot's upload, and shows the wait."""
@@ -433,6 +436,18 @@ class Single:
 
     self._store.flush(get_rest_s)
     self._finishing_since_s = None
+
+
+def _close_and_log_error(close: Callable[[], None]) -> None:
+  """Closes environments, and logs an error of theirs instead of raising it.
+
+  Args:
+    close: function that closes the environments.
+  """
+  try:
+    close()
+  except user_code.UserCodeError as error:
+    logging.warning("%s", error.line)
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:

@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.classic_control import cartpole
 from gymnasium.utils import ezpickle
 
 from slipway.environments import factory, saving
@@ -105,6 +106,22 @@ def test_environments_that_are_not_exactly_saved_are_detected(kind):
     assert not saving.is_exact(given.config_of(name))
   finally:
     del gymnasium.registry[name]
+
+
+class Unclosable(cartpole.CartPoleEnv):
+  """Environment that is saved exactly, but fails in its `close`."""
+
+  def close(self):
+    raise ValueError("left")
+
+
+def test_a_failing_close_is_only_logged(caplog):
+  gymnasium.register("Unclosable-v0", Unclosable, max_episode_steps=500)
+  try:
+    assert saving.is_exact(given.config_of("Unclosable-v0"))
+  finally:
+    del gymnasium.registry["Unclosable-v0"]
+  assert caplog.text.count("close() raised ValueError: left") == 2
 
 
 @pytest.mark.parametrize("name", ["LunarLander-v3", "ALE/Pong-v5"])
