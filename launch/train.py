@@ -5,6 +5,7 @@ This module imports little, so that signals are handled before the import of
 """
 
 import sys
+import time
 from collections.abc import Sequence
 
 from slipway.launch.display import standard_streams
@@ -21,10 +22,13 @@ def main(argv: Sequence[str]) -> int:
     Exit status: 0 if the run ended normally; 1 if it failed; 2 if it was
     rejected before anything was started.
   """
+  # Not the time at which the process was created: a script may have worked for
+  # long before its `exec slipway train`. The imports below do count.
+  started_at_s = time.time()
   signal_handler = signals.Signals()
   from slipway.launch import training
 
-  return training.run(argv, signal_handler)
+  return training.run(argv, signal_handler, started_at_s)
 
 
 if __name__ == "__main__":

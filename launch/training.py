@@ -43,19 +43,21 @@ _USAGE = "Trains an experiment until one of its limits is reached."
 
 
 @user_code.exit_as_error()
-def run(argv: Sequence[str], signal_handler: signals.Signals) -> int:
+def run(
+  argv: Sequence[str], signal_handler: signals.Signals, started_at_s: float
+) -> int:
   """Executes the command line of `slipway train`: trains until the run ends.
 
   Args:
     argv: the program's name and its arguments.
     signal_handler: handler of the signals that this process receives.
+    started_at_s: unix seconds at which the command began.
 
   Returns:
     Exit status: 0 if the run ended normally; 1 if it failed; 2 if it was
     rejected before anything was started.
   """
   plain_warnings.enable()
-  started_at_s = psutil.Process().create_time()
   descendants.adopt()
   # Children that the caller of this function has started before are spared.
   clean_up = functools.partial(

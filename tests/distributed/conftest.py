@@ -37,7 +37,15 @@ _SMALL_REPLAY = "--config.replay.min_size=200"
 class Run:
   """One run of `slipway train`, in its own processes."""
 
-  def __init__(self, folder, *flags, config=None, resume=False, terminal=None):
+  def __init__(
+    self,
+    folder,
+    *flags,
+    config=None,
+    resume=False,
+    terminal=None,
+    script="",
+  ):
     """Starts the launcher as the leader of its own process group.
 
     Args:
@@ -49,6 +57,7 @@ class Run:
       resume: whether to resume the earlier run of the same folder, with its
         config.
       terminal: file descriptor of the standard output; None writes to a file.
+      script: commands of a shell that then executes the launcher in its place.
     """
     self.path = folder / "runs" / "a-run"
     self._outputs = [folder / "stdout", folder / "stderr"]
@@ -64,6 +73,7 @@ class Run:
     with open(self._outputs[0], "w") as out, open(self._outputs[1], "w") as err:
       self.launcher = subprocess.Popen(
         [
+          *("sh", "-c", f'{script}\nexec "$@"', "sh"),
           # The tests may run under nohup, which ignores SIGHUP.
           *("env", "--default-signal=HUP", sys.executable),
           *("-m", "slipway.launch.train", *arguments, *flags),

@@ -109,6 +109,17 @@ def test_the_fork_server_is_killed(start_run):
   end(run)
 
 
+def test_a_script_that_ends_in_the_command(start_run):
+  begun_s = time.time()
+  run = start_run(
+    "--config.limits.trainer_steps=50", script="trap '' CHLD; sleep 5"
+  )
+  assert run.wait() == 0, run.stderr
+  assert run.stderr == ""
+  assert run.summary["wall_s"] < time.time() - begun_s - 5.0
+  run.check_nothing_left()
+
+
 def test_a_control_node_that_stalls(start_run):
   run = start_run()
   run.wait_until_learning()
