@@ -18,7 +18,7 @@ CONTEXT = multiprocessing.get_context("forkserver")
 # Names of the modules that the server imports before its first fork.
 _PRELOADED = ["__main__", "slipway.launch.processes.preload"]
 # Exit status that is reported for a process whose own status is lost, because
-# another process has reaped it.
+# another process or the kernel has reaped it.
 _UNKNOWN_STATUS = 255
 
 _KILL_TIMEOUT_S = 5.0  # seconds that a killed process may take to end
@@ -93,12 +93,15 @@ def restart_if_ended() -> str:
   server = forkserver._forkserver
   if server._forkserver_pid is None:
     return ""
-  pid, status = os.waitpid(server._forkserver_pid, os.WNOHANG)
+  try:
+    pid, status = os.waitpid(server._forkserver_pid, os.WNOHANG)
+    code = os.waitstatus_to_exitcode(status)
+  except ChildProcessError:  # user code ignores SIGCHLD, so the kernel reaps
+    pid, code = server._forkserver_pid, _UNKNOWN_STATUS
   if not pid:
     return ""
   _forget_server()
   _start_server()
-  code = os.waitstatus_to_exitcode(status)
   if code < 0:
     return f"was ended by {failures.name_signal(-code)}"
   return f"ended with exit status {code}"
@@ -242,10 +245,12 @@ def _wait_for_end(pid: int) -> bool:
     Whether the child has ended.
   """
   deadline_s = time.monotonic() + _KILL_TIMEOUT_S
-  while not os.waitpid(pid, os.WNOHANG)[0]:
-    if time.monotonic() > deadline_s:
-      return False
-    time.sleep(_POLL_PERIOD_S)
+  # There is no child if user code ignores SIGCHLD: the kernel has reaped it.
+  with contextlib.suppress(ChildProcessError):
+    while not os.waitpid(pid, os.WNOHANG)[0]:
+      if time.monotonic() > deadline_s:
+        return False
+      time.sleep(_POLL_PERIOD_S)
   return True
 
 

@@ -46,7 +46,8 @@ class Signals:
   Before `begin_run`, a stop signal ends this process at once, with a message
   and exit status 0, because no node has been started.
 
-  SIGHUP stays ignored if it was ignored before, as by `nohup`.
+  SIGHUP stays ignored if it was ignored before, as by `nohup`. SIGCHLD does
+  not, because the kernel would then discard the exit statuses of all children.
 
   Attributes:
     first: the first stop signal that was received, or None before that.
@@ -114,6 +115,7 @@ class Signals:
       if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
         continue
       signal.signal(number, self._handle_stop)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     signal.signal(signal.SIGUSR1, self._handle_save)
 
   def _handle_stop(self, number: int, frame: typing.Any) -> None:

@@ -40,6 +40,16 @@ def test_the_first_signal_is_kept(signals):
   assert signals.first == signal.SIGTERM
 
 
+def test_the_ends_of_children_are_not_ignored():
+  before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+  try:
+    signals_lib.Signals()
+    done = subprocess.run(["false"])
+  finally:
+    signal.signal(signal.SIGCHLD, before)
+  assert done.returncode == 1  # Python reports 0 if the kernel has reaped it
+
+
 def test_a_request_for_a_snapshot_does_not_stop_the_run(signals):
   _send(signal.SIGUSR1)
   assert signals.snapshot_requested
