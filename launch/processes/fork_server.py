@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 import time
+import uuid
 from collections.abc import Collection, Iterator, Mapping
 from multiprocessing import forkserver, resource_tracker, util
 
@@ -27,6 +28,8 @@ _KILL_TIMEOUT_S = 5.0  # seconds that a killed process may take to end
 _KILL_ROUNDS = 100
 _POLL_PERIOD_S = 0.01  # seconds between two checks whether a process has ended
 
+# Environment variable that all processes of one `run_server` have in common.
+_RUN_VARIABLE = "SLIPWAY_RUN"
 # Environment variables of the server, set by `run_server`.
 _environment: dict[str, str] = {}
 # Children of this process that `kill_orphans` ignores: processes that were
@@ -64,6 +67,7 @@ def run_server(environment: Mapping[str, str]) -> Iterator[None]:
   """
   _environment.clear()
   _environment.update(environment)
+  _environment[_RUN_VARIABLE] = uuid.uuid4().hex
   _spared.clear()
   _spared.update(psutil.Process().children())
   # A server that other code has started lacks these imports and variables, so
@@ -165,18 +169,38 @@ def kill_orphans(nodes: Collection[int]) -> None:
 def _find_orphans(known: Collection[int | None]) -> list[psutil.Process]:
   """Returns the adopted children of this process, except for known ones.
 
+  Process 1 of a container adopts all orphans, also those of programs that are
+  executed in the container from outside. Then only the children that have the
+  run's environment variable are returned.
+
   Args:
     known: pids of children to leave out.
   """
   found = [
     child
     for child in psutil.Process().children()
-    if child.pid not in known and child not in _spared
+    if child.pid not in known
+    and child not in _spared
+    and (os.getpid() != 1 or _belongs_to_run(child))
   ]
   if not found:
     return []
   started = descendants.started_pids()
   return [child for child in found if child.pid not in started]
+
+
+def _belongs_to_run(process: psutil.Process) -> bool:
+  """Returns whether a process descends from the run's fork servers.
+
+  It is True for a zombie, which can't be checked, and only has to be reaped.
+  """
+  try:
+    if process.status() == psutil.STATUS_ZOMBIE:
+      return True
+    run = process.environ().get(_RUN_VARIABLE)
+  except psutil.Error:  # it has ended, or belongs to another user
+    return False
+  return run == _environment.get(_RUN_VARIABLE)
 
 
 def _start_server() -> None:
