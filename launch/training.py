@@ -232,15 +232,20 @@ def _begin_run(
     resources.callback(run_folder.release, reserved.absolute())
     name = reserved.name
   before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
-  if flags.overwrite and before.is_replaceable():
-    with run_lock.held(before):
-      resumption.wait_until_ended(before)
   run_folder.check_name(name)
   store = snapshot_store.open_store(flags.config, before)
   store.check_remote(may_exist=flags.overwrite)
-  signal_handler.begin_run()
-  folder = run_folder.RunFolder.create(flags.run_dir, name, flags.overwrite)
-  resources.enter_context(run_lock.held(folder))
+  overwrite = flags.overwrite and os.path.lexists(before.path)
+  with contextlib.ExitStack() as replaced:
+    if overwrite and before.is_replaceable():
+      # Held until the new folder is locked. Otherwise another command could
+      # replace the old run meanwhile, and this one would delete its new run.
+      replaced.enter_context(run_lock.held(before))
+      resumption.wait_until_ended(before)
+    signal_handler.begin_run()
+    # A folder that another command has made since the check is not deleted.
+    folder = run_folder.RunFolder.create(flags.run_dir, name, overwrite)
+    resources.enter_context(run_lock.held(folder))
   folder.write_config(flags.config)
   user_modules.write(folder, flags.config)
   store.publish_config(clear=True)

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import pathlib
 import time
 from collections.abc import Iterator
 
@@ -23,7 +24,7 @@ def held(folder: run_folder.RunFolder, kind: str = "run") -> Iterator[None]:
     kind: what the folder belongs to, for the error message.
 
   Raises:
-    ValueError: another process holds the lock.
+    ValueError: another process holds the lock, or has just replaced the folder.
     OSError: the folder can't be opened.
   """
   descriptor = os.open(folder.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -37,6 +38,11 @@ def held(folder: run_folder.RunFolder, kind: str = "run") -> Iterator[None]:
       ) from error
     except OSError:
       pass  # on a network file system without locks, none is held
+    if not _is_current(descriptor, folder.path):
+      raise ValueError(
+        f"{kind} {str(folder.path)!r} has just been replaced or deleted by "
+        "another process, so nothing was done: try again"
+      )
     yield
   finally:
     os.close(descriptor)
@@ -89,6 +95,14 @@ def list_holders(folder: run_folder.RunFolder) -> list[int]:
       if kind == "FLOCK" and file_id.rpartition(":")[2] == inode:
         holders.append(int(pid))
   return holders
+
+
+def _is_current(descriptor: int, path: pathlib.Path) -> bool:
+  """Returns whether an open folder is still the one at its path."""
+  try:
+    return os.path.samestat(os.fstat(descriptor), path.stat())
+  except FileNotFoundError:
+    return False
 
 
 def _describe_holder(folder: run_folder.RunFolder) -> str:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from slipway.launch import train
+from slipway.launch import train, train_flags
+from slipway.launch.runs import run_folder, run_lock
 
 pytestmark = [
   pytest.mark.filterwarnings("ignore:the load_module.. method"),
@@ -62,6 +63,23 @@ def test_a_config_file_that_exits(tmp_path, capsys):
   path.write_text("import os\nos._exit(0)\n")
   words = f"line 2 of {path} failed (SystemExit: os._exit(0))"
   check_rejected([f"--config={path}"], words, path, capsys)
+
+
+def test_an_older_run_is_locked_until_it_is_replaced(
+  tmp_path, monkeypatch, capsys
+):
+  folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+  folder.write_config(train_flags.parse(["train"], "").config)
+
+  def create(run_dir, name, overwrite):
+    """Is called in place of `RunFolder.create`, which deletes the old run."""
+    with pytest.raises(ValueError, match="active"), run_lock.held(folder):
+      pass
+    raise ValueError("the old run was locked")
+
+  monkeypatch.setattr(run_folder.RunFolder, "create", create)
+  flags = ["--overwrite", "--name=a-run", f"--run_dir={tmp_path}"]
+  check_rejected(flags, "the old run was locked", None, capsys)
 
 
 def check_rejected(flags, words, path, capsys):

@@ -1,5 +1,6 @@
 """Tests of the run lock: one launcher holds it, until that launcher ends."""
 
+import fcntl
 import subprocess
 import sys
 
@@ -82,3 +83,14 @@ def test_child_processes_do_not_hold_the_lock(folder):
   finally:
     child.kill()
     child.wait()
+
+
+def test_a_folder_that_is_replaced_meanwhile_is_not_locked(folder, monkeypatch):
+  def replace(descriptor, operation):
+    """Replaces the folder between the opening of the old one and its lock."""
+    folder.path.rename(folder.path.with_name("old"))
+    folder.path.mkdir()
+
+  monkeypatch.setattr(fcntl, "flock", replace)
+  with pytest.raises(ValueError, match="replaced"), run_lock.held(folder):
+    pass
