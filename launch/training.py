@@ -233,6 +233,7 @@ def _begin_run(
     name = reserved.name
   before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
   run_folder.check_name(name)
+  run_folder.check_path(before.path)
   store = snapshot_store.open_store(flags.config, before)
   store.check_remote(may_exist=flags.overwrite)
   overwrite = flags.overwrite and os.path.lexists(before.path)
@@ -275,6 +276,7 @@ def _resume_run(
     OSError: a file could not be read or written.
   """
   folder = run_folder.RunFolder.open(flags.resume)
+  run_folder.check_path(folder.path)
   resources.enter_context(run_lock.held(folder))
   store = snapshot_store.open_store(flags.config, folder)
   store.check_remote(may_exist=True)

@@ -20,6 +20,10 @@ CONFIG = "config.json"  # name of the file with the config in a run's folder
 # first snapshots.
 MIN_FREE_BYTES = 50_000_000
 
+# Parts of a path that TensorFlow reads as a pattern of a checkpoint's name, or
+# fsspec as a pattern or as a chain of URLs.
+_SPECIAL = ("[", "]", "*", "?", "\\", "::")
+
 # Size in bytes of the file that tests whether the disk accepts data: a whole
 # block, which a full disk or quota rejects.
 _PROBE_BYTES = 4_096
@@ -59,12 +63,13 @@ class RunFolder:
         checks. A folder that is not replaceable is never deleted.
 
     Raises:
-      ValueError: the name is invalid, the folder exists and is not to be
-        deleted, or the disk is nearly full or not writable.
+      ValueError: the name or the path is invalid, the folder exists and is not
+        to be deleted, or the disk is nearly full or not writable.
     """
     run_dir = pathlib.Path(run_dir)
     check_name(name)
     folder = cls(run_dir / name)
+    check_path(folder.path)
     _check_disk(run_dir)
     try:
       if os.path.lexists(folder.path) and not is_empty(folder.path):
@@ -327,6 +332,25 @@ def check_name(name: str) -> None:
     raise ValueError(
       f"run name {name!r} can't be a folder's name: use letters, "
       "digits, '.', '_' and '-' only"
+    )
+
+
+def check_path(path: pathlib.Path) -> None:
+  """Checks that snapshots below a folder can be restored.
+
+  Args:
+    path: path of the folder, which need not exist.
+
+  Raises:
+    ValueError: the absolute path has characters with a special meaning.
+    OSError: the path is relative, and the working directory was deleted.
+  """
+  absolute = str(path.absolute())
+  if found := [special for special in _SPECIAL if special in absolute]:
+    raise ValueError(
+      f"run folder {absolute!r} has {found[0]!r} in its path, which is read as "
+      "a pattern, so its snapshots could not be restored: rename the folder, "
+      "or choose another one"
     )
 
 

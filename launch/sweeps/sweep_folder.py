@@ -174,11 +174,12 @@ class SweepFolder:
         runs, once they have ended. Any other folder is never deleted.
 
     Raises:
-      ValueError: the name is invalid, or the folder exists or can't be made, or
-        one of its runs is still active after 30 s.
+      ValueError: the name or the path is invalid, the folder exists or can't be
+        made, or one of its runs is still active after 30 s.
     """
     run_folder.check_name(name)
     folder = cls(pathlib.Path(run_dir, name))
+    run_folder.check_path(folder.path)
     try:
       if folder.path.exists() and not run_folder.is_empty(folder.path):
         folder._check_replaceable(overwrite)

@@ -265,6 +265,10 @@ def test_results_that_can_not_be_written_are_shown(tmp_path):
     (["--search=random", "--vary=mode=sync,single"], "give --settings=2"),
     (["--config.seed=3"], "give --seeds=NUMBER"),
     (["--name=x"], "the config has no limit"),
+    (
+      ["--run_dir=a[1]", "--config.limits.trainer_steps=5"],
+      "has '[' in its path",
+    ),
     (["--resume=nothing"], "is not a sweep"),
     (["--resume=nothing", "--vary=a=1"], "--vary is for a new sweep"),
     (["--nam=x"], "did you mean --name?"),

@@ -54,6 +54,14 @@ def test_names_that_are_rejected(tmp_path, name):
   assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("parent", ["a[1]", "*", "a?", "a\\b", "a::b"])
+def test_paths_that_are_rejected(tmp_path, parent):
+  run_dir = tmp_path / parent
+  message = error_line_of(run_folder.RunFolder.create, run_dir, "a", False)
+  assert repr(str(run_dir / "a")) in message
+  assert not list(tmp_path.iterdir())
+
+
 def make_file(path):
   path.write_text("kept")
 
