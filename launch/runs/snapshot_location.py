@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Collection
 
 import fsspec
+from fsspec.implementations import local
 
 from slipway.launch.runs import manifest, run_folder
 
@@ -146,6 +147,13 @@ class SnapshotLocation:
     temporary = f"{self._folder}/.{_BEST}"
     self._files.pipe_file(temporary, str(number).encode())
     self._files.mv(temporary, f"{self._folder}/{_BEST}")
+
+  def overlaps(self, folder: pathlib.Path) -> bool:
+    """Returns whether this location is, contains or lies in a local folder."""
+    if not isinstance(self._files, local.LocalFileSystem):
+      return False
+    root, folder = pathlib.Path(self._root).resolve(), folder.resolve()
+    return root.is_relative_to(folder) or folder.is_relative_to(root)
 
   def check_writable(self) -> None:
     """Checks that the location is writable, with a small temporary file.

@@ -96,6 +96,7 @@ class SnapshotStore:
         f"keep is {keep}, so each snapshot would be deleted as soon as it is "
         "written: keep 1 or more"
       )
+    self._run_path = folder.path
     self._folder, self._config = folder.snapshots, folder.config
     self._keep, self._url, self._run = keep, url, folder.name
     self._saved_config = None if config is None else config_file.to_json(config)
@@ -229,11 +230,17 @@ class SnapshotStore:
         name.
 
     Raises:
-      ValueError: the remote location cannot be written, or has a run of this
-        name although it may not.
+      ValueError: the remote location overlaps the run's folder, cannot be
+        written, or has a run of this name although it may not.
     """
     if self._remote is None:
       return
+    if self._remote.overlaps(self._run_path):
+      raise ValueError(
+        f"config.snapshot.url={self._url!r} keeps the run's copies in "
+        f"{self._run!r} below it, which overlaps the run's own folder "
+        f"{str(self._run_path)!r}: give a URL outside of the folder of runs"
+      )
     with self._as_url_error("written"):
       self._remote.check_writable()
       exists = self._remote.holds_run()

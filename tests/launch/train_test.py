@@ -82,6 +82,24 @@ def test_an_older_run_is_locked_until_it_is_replaced(
   check_rejected(flags, "the old run was locked", None, capsys)
 
 
+@pytest.mark.parametrize("name", ["runs", "a[1]"])
+def test_a_resume_that_would_damage_the_run(name, tmp_path, capsys):
+  """Its snapshots would be copied onto themselves, or can't be restored."""
+  folder = run_folder.RunFolder(tmp_path / name / "a-run")
+  folder.path.mkdir(parents=True)
+  config = train_flags.parse(["train"], "").config
+  if name == "runs":
+    config.snapshot.url = str(tmp_path / "runs")
+  folder.write_config(config)
+  folder.summary.touch()
+  words = "overlaps" if name == "runs" else "is read as a pattern"
+  check_rejected([f"--resume={folder.path}"], words, None, capsys)
+  assert {path.name for path in folder.path.iterdir()} == {
+    "config.json",
+    "summary.json",
+  }
+
+
 def check_rejected(flags, words, path, capsys):
   """Checks that only one line and the frames of one file are printed.
 

@@ -451,3 +451,17 @@ def test_a_remote_location_that_cannot_be_written(tmp_path):
     with pytest.raises(ValueError, match="cannot be written") as error:
       make(tmp_path / "a-run", url=url).check_remote(may_exist=True)
     assert repr(url) in str(error.value) and "\n" not in str(error.value)
+
+
+# The run's copies are in its folder, in a folder of it, or around its folder.
+@pytest.mark.parametrize(
+  ("url", "run"),
+  [("runs", "runs/a"), ("runs/a", "runs/a"), ("runs", "runs/a/a")],
+)
+def test_a_url_that_overlaps_the_runs_folder(tmp_path, url, run):
+  run, url = tmp_path / run, f"file://{tmp_path / url}"
+  run.mkdir(parents=True)
+  with pytest.raises(ValueError, match="overlaps") as error:
+    make(run, url=url).check_remote(may_exist=True)
+  assert repr(url) in str(error.value) and "\n" not in str(error.value)
+  assert not list(run.iterdir())
