@@ -29,6 +29,7 @@ from slipway.environments import (
   checked,
   conversion,
   masks,
+  spaces,
   specs,
 )
 
@@ -145,6 +146,15 @@ class VectorEnvironment:
     # Shape of a batch of the space's observations; None for a Dict or Tuple.
     own_shape = self.observation_space.shape
     self._shape = None if own_shape is None else (self.num_envs, *own_shape)
+    # Leaves of the observations whose data types must be checked: gymnasium's
+    # own batches have those of the space.
+    self._unchecked_leaves: list[spaces.Leaf] = []
+    if not isinstance(envs, gymnasium.vector.SyncVectorEnv):
+      self._unchecked_leaves += spaces.leaves(self.observation_space)
+    # Data type of each of these leaves that was accepted last.
+    self._accepted_dtypes: list[np.dtype | None] = [None] * len(
+      self._unchecked_leaves
+    )
 
   def convert_observations_to_spec(
     self, observations: np.ndarray
@@ -361,6 +371,11 @@ class VectorEnvironment:
         f"rewards {reward.shape}, not {self._shape} and {(self.num_envs,)}: "
         "correct it or its spaces",
       )
+    for index, leaf in enumerate(self._unchecked_leaves):
+      dtype = spaces.select(observation, leaf.path).dtype
+      if dtype is not self._accepted_dtypes[index]:
+        self._check_dtype(call, leaf, dtype)
+        self._accepted_dtypes[index] = dtype
     observation = self._observe(observation)
     # A copy, like that of the flags: a vector environment of the user's own may
     # return the same array in each step.
@@ -411,6 +426,30 @@ class VectorEnvironment:
         error.index, f"{call} returned {error}"
       ) from None
     return self.spec.observations.join(observation, mask)
+
+  def _check_dtype(self, call: str, leaf: spaces.Leaf, dtype: np.dtype) -> None:
+    """Checks that a batch's observations can be converted to their space.
+
+    NumPy converts floats to integers without an error, even NaN and numbers
+    that are out of range.
+
+    Args:
+      call: "reset()" or "step()", for the error message.
+      leaf: leaf of the observation space.
+      dtype: data type of the batch's values for this leaf.
+
+    Raises:
+      checked.EnvironmentFault: The values are of another kind, such as floats
+        for a space of integers.
+    """
+    if np.can_cast(dtype, leaf.space.dtype, "same_kind"):
+      return
+    raise checked.EnvironmentFault(
+      None,
+      f"{call} of the vector environment returned observations"
+      f"{spaces.subscripts(leaf.path)} of type {dtype}, but their space is "
+      f"{spaces.one_line(leaf.space)}: correct one of them",
+    )
 
   def _check_finite(self, call: str, field: str, values: np.ndarray) -> None:
     """Checks that the values of all environments are finite.

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from slipway.environments import checked, factory
+from slipway.environments import checked, factory, vector
 from tests.environments import given
 
 
@@ -117,6 +117,72 @@ def test_flags_of_another_shape_or_type_are_a_fault(kwargs, text):
   assert caught.value.line.startswith("environment Reusing-v0 (")
   assert text in caught.value.line
   assert "\n" not in str(caught.value)
+
+
+class Typed(Reusing):
+  """Batched simulator whose observations have a type of their own."""
+
+  def __init__(self, num_envs, observation, space):
+    super().__init__(num_envs)
+    self.single_observation_space = space
+    batch = gymnasium.vector.utils.create_empty_array(space, num_envs)
+    if isinstance(space, spaces.Dict):
+      self._before = batch
+      self._after = {**batch, "level": observation}
+    else:
+      self._before, self._after = batch, observation
+
+  def reset(self, *, seed=None, options=None):
+    return self._before, {}
+
+  def step(self, actions):
+    flags = np.zeros((2, self.num_envs), np.bool_)
+    return self._after, np.zeros(self.num_envs), *flags, {}
+
+
+_BYTES = spaces.Box(0, 255, (2,), np.uint8)
+_LEVEL = spaces.Dict({"level": spaces.Discrete(3), "other": _BYTES})
+
+
+@pytest.mark.parametrize(
+  ("observation", "space", "text"),
+  [
+    (np.full((3, 2), 0.7), _BYTES, "observations of type float64"),
+    (np.full((3, 2), np.nan, np.float32), _BYTES, "of type float32"),
+    (np.full((3, 2), 300), _BYTES, "observations of type int64"),
+    (np.full(3, 0.7), _LEVEL, "observations['level'] of type float64"),
+  ],
+)
+def test_observations_of_another_type_are_a_fault(observation, space, text):
+  envs = Typed(3, observation, space)
+  environment = vector.VectorEnvironment(envs, "Own-v0", seed=1)
+  environment.reset()
+  with pytest.raises(checked.EnvironmentFailedError) as caught:
+    environment.step(np.zeros(3, np.int32))
+  assert "step() of the vector environment returned " in caught.value.line
+  assert text in caught.value.line
+  assert "\n" not in caught.value.line
+
+
+@pytest.mark.parametrize(
+  ("observation", "space"),
+  [
+    (np.full((3, 2), 0.5), spaces.Box(0.0, 1.0, (2,), np.float32)),
+    (np.full((3, 2), 1, np.uint8), spaces.Box(0.0, 1.0, (2,), np.float32)),
+    (np.full((3, 2), True), _BYTES),
+    (np.full(3, 1, np.int32), _LEVEL),
+  ],
+)
+def test_observations_of_a_similar_type_are_converted(observation, space):
+  envs = Typed(3, observation, space)
+  environment = vector.VectorEnvironment(envs, "Own-v0", seed=1)
+  environment.reset()
+  step = environment.step(np.zeros(3, np.int32))
+  assert step.observation.dtype == environment.spec.observations.dtype
+  if isinstance(space, spaces.Dict):
+    np.testing.assert_array_equal(step.observation[:, :3], [[0, 1, 0]] * 3)
+  else:
+    np.testing.assert_array_equal(step.observation, observation)
 
 
 @pytest.mark.parametrize(
