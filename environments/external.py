@@ -14,6 +14,10 @@ its calls returns once the loop has made the corresponding call.
 | `act` returns a_1 | waits in `step(a_1)` |
 | `observe(r_2, True, False, o_2)` | `step(a_1)` returns; calls `reset()` |
 | `act(o_0)` of the next episode | `reset()` returns o_0 |
+
+An adder returns the last transitions of an episode only after that last
+`reset()`. If the worker should stop and no episode follows, `reset()` returns
+the last observation again, so that these transitions are not lost.
 """
 
 import copy
@@ -276,15 +280,41 @@ class ExternalEnvironment(gymnasium.Env):
     self.observation_space = observation_space
     self.action_space = action_space
     self._exchange = exchange
+    # Observation of the step that has ended an episode, until the next reset.
+    self._last_observation: typing.Any = None
+    # Whether a reset has replaced the next episode's first observation.
+    self._is_interrupted = False
 
   def reset(self, *, seed=None, options=None):
-    """Waits for the first observation of an episode; ignores the seed."""
-    return self._exchange.wait_for_step()[0], {}
+    """Waits for the first observation of an episode; ignores the seed.
+
+    If the worker should stop after an episode's end, the method returns the
+    episode's last observation. All later calls raise `Interrupted`.
+    """
+    self._check_not_interrupted()
+    last, self._last_observation = self._last_observation, None
+    try:
+      return self._exchange.wait_for_step()[0], {}
+    except Interrupted:
+      if last is None:
+        raise
+      self._is_interrupted = True
+      return last, {}
 
   def step(self, action):
     """Sends an action to the loop, and waits for the result of the action."""
+    self._check_not_interrupted()
     self._exchange.send_action(np.copy(action)[()])
-    return *self._exchange.wait_for_step(), {}
+    step = self._exchange.wait_for_step()
+    observation, _, terminated, truncated = step
+    if terminated or truncated:
+      self._last_observation = observation
+    return *step, {}
+
+  def _check_not_interrupted(self) -> None:
+    """Raises `Interrupted` if a reset has been interrupted."""
+    if self._is_interrupted:
+      raise Interrupted
 
 
 def _read_reward(reward: typing.Any) -> float:

@@ -73,6 +73,12 @@ class Collector:
     self.episodes = 0
 
   @property
+  def episodes_have_ended(self) -> bool:
+    """Whether the newest step ended the episodes of all environments."""
+    step = self._newest_step
+    return step is not None and bool((step.terminated | step.truncated).all())
+
+  @property
   def training_return(self) -> float | None:
     """Mean return of the last training episodes, or None before the first."""
     return (

@@ -113,13 +113,23 @@ class Worker:
     self._load_variables()
     if self._may_step(command):
       before = self._collector.env_steps
-      items = self._collector.step()
-      if items is not None:
-        self._items.write(*items)
+      self._collect()
       steps = self._collector.env_steps - before
       self._round_steps += 1
       self._throttle.record_steps(steps, command.steps_per_s, time.monotonic())
     return self._collector.env_steps
+
+  def finish_episodes(self) -> None:
+    """Writes the last items of episodes that have just ended, before a stop.
+
+    The adder returns these items in the autoreset after the episodes' end,
+    which this method makes. It does nothing if an environment's episode is
+    unfinished, or if the table takes no items within 2 s.
+    """
+    if self._collector.episodes_have_ended and (
+      self._items.wait(_CLOSE_TIMEOUT_S)
+    ):
+      self._collect()
 
   def reopen_broken_stream(self) -> None:
     """Replaces the stream of items if it has broken, without waiting.
@@ -172,6 +182,12 @@ class Worker:
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
     """Restores a state that `get_state` returned; see `Collector.set_state`."""
     self._collector.set_state(state)
+
+  def _collect(self) -> None:
+    """Steps every environment once, and writes the completed items."""
+    items = self._collector.step()
+    if items is not None:
+      self._items.write(*items)
 
   def _may_step(self, command: messages.Command) -> bool:
     """Returns whether the environments may step now; waits briefly if not.

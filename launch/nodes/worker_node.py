@@ -130,6 +130,9 @@ class WorkerNode:
         contextlib.suppress(external.Interrupted),
       ):
         self._collect(node_link)
+        if external_parts:
+          # The process may disconnect right after an episode's end.
+          self._worker.finish_episodes()
       self._worker.close()
 
   def _collect(self, node_link: link.Link) -> None:

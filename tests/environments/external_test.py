@@ -73,6 +73,21 @@ def test_a_loop_of_two_episodes():
   ]
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_interrupted_reset_repeats_an_episodes_last_observation(ended):
+  worker = Worker()
+  worker.exchange.act(make_observation(0))
+  worker.exchange.observe(1.0, ended, False, make_observation(1))
+  worker.end()
+  found = [
+    (step.observation[0, 0], step.terminated[0], step.first[0])
+    for step in worker.steps
+  ]
+  last = [(1, True, False), (1, False, True)] if ended else []
+  assert found == [(0, False, True), *last]
+  assert worker.actions == (3 if ended else 1)
+
+
 def test_observations_are_copied():
   worker = Worker()
   observation = make_observation(7)

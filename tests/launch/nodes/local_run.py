@@ -10,7 +10,7 @@ import tensorflow as tf
 from slipway.agents import core, registry
 from slipway.agents.updates import local_updates
 from slipway.configs import dqn, ppo
-from slipway.environments import factory
+from slipway.environments import factory, vector
 from slipway.launch.nodes import local_ports, trainer, worker
 from slipway.launch.orchestration import messages
 from slipway.launch.orchestration import rates as rates_lib
@@ -85,10 +85,15 @@ class LocalRun:
     if self.learner is None:
       self.learner = self.builder.make_learner(config, self.spec)
 
-  def make_worker(self, **registration: int) -> worker.Worker:
+  def make_worker(
+    self,
+    environment: vector.VectorEnvironment | None = None,
+    **registration: int,
+  ) -> worker.Worker:
     """Makes the worker.
 
     Args:
+      environment: the worker's environments; None: those of the config.
       **registration: counts of the worker's earlier incarnations.
     """
     return worker.Worker(
@@ -100,6 +105,7 @@ class LocalRun:
       self.sink,
       self.variables.make_source(),
       messages.Registration(**registration),
+      environment,
     )
 
   def make_trainer(self, version: int | None = None) -> trainer.Trainer:

@@ -1,11 +1,14 @@
 """Tests of the worker on in-process ports, which is stepped by hand."""
 
+import contextlib
 import pickle
+import threading
 import time
 
 import numpy as np
 import pytest
 
+from slipway.environments import external, factory
 from slipway.launch.nodes import local_ports
 from slipway.launch.orchestration import messages
 from slipway.replay.items import transitions
@@ -123,6 +126,34 @@ class ClosedSink(local_ports.LocalSink):
 
   def flush(self, timeout_s):
     return self.is_open
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_an_episode_that_ended_before_a_stop_is_written(ended):
+  run = make_run(topology__environments_per_worker=1)
+  run.publish()
+  environment, exchange = factory.make_external(run.config.environment)
+  worker = run.make_worker(environment)
+
+  def loop():
+    for step in range(3):
+      exchange.act(np.full(4, step, np.float32))
+      last = ended and step == 2
+      exchange.observe(1.0, last, False, np.full(4, step + 1, np.float32))
+    if not ended:
+      with contextlib.suppress(external.Interrupted):
+        exchange.act(np.full(4, 3, np.float32))
+
+  thread = threading.Thread(target=loop, daemon=True)
+  thread.start()
+  assert steps_of(worker, 3) == [1, 1, 1]
+  assert run.table.inserted == 2
+  exchange.set_should_stop(lambda: True)
+  worker.finish_episodes()
+  assert run.table.inserted == (3 if ended else 2)
+  assert worker.env_steps == 3
+  exchange.close()
+  worker.close()
 
 
 def test_a_worker_waits_for_a_blocked_sink():
