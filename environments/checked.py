@@ -6,6 +6,8 @@ checks that are cheaper for a whole batch: whether numbers are finite, and
 whether observations form a batch.
 """
 
+import copy
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gymnasium
@@ -97,6 +99,8 @@ class CheckedEnvironment(gymnasium.Wrapper):
     index: index of the environment in its batch.
     seed: seed of the last seeded reset, or None if there was none.
     steps: number of steps since that reset.
+    copies: whether `reset` and `step` return copies of observations, because
+      other environments of the batch may overwrite them.
   """
 
   def __init__(self, env: gymnasium.Env, index: int, masked: bool = False):
@@ -112,7 +116,14 @@ class CheckedEnvironment(gymnasium.Wrapper):
     self._masks = masks.MaskReader(env.action_space) if masked else None
     self.seed: int | None = None
     self.steps = 0
-    self._observation: Any = None  # returned by the last reset or step
+    self.copies = True
+    # Returned by the environment's last reset or step.
+    self._observation: Any = None
+
+  @property
+  def buffers(self) -> Iterator[int]:
+    """Addresses of the arrays and containers in the last observation."""
+    yield from _list_buffers(self._observation)
 
   def reset(self, *, seed=None, options=None):
     """Resets the environment, and checks its action mask.
@@ -128,9 +139,12 @@ class CheckedEnvironment(gymnasium.Wrapper):
       raise
     except BaseException as error:
       raise EnvironmentFault.from_error(self.index, "reset()", error) from error
+    observation = self._observation
+    if self.copies:
+      observation = copy_observation(observation)
     if self._masks is None:
-      return self._observation, _NO_INFO
-    return self._observation, self._read_mask("reset()", info, terminated=False)
+      return observation, _NO_INFO
+    return observation, self._read_mask("reset()", info, terminated=False)
 
   def step(self, action):
     """Steps the environment, and checks the types of the results.
@@ -153,6 +167,8 @@ class CheckedEnvironment(gymnasium.Wrapper):
     if type(truncated) is not bool:
       self._check_number("truncated", truncated, "a bool")
     self._observation = observation
+    if self.copies:
+      observation = copy_observation(observation)
     if self._masks is None:
       return observation, reward, terminated, truncated, _NO_INFO
     info = self._read_mask("step()", info, terminated=bool(terminated))
@@ -232,6 +248,46 @@ class CheckedEnvironment(gymnasium.Wrapper):
         f"step() returned {field}={shown:.80}, which is not {kind}: return "
         "(observation, reward, terminated, truncated, info)",
       )
+
+
+def share_observations(envs: Sequence[CheckedEnvironment]) -> bool:
+  """Returns whether several environments returned the same array or container.
+
+  An example is an array in a class attribute, to which each environment of the
+  class writes its observations.
+
+  Args:
+    envs: environments of one batch, after a reset or step.
+  """
+  seen: set[int] = set()
+  for env in envs:
+    buffers = set(env.buffers)
+    if not seen.isdisjoint(buffers):
+      return True
+    seen |= buffers
+  return False
+
+
+def copy_observation(observation: Any) -> Any:
+  """Returns a copy of an observation of any structure."""
+  if isinstance(observation, np.ndarray):
+    return observation.copy()
+  return copy.deepcopy(observation)
+
+
+def _list_buffers(observation: Any) -> Iterator[int]:
+  """Yields the addresses of the arrays and containers in an observation."""
+  if isinstance(observation, np.ndarray):
+    if observation.size:
+      yield observation.__array_interface__["data"][0]
+  elif isinstance(observation, (dict, list, tuple)):
+    if not isinstance(observation, tuple):
+      yield id(observation)
+    parts = (
+      observation.values() if isinstance(observation, dict) else observation
+    )
+    for part in parts:
+      yield from _list_buffers(part)
 
 
 class BatchChecker:

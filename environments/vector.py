@@ -130,6 +130,8 @@ class VectorEnvironment:
     self.name = name
     self._seed: int | None = seed  # of the next reset
     self._first_seed, self._steps = seed, 0
+    # Whether environments returned the same array in the first reset.
+    self._observations_are_shared = False
     # bool [B]: whether each environment's episode ended in the last step; None
     # before the first reset.
     self._done: np.ndarray | None = None
@@ -201,6 +203,9 @@ class VectorEnvironment:
       observation, infos = self._envs.reset(seed=self._seed)
       if self._seed is not None:
         self._steps = 0
+        self._observations_are_shared = checked.share_observations(
+          self._checked
+        )
       self._seed = None
       rewards = np.zeros(self.num_envs, np.float32)
       terminated, truncated, self._done = np.zeros((3, self.num_envs), np.bool_)
@@ -239,6 +244,8 @@ class VectorEnvironment:
       observation, reward, terminated, truncated, infos = self._envs.step(
         actions
       )
+      if self._steps == 1:
+        self._stop_needless_copies()
       terminated = self._copy_flags("terminated", terminated)
       truncated = self._copy_flags("truncated", truncated)
       self._done = terminated | truncated
@@ -315,6 +322,18 @@ class VectorEnvironment:
     except BaseException as error:
       self._envs.closed = True  # or gymnasium would close it again at exit
       raise self._make_error("close()", error) from error
+
+  def _stop_needless_copies(self) -> None:
+    """Stops the copies of each environment's observations, after one step.
+
+    If two environments return the same array, such as a class attribute, each
+    observation must be copied before the next environment's step.
+    """
+    envs = self._checked
+    if self._observations_are_shared or checked.share_observations(envs):
+      return
+    for env in envs:
+      env.copies = False
 
   def _copy_flags(self, field: str, flags: Any) -> np.ndarray:
     """Returns a copy of the flags that a batch's step returned, bool [B].

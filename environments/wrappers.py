@@ -7,7 +7,6 @@ them, and a time limit counts environment steps, each of which is `frame_skip`
 frames.
 """
 
-import copy
 import functools
 import math
 from collections.abc import Callable
@@ -136,9 +135,7 @@ class _CopiedObservations(gymnasium.ObservationWrapper):
 
   def observation(self, observation: Any) -> Any:
     """Returns a copy of an observation of the space's structure."""
-    if isinstance(observation, np.ndarray):
-      return observation.copy()
-    return copy.deepcopy(observation)
+    return checked.copy_observation(observation)
 
 
 class _UserWrapper:

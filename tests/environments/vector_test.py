@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.envs import registration
 
 from slipway.environments import checked, factory, vector
 from tests.environments import given
@@ -117,6 +118,54 @@ def test_flags_of_another_shape_or_type_are_a_fault(kwargs, text):
   assert caught.value.line.startswith("environment Reusing-v0 (")
   assert text in caught.value.line
   assert "\n" not in str(caught.value)
+
+
+class Shared(gymnasium.Env):
+  """Environment whose instances write observations to one array or dict.
+
+  An observation is the instance's number times 10, plus the steps so far.
+  """
+
+  action_space = spaces.Discrete(2)
+  made, array, parts = 0, np.zeros(1, np.float32), {}
+
+  def __init__(self, kind):
+    self._number, self._kind = 10 * Shared.made, kind
+    Shared.made += 1
+    self.observation_space = spaces.Box(0.0, 99.0, (1,), np.float32)
+    if kind == "dict":
+      self.observation_space = spaces.Dict({"number": self.observation_space})
+
+  def reset(self, *, seed=None, options=None):
+    self._steps = 0
+    if self._kind == "array after a reset":
+      return np.array([self._number], np.float32), {}
+    return self._observe(), {}
+
+  def step(self, action):
+    self._steps += 1
+    return self._observe(), 0.0, False, False, {}
+
+  def _observe(self):
+    number = self._number + self._steps
+    if self._kind == "dict":
+      Shared.parts["number"] = np.array([number], np.float32)
+      return Shared.parts
+    Shared.array[:] = number
+    return Shared.array
+
+
+@pytest.mark.parametrize("kind", ["array", "array after a reset", "dict"])
+def test_environments_may_share_an_array_of_observations(kind, monkeypatch):
+  spec = registration.EnvSpec("Shared-v0", entry_point=Shared)
+  monkeypatch.setitem(gymnasium.registry, "Shared-v0", spec)
+  monkeypatch.setattr(Shared, "made", 0)
+  config = given.config_of("Shared-v0", kind=kind)
+  environment = factory.make(config, 3, seed=0)
+  steps = [environment.reset()]
+  steps += [environment.step(np.zeros(3, np.int32)) for _ in range(3)]
+  for at, step in enumerate(steps):
+    assert step.observation[:, 0].tolist() == [at, 10 + at, 20 + at]
 
 
 class Typed(Reusing):
