@@ -163,7 +163,10 @@ def make_action_converter_to_space(space: gymnasium.Space) -> Convert | None:
     The function, or None if the actions of spec and space are equal.
   """
   if isinstance(space, spaces.Discrete):
-    start = int(space.start)
+    dtype, start = space.dtype, int(space.start)
+    if not np.can_cast(np.int32, dtype):
+      offset = np.array(start, dtype)
+      return lambda actions: actions.astype(dtype) + offset
     return (lambda actions: actions + start) if start else None
   if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
     return _make_component_converter_to_space(space)

@@ -89,6 +89,28 @@ def test_discrete_values_survive_a_round_trip(space):
   )
 
 
+@pytest.mark.parametrize(
+  ("dtype", "n", "start"),
+  [
+    (np.int8, 3, 0),
+    (np.int8, 100, -100),
+    (np.uint8, 255, 0),
+    (np.int16, 4, 2),
+    (np.int32, 4, 2),
+    (np.uint32, 4, 2),
+    (np.int64, 4, 2**40),
+    (np.uint64, 4, 2**63 + 5),
+  ],
+)
+def test_discrete_actions_are_elements_of_the_space(dtype, n, start):
+  space = spaces.Discrete(n, start=dtype(start), dtype=dtype)
+  write = conversion.make_action_converter_to_space(space)
+  actions = np.arange(n, dtype=np.int32)
+  own = write(actions) if write else actions
+  assert all(map(space.contains, own))
+  assert [int(action) - start for action in own] == list(range(n))
+
+
 def test_pendulum_gets_the_converted_torques():
   environment = factory.make(given.config_of("Pendulum-v1"), 1, seed=0)
   angle = environment.reset().observation[0]
