@@ -91,7 +91,10 @@ def _write_leaf(
     vectors[...] = values
     return
   sizes = np.array(spaces_lib.component_sizes(space))
-  index = values - np.reshape(space.start, -1)  # [B, K], counted from 0
+  # In int64, since NumPy's difference of uint64 and int64 is a float.
+  start = np.asarray(space.start).astype(np.int64).reshape(-1)
+  values = values.astype(np.int64, casting="same_kind", copy=False)
+  index = values - start  # [B, K], counted from 0
   outside = ((index < 0) | (index >= sizes)).any(axis=1)  # [B]
   if outside.any():
     env = int(np.argmax(outside))

@@ -46,6 +46,22 @@ def test_parts_are_flattened_as_in_gymnasium(name):
   )
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint32, np.uint64])
+def test_discrete_observations_of_every_integer_type(dtype):
+  one = spaces.Discrete(3, start=dtype(2), dtype=dtype)
+  several = spaces.MultiDiscrete([2, 4], dtype=dtype, start=[1, 5])
+  values = [dtype(4), dtype(2), dtype(3)]
+  expected = [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
+  np.testing.assert_array_equal(read_batch(one, values), expected)
+  values = [np.array([2, 5], dtype), np.array([1, 8], dtype)]
+  expected = [[0, 1, 1, 0, 0, 0], [1, 0, 0, 0, 0, 1]]
+  np.testing.assert_array_equal(read_batch(several, values), expected)
+  with pytest.raises(
+    checked.EnvironmentFault, match=r"observation 1 is not in"
+  ):
+    read_batch(one, [dtype(1)])
+
+
 def test_a_torso_gets_the_parts_by_key():
   space = shaped.OBSERVATIONS["parts"]
   values = [space.sample() for _ in range(BATCH)]
