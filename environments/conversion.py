@@ -180,7 +180,10 @@ def make_action_converter_to_space(space: gymnasium.Space) -> Convert | None:
     """Converts actions in [-1, 1] to the bounds of the Box."""
     # In float64, so that rounding to float32 can't exceed the bounds.
     fraction = (np.clip(actions, -1.0, 1.0).astype(np.float64) + 1.0) * 0.5
-    own = (low * (1.0 - fraction) + high * fraction).astype(dtype, copy=False)
+    own = low * (1.0 - fraction) + high * fraction
+    if dtype == np.float64:
+      own = np.minimum(np.maximum(own, low), high)
+    own = own.astype(dtype, copy=False)
     return own.reshape(len(own), *shape)
 
   return rescale
@@ -195,8 +198,8 @@ def convert_actions_to_space_with(
   makes, up to rounding and data types.
 
   Args:
-    ops: array operations `clip`, `take` and `reshape`, such as those of an ONNX
-      graph.
+    ops: array operations `clip`, `minimum`, `maximum`, `take` and `reshape`,
+      such as those of an ONNX graph.
     space: action space of one environment, as for
       `make_action_converter_to_space`.
     actions: actions [B, ...] of the spec, which count from 0 or are in [-1, 1];
@@ -211,8 +214,11 @@ def convert_actions_to_space_with(
       actions = ops.take(arrays.list_joint_actions(sizes), actions)
     start = np.reshape(getattr(space, "start", 0), -1).astype(np.int32)
     return ops.reshape(actions + start, (-1, *shape))
-  low, high = (bound.astype(np.float32) for bound in _bounds(space))
-  own = (ops.clip(actions, -1.0, 1.0) + 1.0) * (0.5 * (high - low)) + low
+  low, high = _round_bounds_inwards(space)
+  fraction = (ops.clip(actions, -1.0, 1.0) + 1.0) * np.float32(0.5)
+  # The difference of high and low may be infinite in float32.
+  own = low * (np.float32(1.0) - fraction) + high * fraction
+  own = ops.minimum(ops.maximum(own, low), high)
   return own if len(shape) == 1 else ops.reshape(own, (-1, *shape))
 
 
@@ -281,3 +287,15 @@ def _bounds(space: Any) -> tuple[np.ndarray, np.ndarray]:
   """Returns the lower and upper bounds of a Box of N numbers, float64 [N]."""
   low, high = (x.astype(np.float64) for x in (space.low, space.high))
   return low.reshape(-1), high.reshape(-1)
+
+
+def _round_bounds_inwards(space: Any) -> tuple[np.ndarray, np.ndarray]:
+  """Returns bounds of a Box of N numbers, finite float32 [N] within its own."""
+  low, high = _bounds(space)
+  with np.errstate(over="ignore"):
+    low32, high32 = low.astype(np.float32), high.astype(np.float32)
+  inf = np.float32(np.inf)
+  return (
+    np.where(low32 < low, np.nextafter(low32, inf), low32),
+    np.where(high32 > high, np.nextafter(high32, -inf), high32),
+  )

@@ -71,6 +71,31 @@ def test_no_rounding_leaves_the_bounds():
 
 
 @pytest.mark.parametrize(
+  ("low", "high", "dtype"),
+  [
+    (-0.3, 1.1, np.float32),
+    (-0.3, 1.1, np.float64),
+    (-3e38, 3e38, np.float32),
+    (-1e300, 1e300, np.float64),
+    (0.1, 0.1, np.float32),
+    (1 / 3, 1 / 3, np.float64),
+  ],
+)
+def test_actions_are_finite_and_within_the_bounds(low, high, dtype):
+  space = spaces.Box(low, high, (1,), dtype)
+  random = np.random.default_rng(0)
+  inner = random.uniform(-1.0, 1.0, 10_000)
+  actions = np.float32([-1.0, 1.0, 0.0, 9.0, *inner])[:, None]
+  own = conversion.make_action_converter_to_space(space)(actions)
+  assert all(map(space.contains, own))
+  exported = conversion.convert_actions_to_space_with(np, space, actions)
+  assert exported.dtype == np.float32
+  assert np.isfinite(exported).all()
+  if np.float32(low) < high:  # some float32 are elements of the space
+    assert all(map(space.contains, exported))
+
+
+@pytest.mark.parametrize(
   "space", [spaces.Discrete(4), spaces.Discrete(3, start=-1)]
 )
 def test_discrete_values_survive_a_round_trip(space):

@@ -1,5 +1,6 @@
 """Tests of ONNX graphs: onnxruntime chooses the actions of Slipway's actors."""
 
+import gymnasium
 import numpy as np
 import onnxruntime
 import pytest
@@ -17,6 +18,7 @@ from slipway.agents.networks import (
 )
 from slipway.agents.networks import network as network_lib
 from slipway.configs import dqn, r2d2
+from slipway.environments import conversion
 from tests.agents.networks import given
 
 _BATCHES = (1, 5)
@@ -128,3 +130,22 @@ def test_convolutions_on_frames_equal_tensorflows(batch, tmp_path):
   )
   wanted = network(tf.constant(frames)).values
   np.testing.assert_allclose(values, wanted, atol=1e-4)
+
+
+def test_exported_actions_are_within_the_bounds_of_their_space(tmp_path):
+  space = gymnasium.spaces.Box(
+    np.float32([-0.3, -3e38]), np.float32([1.1, 3e38])
+  )
+  graph, path = onnx_ops.Graph(), tmp_path / "bounds.onnx"
+  actions = graph.add_input("action", (2,), np.float32)
+  own = conversion.convert_actions_to_space_with(graph, space, actions)
+  graph.write(str(path), {"own": own}, {})
+  session = onnxruntime.InferenceSession(str(path))
+  random = np.random.default_rng(0)
+  actions = random.uniform(-1.5, 1.5, (10_000, 2)).astype(np.float32)
+  (exported,) = session.run(["own"], {"action": actions})
+  assert all(map(space.contains, exported))
+  expected = conversion.make_action_converter_to_space(space)(actions)
+  np.testing.assert_allclose(
+    exported / space.high, expected / space.high, atol=1e-6
+  )
