@@ -201,6 +201,9 @@ class Recorder:
     )
     # Minari stores a uint8 array of rank 2 as one JPEG image per row, but a
     # list of rows unchanged. It also accepts arrays, despite its annotations.
+    # Its lists have one level only, so int64 serves actions of any rank.
+    if actions.dtype == np.uint8:
+      actions = actions.astype(np.int64)
     infos: dict[str, Any] = {}
     stacked = np.stack(observations)
     if isinstance(self._spec, arrays.MaskedArray):

@@ -10,6 +10,7 @@ import gymnasium
 import minari
 import numpy as np
 import pytest
+from gymnasium import spaces
 from minari.data_collector import EpisodeBuffer
 from minari.dataset import minari_storage
 
@@ -106,6 +107,24 @@ def test_a_round_trip(tmp_path, config, steps, truncates):
   assert episodes.truncated.any() == truncates
   assert episodes.terminated.any() != truncates
   assert os.listdir(tmp_path / "new") == ["episodes"]
+
+
+@pytest.mark.parametrize(
+  ("space", "sizes"),
+  [
+    (spaces.Discrete(4, start=2, dtype=np.uint8), (4,)),
+    (spaces.MultiDiscrete([2, 4, 3], np.uint8), (2, 4, 3)),
+    (spaces.MultiDiscrete([[2, 4], [3, 2]], np.uint8), (2, 4, 3, 2)),
+    (spaces.MultiDiscrete([2, 4], np.uint64, start=[1, 2]), (2, 4)),
+  ],
+)
+def test_a_round_trip_of_unsigned_actions(tmp_path, monkeypatch, space, sizes):
+  monkeypatch.setitem(shaped.ACTIONS, "unsigned", space)
+  monkeypatch.setitem(shaped.SIZES, "unsigned", sizes)
+  config = shaped.config_of(action="unsigned")
+  spec, played = record(tmp_path / "episodes", config, 20)
+  episodes = recordings.read(tmp_path / "episodes", spec)
+  assert_equal(episodes, finished(played))
 
 
 def test_only_selected_environments_are_recorded(tmp_path):
