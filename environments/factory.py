@@ -361,6 +361,9 @@ def _construct(
   """
   spec = _find_spec(name)
   _check_arguments(name, kwargs)
+  threaded = config.get("asynchronous", False)
+  if threaded:
+    _check_asynchronous(name, spec)
   env_wrappers, limit = [], config.get("time_limit", 0)
   arguments: dict[str, Any] = {}
   batching: dict[str, Any] = {}
@@ -373,7 +376,9 @@ def _construct(
       arguments["max_num_frames_per_episode"] = frames
   else:
     env_wrappers = wrappers.make_wrappers(config)
-  mode = "sync" if env_wrappers else vectorization_mode(name)
+  mode = vectorization_mode(name)
+  if env_wrappers or threaded:
+    mode = "sync"
   if limit and mode != "sync" and not _takes_time_limit(name):
     mode = "sync"
   check_envs = checked.BatchChecker(masked)
@@ -384,7 +389,7 @@ def _construct(
     # BatchChecker replaces gymnasium's checker. All steps share one buffer,
     # which VectorEnvironment copies for the caller.
     arguments["disable_env_checker"] = True
-    if config.get("asynchronous", False):
+    if threaded:
       env_wrappers.append(asynchronous.ThreadedEnvironment)
     batching = {
       "vector_kwargs": {"copy": False},
@@ -450,6 +455,28 @@ def _check_arguments(name: str, kwargs: dict[str, Any]) -> None:
       "argument of gymnasium.make_vec is set by Slipway, so no environment was "
       f"made: remove {argument}"
     )
+
+
+def _check_asynchronous(name: str, spec: registration.EnvSpec) -> None:
+  """Checks that the environments of an id can have a thread each.
+
+  Args:
+    name: gymnasium id, or 'module:Class'.
+    spec: gymnasium's spec of the id.
+
+  Raises:
+    ValueError: the id has only a vector environment, which steps one batch.
+  """
+  if spec.entry_point is not None and not is_atari(name):
+    return
+  advice = "set it to False"
+  if is_atari(name):
+    advice += ", and config.environment.kwargs.num_threads to use more threads"
+  raise ValueError(
+    "config.environment.asynchronous is True, but the environments of "
+    f"{name!r} are stepped as one batch, so none can have its own thread: "
+    f"{advice}"
+  )
 
 
 def _explain_constructor_failure(

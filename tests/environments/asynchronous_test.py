@@ -5,6 +5,8 @@ import time
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs import registration
+from gymnasium.envs.classic_control import cartpole
 from gymnasium.envs.toy_text import frozen_lake
 
 from slipway.environments import checked, factory
@@ -81,6 +83,42 @@ def test_the_steps_of_a_batch_overlap():
   play(environment, 3)
   assert time.monotonic() - began_s < 8 * 3 * 0.1 / 2
   environment.close()
+
+
+class Sleeping(cartpole.CartPoleEnv):
+  """Environment with a vector environment, whose single steps take 0.1 s."""
+
+  def step(self, action):
+    time.sleep(0.1)
+    return super().step(action)
+
+
+def test_single_environments_replace_a_vector_environment(monkeypatch):
+  spec = registration.EnvSpec(
+    "Sleeping-v0",
+    entry_point=Sleeping,
+    vector_entry_point=cartpole.CartPoleVectorEnv,
+  )
+  monkeypatch.setitem(gymnasium.registry, "Sleeping-v0", spec)
+  environment = make("Sleeping-v0", 8)
+  environment.reset()
+  began_s = time.monotonic()
+  play(environment, 3)
+  assert 3 * 0.1 <= time.monotonic() - began_s < 8 * 3 * 0.1 / 2
+  environment.close()
+
+
+@pytest.mark.parametrize(
+  ("name", "text"),
+  [("ALE/Pong-v5", "kwargs.num_threads"), ("Batch-v0", "set it to False")],
+)
+def test_an_id_without_single_environments_is_rejected(name, text, monkeypatch):
+  spec = registration.EnvSpec("Batch-v0", vector_entry_point=lambda: None)
+  monkeypatch.setitem(gymnasium.registry, "Batch-v0", spec)
+  with pytest.raises(ValueError, match=r"environment\.asynchronous") as caught:
+    make(name, 2)
+  assert text in str(caught.value)
+  assert "\n" not in str(caught.value)
 
 
 def test_another_environment_continues_from_a_state():
