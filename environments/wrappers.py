@@ -49,6 +49,7 @@ def make_wrappers(config: ml_collections.ConfigDict) -> list[Wrapper]:
   found: list[Wrapper] = []
   skip, stack = config.get("frame_skip", 1), config.get("frame_stack", 0)
   if skip > 1:
+    found.append(_CopiedActions)
     found.append(
       functools.partial(gymnasium_wrappers.RepeatAction, num_repeats=skip)
     )
@@ -136,6 +137,19 @@ class _CopiedObservations(gymnasium.ObservationWrapper):
   def observation(self, observation: Any) -> Any:
     """Returns a copy of an observation of the space's structure."""
     return checked.copy_observation(observation)
+
+
+class _CopiedActions(gymnasium.ActionWrapper):
+  """Wrapper that passes copies of actions to its environment.
+
+  gymnasium's wrapper that repeats an action passes the same array each time.
+  Without this wrapper, an environment that changes the array in place would get
+  another action in the next frame.
+  """
+
+  def action(self, action: Any) -> Any:
+    """Returns a copy of an action if the action is an array."""
+    return action.copy() if isinstance(action, np.ndarray) else action
 
 
 class _UserWrapper:

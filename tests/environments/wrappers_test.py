@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.envs import registration
 
 from slipway.environments import factory, saving, user_code
 from tests.environments import given
@@ -46,6 +47,17 @@ class Reusing(Clock):
   def _observe(self):
     self._array[:] = self._steps
     return self._result
+
+
+class Halving(Clock):
+  """A `Clock` that halves its action in place and rewards the action."""
+
+  action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
+
+  def step(self, action):
+    reward = float(action[0])
+    action *= 0.5
+    return *super().step(action)[:1], reward, False, False, {}
 
 
 class TimesTen(gymnasium.ObservationWrapper):
@@ -280,6 +292,16 @@ def test_errors_are_one_line(name, fields, texts):
   assert "\n" not in message
   for text in ["config.environment.", *texts]:
     assert text in message
+
+
+def test_each_skipped_frame_gets_the_same_action(monkeypatch):
+  spec = registration.EnvSpec("Halving-v0", entry_point=Halving)
+  monkeypatch.setitem(gymnasium.registry, "Halving-v0", spec)
+  config = given.config_of("Halving-v0", {"frame_skip": 3})
+  environment = factory.make(config, 2, seed=0)
+  environment.reset()
+  step = environment.step(np.float32([[1.0], [0.5]]))
+  assert step.reward.tolist() == [3.0, 1.5]
 
 
 def test_an_error_in_a_wrapper_is_shown_with_its_lines():
