@@ -36,6 +36,8 @@ from slipway.environments import (
 # Attributes of gymnasium's vector environments that can't be pickled:
 # SyncVectorEnv's functions that make the environments.
 _NOT_SAVED = ("env_fns",)
+# Description of a reward for learning, in error messages.
+_SCALED_REWARD = "a reward that config.environment.reward_scale makes"
 
 
 class StepBatch(NamedTuple):
@@ -409,9 +411,14 @@ class VectorEnvironment:
       self._check_finite(call, "reward", reward)
     if self._masks is not None:
       observation = self._add_mask(call, observation, infos, terminated)
+    learned_reward = reward
+    if self._transform_rewards is not None:
+      learned_reward = self._transform_rewards(reward)
+      if not math.isfinite(np.add.reduce(learned_reward)):
+        self._check_finite(call, _SCALED_REWARD, learned_reward)
     return StepBatch(
       observation,
-      self.convert_rewards_to_spec(reward),
+      learned_reward,
       terminated,
       truncated,
       first,
@@ -475,7 +482,7 @@ class VectorEnvironment:
 
     Args:
       call: "reset()" or "step()", for the error message.
-      field: "observation" or "reward", for the error message.
+      field: "observation", "reward" or `_SCALED_REWARD`, for the error message.
       values: float32 values.  # [B, ...]
 
     Raises:

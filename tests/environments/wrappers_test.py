@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 from gymnasium.envs import registration
 
-from slipway.environments import factory, saving, user_code
+from slipway.environments import checked, factory, saving, user_code
 from tests.environments import given
 
 HERE = __name__
@@ -292,6 +292,17 @@ def test_errors_are_one_line(name, fields, texts):
   assert "\n" not in message
   for text in ["config.environment.", *texts]:
     assert text in message
+
+
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_a_scaled_reward_that_is_infinite_is_a_fault():
+  with pytest.raises(checked.EnvironmentFailedError) as caught:
+    play({"reward_scale": 1e38}, 5, num_envs=2)
+  assert "(index 0, seed " in caught.value.line
+  assert ", step 4): step() returned a reward that " in caught.value.line
+  assert "reward_scale makes inf (as float32)" in caught.value.line
+  clipped = play({"reward_scale": 1e38, "reward_clip": 1.0}, 5)
+  assert [step.reward[0] for step in clipped[1:]] == [1.0] * 5
 
 
 def test_each_skipped_frame_gets_the_same_action(monkeypatch):
