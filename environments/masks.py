@@ -59,6 +59,8 @@ class MaskReader:
     sizes = np.array(spaces.component_sizes(action_space) or ())
     self.size = int(sizes.sum())
     self._starts = np.cumsum(sizes) - sizes
+    # Shape of the mask of each component.
+    self._shapes = [(int(size),) for size in sizes]
 
   def read_one(
     self, index: int, info: Any, terminated: bool
@@ -83,7 +85,7 @@ class MaskReader:
         return {KEY: np.ones(self.size, np.bool_)}
       raise InvalidMaskError(index, _describe_missing("info"))
     if isinstance(mask, tuple):  # as gymnasium's MultiDiscrete.sample takes it
-      mask = np.concatenate(mask)
+      mask = self._join(index, mask)
     return {KEY: self._check(index, mask, (self.size,))}
 
   def read_batch(
@@ -127,6 +129,30 @@ class MaskReader:
       )
     masks[has_no_action] = True
     return masks
+
+  def _join(self, index: int, masks: tuple[Any, ...]) -> np.ndarray:
+    """Returns the masks of an action's components as one mask, [M].
+
+    Args:
+      index: Index of the environment in its batch.
+      masks: Value of the info's key `KEY`, with one mask per component.
+
+    Raises:
+      InvalidMaskError: The masks are not those of the components.
+    """
+    try:
+      if [np.shape(mask) for mask in masks] == self._shapes:
+        return np.concatenate(masks)
+    except KeyboardInterrupt:
+      raise
+    except BaseException:  # raised by lists of different lengths, or __array__
+      pass
+    lengths = ", ".join(str(size) for (size,) in self._shapes)
+    raise InvalidMaskError(
+      index,
+      f"an info['{KEY}'] that is a tuple, but not of one array per component "
+      f"of the action: give arrays of bools of the lengths {lengths}",
+    )
 
   def _check(
     self, index: int | None, mask: Any, shape: tuple[int, ...]

@@ -186,6 +186,29 @@ def test_a_component_without_a_legal_value_is_an_error():
   np.testing.assert_array_equal(ended, [[1, 1, 0, 1, 0], [1] * 5])
 
 
+@pytest.mark.parametrize(
+  "mask",
+  [
+    (),
+    (np.ones(2, bool),),
+    (np.ones(3, bool), np.ones(2, bool)),  # of the right length in total
+    (np.bool_(True), np.ones(3, bool)),
+    (np.ones((1, 2), bool), np.ones(3, bool)),
+    (None, np.ones(3, bool)),
+    ([[1], [1, 1]], np.ones(3, bool)),
+  ],
+)
+def test_a_malformed_tuple_of_masks_is_one_line(mask):
+  reader = masks.MaskReader(spaces.MultiDiscrete([2, 3]))
+  whole = (np.array([True, False]), np.ones(3, bool))
+  found = reader.read_one(1, {"action_mask": whole}, False)["action_mask"]
+  assert found.tolist() == [True, False, True, True, True]
+  with pytest.raises(masks.InvalidMaskError, match="lengths 2, 3") as caught:
+    reader.read_one(1, {"action_mask": mask}, False)
+  assert caught.value.index == 1
+  assert "\n" not in str(caught.value)
+
+
 def test_masks_of_vector_environments():
   reader = masks.MaskReader(spaces.Discrete(2))
   batch = np.array([[True, False], [False, False]])
