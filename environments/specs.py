@@ -29,7 +29,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
 
 from acme import specs
 
-from slipway.environments import arrays
+from slipway.environments import arrays, user_code
 from slipway.environments import spaces as spaces_lib
 
 # Acme's classes, which other modules use through this module.
@@ -80,6 +80,34 @@ def make_spec(
     rewards=specs.Array((), np.float32, "reward"),
     discounts=specs.BoundedArray((), np.float32, 0.0, 1.0, "discount"),
   )
+
+
+def check_equal(
+  name: str, found: EnvironmentSpec, expected: EnvironmentSpec
+) -> None:
+  """Checks that an environment has the spec with which its run has started.
+
+  Args:
+    name: gymnasium id, for the error message.
+    found: spec of the environments of this process.
+    expected: spec of the run.
+
+  Raises:
+    user_code.UserCodeError: observations or actions differ.
+  """
+  for field in ("observations", "actions"):
+    here, there = getattr(found, field), getattr(expected, field)
+    if here != there:
+      raise user_code.UserCodeError(
+        f"environment {name}: {field} of this process are {_one_line(here)}, "
+        f"but those of the run are {_one_line(there)}, so nothing could be "
+        "learned: give each process an environment with the same spaces"
+      )
+
+
+def _one_line(array: specs.Array) -> str:
+  """Returns the text of a spec in one line."""
+  return " ".join(repr(array).split())
 
 
 def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:

@@ -11,6 +11,7 @@ from acme import specs
 
 from slipway.agents import core, seeds
 from slipway.environments import factory, vector
+from slipway.environments import specs as specs_lib
 from slipway.replay.items import adder as adder_lib
 
 # Number of newest training episodes whose mean return is reported.
@@ -57,6 +58,7 @@ class Collector:
       num_envs,
       seed=seeds.for_worker(config.seed, worker, restarts),
     )
+    specs_lib.check_equal(self._environment.name, self._environment.spec, spec)
     # The newest step, with the observations that the actor acts on next; None
     # before the first reset.
     self._newest_step: vector.StepBatch | None = None

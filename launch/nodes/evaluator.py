@@ -10,6 +10,7 @@ from acme import specs
 
 from slipway.agents import core, seeds
 from slipway.environments import factory
+from slipway.environments import specs as specs_lib
 from slipway.launch.nodes import evaluation, ports
 from slipway.launch.orchestration import messages, waits
 from slipway.replay.variables import variable_packing
@@ -58,6 +59,7 @@ class Evaluator:
       self._episodes,
       seeds.for_restart(config.seed + _SEED_OFFSET, restarts),
     )
+    specs_lib.check_equal(self._environment.name, self._environment.spec, spec)
 
   def evaluate(
     self,

@@ -10,7 +10,7 @@ from gymnasium.envs.classic_control import cartpole
 
 from slipway.agents import registry
 from slipway.configs import dqn
-from slipway.environments import factory
+from slipway.environments import factory, user_code
 from slipway.launch.nodes import collector as collector_lib
 from slipway.replay.items import transitions
 
@@ -90,6 +90,17 @@ def test_the_first_step_resets_the_environments(monkeypatch):
   before = Counted.resets  # by the environment that was made for the spec
   collector.step()
   assert Counted.resets == before + NUM_ENVS
+
+
+def test_an_environment_of_other_spaces_than_the_runs_is_rejected():
+  config, other = make_config(), make_config(environment="Acrobot-v1")
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  with pytest.raises(user_code.UserCodeError) as caught:
+    collector_lib.Collector(other, spec, builder, worker=1)
+  assert caught.value.line.startswith("environment Acrobot-v1: observations")
+  assert "shape=(6,)" in caught.value.line and "shape=(4,)" in caught.value.line
+  assert "\n" not in caught.value.line
 
 
 @pytest.mark.parametrize("n_step", [1, 3])

@@ -5,6 +5,7 @@ import pickle
 
 import pytest
 
+from slipway.environments import user_code
 from slipway.launch.nodes import evaluator as evaluator_lib
 from tests.launch.nodes import local_run
 
@@ -53,6 +54,17 @@ def make():
   yield make
   for evaluated in made:
     evaluated.evaluator.close()
+
+
+def test_an_environment_of_other_spaces_than_the_runs_is_rejected():
+  run = local_run.LocalRun(local_run.make_config())
+  run.config.environment.name = "MountainCar-v0"
+  with pytest.raises(user_code.UserCodeError) as caught:
+    evaluator_lib.Evaluator(run.config, run.spec, run.builder, lambda *_: None)
+  assert caught.value.line.startswith(
+    "environment MountainCar-v0: observations"
+  )
+  assert "\n" not in caught.value.line
 
 
 def test_a_result_has_its_episodes_and_its_variables(make):
