@@ -32,6 +32,7 @@ from slipway.environments import (
   asynchronous,
   checked,
   external,
+  process_settings,
   specs,
   user_code,
   vector,
@@ -275,7 +276,7 @@ def _find_spec(name: str) -> registration.EnvSpec:
     )
   try:
     if module:
-      with warnings.catch_warnings():
+      with process_settings.preserve(), warnings.catch_warnings():
         # dm_control looks for a display, which only its viewer needs.
         warnings.filterwarnings("ignore", ".*DISPLAY", module="glfw")
         user_code.import_module(module)
@@ -398,13 +399,14 @@ def _construct(
   elif limit and not is_atari(name):
     arguments["max_episode_steps"] = limit
   try:
-    return gymnasium.make_vec(
-      spec,
-      num_envs,
-      vectorization_mode=mode,
-      **batching,
-      **(arguments | kwargs),
-    )
+    with process_settings.preserve():
+      return gymnasium.make_vec(
+        spec,
+        num_envs,
+        vectorization_mode=mode,
+        **batching,
+        **(arguments | kwargs),
+      )
   except checked.EnvironmentFault as fault:
     raise checked.EnvironmentFailedError(name, fault) from fault
   except wrappers.WrapperError:

@@ -21,6 +21,8 @@ import types
 import typing
 from collections.abc import Callable, Iterator
 
+from slipway.environments import process_settings
+
 # Folder of the package `slipway`.
 _SLIPWAY = pathlib.Path(__file__).resolve().parents[1]
 # Folders of `slipway` whose code is not user code. `configs/` is not among
@@ -186,7 +188,8 @@ def load(error_prefix: str, name: str, expected: str) -> typing.Any:
   """
   module, _, attribute = name.partition(":")
   try:
-    return getattr(import_module(module), attribute)
+    with process_settings.preserve():
+      return getattr(import_module(module), attribute)
   except KeyboardInterrupt:
     raise
   except BaseException as error:
