@@ -193,10 +193,19 @@ class Policy:
 
     The input `observation` [batch, ...] and the output `action` [batch, ...]
     are in the environment's terms where these are arrays of numbers: actions
-    count from the space's first one, or lie within its bounds. A recurrent
-    network has the further inputs `action_before`, `reward_before`, `first` and
-    `state`, and the output `next_state`. The reward is the one that agents
-    receive, after `environment.reward_scale` and `environment.reward_clip`.
+    count from the space's first one, or lie within its bounds.
+
+    The model of a recurrent network is called once per step, with these inputs
+    besides:
+
+    - `action_before`: the output `next_action_before` of the call before. It is
+      `action` in the agent's terms: counted from 0, scaled to [-1, 1] and not
+      clipped, or the number of a joint action.
+    - `state`: the output `next_state` of the call before.
+    - `reward_before` [batch]: the reward of the step before, as agents receive
+      it: after `environment.reward_scale` and `environment.reward_clip`.
+    - `first` [batch]: whether the observation begins an episode. If so, the
+      three inputs above are ignored, and may be zeros.
 
     Args:
       path: path of the file to write; an existing file is replaced.
@@ -214,6 +223,8 @@ class Policy:
         "`pip install --no-deps onnx==1.17.0`"
       ) from error
     named = dict(self._declaration.greedy(graph, outputs))
+    if "next_state" in named:  # a recurrent network
+      named["next_action_before"] = named["action"]
     named["action"] = conversion.convert_actions_to_space_with(
       graph, self.action_space, named["action"]
     )

@@ -1,0 +1,90 @@
+"""Tests of Policy: actions of a config's network, and of its ONNX model."""
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import slipway
+from slipway.agents import registry
+from slipway.agents.networks import network as network_lib
+from slipway.environments import factory
+from slipway.launch import policy as policy_lib
+from tests.environments import shaped
+
+
+def make_config(name, environment, **network):
+  config = slipway.load_config(f"{name}:cartpole")
+  with config.unlocked():
+    config.environment.update(environment)
+  config.network.update({"hidden_sizes": (8,), **network})
+  return config
+
+
+def make_variables(config, prefix="", seed=0):
+  """Returns random variables of the config's policy network."""
+  spec = factory.make_spec(config.environment)
+  network = registry.make_builder(config.agent).make_network(config, spec)
+  random = np.random.default_rng(seed)
+  return {
+    prefix + name: random.normal(0, 1, shape).astype(np.float32)
+    for name, shape in network_lib.variable_shapes(network).items()
+  }
+
+
+def make_policy(config, prefix=""):
+  return policy_lib.Policy(config, make_variables(config, prefix), 1)
+
+
+def open_model(policy, path):
+  policy.export(path)
+  return onnxruntime.InferenceSession(str(path))
+
+
+def make_zeros(model, batch_size):
+  """Returns zeros for each input of a model of float32, int32 and bool."""
+  types = {"tensor(int32)": np.int32, "tensor(bool)": np.bool_}
+  return {
+    x.name: np.zeros((batch_size, *x.shape[1:]), types.get(x.type, np.float32))
+    for x in model.get_inputs()
+  }
+
+
+def run_model(model, inputs):
+  names = [x.name for x in model.get_outputs()]
+  return dict(zip(names, model.run(names, inputs), strict=True))
+
+
+_PENDULUM = {"name": "Pendulum-v1"}
+
+
+@pytest.mark.parametrize(
+  ("name", "environment", "prefix"),
+  [
+    ("r2d2", shaped.config_of(action="discrete"), ""),
+    ("r2d2", shaped.config_of(action="multi_discrete"), ""),
+    ("ppo", shaped.config_of(action="multi_discrete"), "policy/"),
+    ("ppo", _PENDULUM, "policy/"),
+  ],
+)
+def test_a_recurrent_model_takes_its_own_outputs(
+  name, environment, prefix, tmp_path
+):
+  """Each episode's actions depend on all actions before."""
+  policy = make_policy(make_config(name, environment, lstm_size=8), prefix)
+  model = open_model(policy, tmp_path / "policy.onnx")
+  shape = (3, *policy.observation_space.shape)
+  random = np.random.default_rng(0)
+  inputs = make_zeros(model, 3)
+  for _ in range(2):  # episodes
+    policy.reset()
+    inputs["first"][:] = True
+    for _ in range(10):
+      observation = random.normal(size=shape).astype(np.float32)
+      inputs["observation"] = observation
+      wanted = policy(observation, inputs["reward_before"])
+      outputs = run_model(model, inputs)
+      np.testing.assert_allclose(outputs["action"], wanted, atol=1e-4)
+      inputs["action_before"] = outputs["next_action_before"]
+      inputs["state"] = outputs["next_state"]
+      inputs["reward_before"] = random.normal(size=3).astype(np.float32)
+      inputs["first"][:] = False
