@@ -442,8 +442,9 @@ class Graph:
     """
     return self.node("Gather", [table, index], table[index.example], axis=0)
 
-  def linear(self, x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+  def linear(self, x: Tensor, w: typing.Any, b: typing.Any) -> Tensor:
     """Adds a linear layer x w + b [B, N], for w [F, N] and b [N]."""
+    w = self._as_tensor(w)
     return self.node("MatMul", [x, w], x.example @ w.example) + b
 
   def conv(self, x: Tensor, w: Tensor, b: Tensor, stride: int) -> Tensor:

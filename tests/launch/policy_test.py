@@ -35,6 +35,14 @@ def make_policy(config, prefix=""):
   return policy_lib.Policy(config, make_variables(config, prefix), 1)
 
 
+def make_mask(sizes, random):
+  """Returns a mask bool [M] with a legal value of each component."""
+  masks = [random.random(size) < 0.5 for size in sizes]
+  for mask in masks:
+    mask[random.integers(len(mask))] = True
+  return np.concatenate(masks)
+
+
 def open_model(policy, path):
   policy.export(path)
   return onnxruntime.InferenceSession(str(path))
@@ -88,3 +96,20 @@ def test_a_recurrent_model_takes_its_own_outputs(
       inputs["state"] = outputs["next_state"]
       inputs["reward_before"] = random.normal(size=3).astype(np.float32)
       inputs["first"][:] = False
+
+
+@pytest.mark.parametrize("action", ["multi_discrete", "multi_binary"])
+@pytest.mark.parametrize(("name", "prefix"), [("dqn", ""), ("ppo", "policy/")])
+def test_a_model_chooses_legal_actions_of_several_components(
+  name, prefix, action, tmp_path
+):
+  environment = shaped.config_of(action=action, masked=True)
+  policy = make_policy(make_config(name, environment), prefix)
+  model = open_model(policy, tmp_path / "policy.onnx")
+  random = np.random.default_rng(0)
+  observation = random.normal(size=(20, 3)).astype(np.float32)
+  mask = np.stack([make_mask(shaped.SIZES[action], random) for _ in range(20)])
+  joined = np.concatenate([observation, mask], 1, dtype=np.float32)
+  (actions,) = model.run(["action"], {"observation": joined})
+  wanted = policy(observation, action_mask=mask)
+  np.testing.assert_array_equal(actions, wanted)
