@@ -82,7 +82,11 @@ class Tensor:
 
   def __truediv__(self, other: typing.Any) -> "Tensor":
     """Adds the node of a quotient; returns its output."""
-    return self._graph.binary("Div", self, other, np.divide)
+    return self._graph.divide(self, other)
+
+  def __pow__(self, other: typing.Any) -> "Tensor":
+    """Adds the node of a power; returns its output."""
+    return self._graph.binary("Pow", self, other, np.power)
 
   def __radd__(self, other: typing.Any) -> "Tensor":
     """Adds the node of a sum; returns its output."""
@@ -95,6 +99,10 @@ class Tensor:
   def __rsub__(self, other: typing.Any) -> "Tensor":
     """Adds the node of a difference; returns its output."""
     return self._graph.binary("Sub", other, self, np.subtract)
+
+  def __rtruediv__(self, other: typing.Any) -> "Tensor":
+    """Adds the node of a quotient; returns its output."""
+    return self._graph.divide(other, self)
 
   def __neg__(self) -> "Tensor":
     """Adds the node of -self; returns its output."""
@@ -223,15 +231,32 @@ class Graph:
   ) -> Tensor:
     """Adds a node of an operator with two inputs, and returns its output.
 
+    ONNX requires inputs of the same type. So an array or number gets the type
+    of the other input; but a tensor of integers becomes float32 if it meets
+    fractions.
+
     Args:
       kind: name of an ONNX operator.
       a: a tensor, array or number.
       b: a tensor, array or number.
       compute: the same operation in NumPy, for the example of the output.
     """
-    a, b = self._as_tensor(a), self._as_tensor(b)
-    example = compute(a.example, b.example).astype(a.example.dtype)
-    return self.node(kind, [a, b], example)
+    if not isinstance(a, Tensor):
+      b, a = self._unify_types(b, a)
+    elif not isinstance(b, Tensor):
+      a, b = self._unify_types(a, b)
+    example = _compute_without_warnings(compute, a.example, b.example)
+    return self.node(kind, [a, b], example.astype(a.example.dtype))
+
+  def divide(self, a: typing.Any, b: typing.Any) -> Tensor:
+    """Adds a / b, elementwise, in float32, also of integers.
+
+    Args:
+      a: a tensor, array or number.
+      b: a tensor, array or number.
+    """
+    a, b = (self.float32(x) if isinstance(x, Tensor) else x for x in (a, b))
+    return self.binary("Div", a, b, np.divide)
 
   def slice(self, x: Tensor, index: tuple[typing.Any, ...]) -> Tensor:
     """Adds the nodes of x[index], and returns their output.
@@ -289,6 +314,20 @@ class Graph:
       helper.np_dtype_to_tensor_dtype(example.dtype),
       ["batch", *example.shape[1:]],
     )
+
+  def _unify_types(
+    self, tensor: Tensor, value: typing.Any
+  ) -> tuple[Tensor, Tensor]:
+    """Returns a tensor and a constant of the same type; see `binary`.
+
+    Args:
+      tensor: a tensor of the graph.
+      value: an array or number, the constant's value.
+    """
+    value = np.asarray(value)
+    if value.dtype.kind == "f":
+      tensor = self.float32(tensor)
+    return tensor, self._as_tensor(value.astype(tensor.example.dtype))
 
   def _as_tensor(self, x: typing.Any) -> Tensor:
     """Returns x as a tensor; arrays and numbers become constants."""
@@ -528,11 +567,11 @@ def trace(
 
 
 def _compute_without_warnings(
-  compute: Callable[[np.ndarray], np.ndarray], x: np.ndarray
+  compute: Callable[..., np.ndarray], *xs: np.ndarray
 ) -> np.ndarray:
-  """Returns compute(x), without NumPy's warnings of invalid values.
+  """Returns compute(*xs), without NumPy's warnings of invalid values.
 
   Examples may be outside of a function's domain, such as log(0).
   """
   with np.errstate(all="ignore"):
-    return compute(x)
+    return compute(*xs)

@@ -116,9 +116,46 @@ def test_a_graph_acts_as_the_network(name, batch, tmp_path):
     np.testing.assert_allclose(found[key], value, atol=1e-5)
 
 
+def scaled_torso(layers, observation):
+  """Torso with constants on both sides of each operator."""
+  x = layers.ops.float32(observation) * 2 + 1
+  y = 3 - x**2 + np.arange(4) * x
+  z = 1 / (1 + abs(x)) + 1.5 / (2 + abs(x)) ** 0.5
+  return layers.ops.concat([x, y, z, layers.ops.maximum(-1, x), x / 255])
+
+
+def integer_torso(layers, observation):
+  """Torso with arithmetic of whole numbers, which the pixels are."""
+  x = layers.ops.float32(observation / 255)
+  return layers.ops.relu(layers.linear("torso/own", x, 8))
+
+
+@pytest.mark.parametrize(
+  ("torso", "dtype"), [("scaled", np.float32), ("integer", np.uint8)]
+)
+def test_constants_have_the_types_of_tensors(torso, dtype, tmp_path):
+  torso = f"{__name__}:{torso}_torso"
+  declaration = make_q_network((4,), dtype, torso=torso)
+  variables = make_variables(declaration)
+  (x,) = make_inputs(declaration, 3)
+  acting = network_lib.make_acting(declaration)
+  acting.load(variables)
+  learning = tf_network.Network(declaration, seed=0)
+  learning.load(variables)
+  values = acting(x).values
+  np.testing.assert_allclose(learning(tf.constant(x)).values, values, atol=1e-4)
+  path = str(tmp_path / "a.onnx")
+  graph, outputs = onnx_ops.trace(declaration, variables)
+  graph.write(path, {"values": outputs.values}, {})
+  session = onnxruntime.InferenceSession(path)
+  (exported,) = session.run(["values"], {"observation": x})
+  np.testing.assert_allclose(exported, values, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(4, 84, 84), (40, 48, 3)])
 @pytest.mark.parametrize("batch", _BATCHES)
-def test_convolutions_on_frames_equal_tensorflows(batch, tmp_path):
-  declaration = make_q_network((4, 84, 84), np.uint8, torso="nature_cnn")
+def test_convolutions_on_frames_equal_tensorflows(batch, shape, tmp_path):
+  declaration = make_q_network(shape, np.uint8, torso="nature_cnn")
   network = tf_network.Network(declaration, seed=1)
   (frames,) = make_inputs(declaration, batch)
   variables = network.get_variables()
