@@ -3,13 +3,13 @@
 import os
 import pathlib
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import ml_collections
 import numpy as np
 import tree
 
-from slipway.agents import core, registry
+from slipway.agents import core, policies, registry
 from slipway.agents.networks import network as network_lib
 from slipway.environments import arrays, conversion, factory, spaces
 from slipway.launch import run_config
@@ -101,7 +101,8 @@ class Policy:
     self._spec = environment.spec
     builder = registry.make_builder(config.agent)
     self._declaration = builder.make_network(config, self._spec)
-    self._variables = _select_variables(self._declaration, variables, source)
+    self._variables, self._source = variables, source
+    self._prefixes = _find_prefixes(self._declaration, variables, source)
     self.actor: core.Actor = builder.make_greedy_actor(config, self._spec)
     self.actor.load(variables)
     self._begins_episode = True
@@ -211,12 +212,14 @@ class Policy:
       path: path of the file to write; an existing file is replaced.
 
     Raises:
-      ValueError: the package onnx is not installed.
+      ValueError: the package onnx is not installed, or it is not known which of
+        the learner's networks is the policy.
     """
+    variables = self._select_variables()
     try:
       from slipway.agents.networks import onnx_ops
 
-      graph, outputs = onnx_ops.trace(self._declaration, self._variables)
+      graph, outputs = onnx_ops.trace(self._declaration, variables)
     except ImportError as error:
       raise ValueError(
         f"the policy can't be exported ({error}): install the package, "
@@ -238,38 +241,77 @@ class Policy:
       },
     )
 
+  def _select_variables(self) -> dict[str, np.ndarray]:
+    """Returns the variables of the policy's network, without their prefix.
 
-def _select_variables(
+    Raises:
+      ValueError: the variables of several networks fit, and the actor is not
+        one of Slipway's, so that it is not known which network it uses.
+    """
+    prefix, *others = self._prefixes
+    own = f"{policies.POLICY}/"  # that of a PolicyActor's network
+    if own in self._prefixes and isinstance(self.actor, policies.PolicyActor):
+      prefix = own
+    elif others:
+      raise ValueError(
+        f"{self._source} has variables of several networks that fit, with the "
+        f"prefixes {', '.join(map(repr, self._prefixes))}, so it is not known "
+        "which one to export: return only those of the policy from the "
+        "learner's get_variables()"
+      )
+    return network_lib.select_variables(self._variables, prefix.rstrip("/"))
+
+
+def _find_prefixes(
   declaration: network_lib.Declaration,
   variables: Mapping[str, np.ndarray],
   source: str,
-) -> dict[str, np.ndarray]:
-  """Returns the variables of the policy's network, by the network's names.
+) -> list[str]:
+  """Returns the prefixes of the networks that may be the policy's.
 
   A learner with several networks puts the network's name and a slash before
-  each variable's name.
+  each variable's name. A prefix fits if all variables of the declaration exist
+  with this prefix.
 
   Args:
     declaration: the policy's network.
     variables: the learner's variables, by name.
     source: description of the variables' origin, for the error message.
 
+  Returns:
+    Prefixes of names, such as 'policy/' or '', at least one.
+
   Raises:
-    ValueError: a variable is missing, or has another shape.
+    ValueError: no prefix fits: a variable is missing, or has another shape.
   """
-  selected = {}
-  for name, shape in network_lib.variable_shapes(declaration).items():
-    for key, value in variables.items():
-      if value.shape == shape and (key == name or key.endswith(f"/{name}")):
-        selected[name] = value
-        break
-    else:
-      raise ValueError(
-        f"{source} has no variable {name!r} of shape {list(shape)}, which the "
-        "network of config.json needs, so it can't be played: restore the two "
-        "files of one run"
-      )
-  return selected
+  shapes = network_lib.variable_shapes(declaration)
+  missing = {}  # names of the variables that are missing, by prefix
+  for prefix in ("", *_list_prefixes(variables)):
+    missing[prefix] = [
+      name
+      for name, shape in shapes.items()
+      if prefix + name not in variables
+      or variables[prefix + name].shape != shape
+    ]
+  fitting = [prefix for prefix, names in missing.items() if not names]
+  if not fitting:
+    name = min(missing.values(), key=len)[0]
+    raise ValueError(
+      f"{source} has no variable {name!r} of shape {list(shapes[name])}, which "
+      "the network of config.json needs, so it can't be played: restore the "
+      "two files of one run"
+    )
+  return fitting
+
+
+def _list_prefixes(names: Iterable[str]) -> dict[str, None]:
+  """Returns all beginnings of names up to a slash, as the keys of a dict."""
+  return {
+    name[: i + 1]: None
+    for name in names
+    for i, letter in enumerate(name)
+    if letter == "/"
+  }
 
 
 def _find_snapshot(

@@ -113,3 +113,33 @@ def test_a_model_chooses_legal_actions_of_several_components(
   (actions,) = model.run(["action"], {"observation": joined})
   wanted = policy(observation, action_mask=mask)
   np.testing.assert_array_equal(actions, wanted)
+
+
+def test_the_weights_of_the_actors_network_are_exported(tmp_path):
+  """The learner also publishes a network of values with the same shapes."""
+  config = make_config("ppo", _PENDULUM)
+  variables = {
+    **make_variables(config, "value/", seed=1),
+    **make_variables(config, "policy/", seed=2),
+    **make_variables(config, "", seed=3),
+  }
+  policy = policy_lib.Policy(config, variables, 1)
+  model = open_model(policy, tmp_path / "policy.onnx")
+  random = np.random.default_rng(0)
+  observation = random.normal(size=(20, 3)).astype(np.float32)
+  (actions,) = model.run(["action"], {"observation": observation})
+  np.testing.assert_allclose(actions, policy(observation), atol=1e-5)
+
+
+def test_one_of_several_unknown_networks_is_not_guessed(tmp_path):
+  config = make_config("dqn", shaped.config_of())
+  variables = make_variables(config, "a/")
+  for name in make_variables(config):
+    with pytest.raises(ValueError, match=f"no variable '{name}'"):
+      policy_lib.Policy(config, {**variables, f"a/{name}": np.zeros(9)}, 1)
+  variables.update(make_variables(config, "b/"))
+  policy = policy_lib.Policy(config, variables, 1)
+  with pytest.raises(ValueError, match="'a/', 'b/'") as caught:
+    policy.export(tmp_path / "policy.onnx")
+  assert "\n" not in str(caught.value)
+  assert not list(tmp_path.iterdir())
