@@ -103,17 +103,22 @@ def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
       f"{one_line(space)} are [B, {size}], so there are no parts: give the "
       "space that the environment has with its wrappers"
     )
-  parts = iter([vectors[:, columns] for _, columns in found])
+  return nest(space, iter([vectors[:, columns] for _, columns in found]))
 
-  def nest(inner: gymnasium.Space) -> typing.Any:
-    """Returns the next parts, nested as the space `inner` is."""
-    if isinstance(inner, spaces.Dict):
-      return {key: nest(part) for key, part in inner.spaces.items()}
-    if isinstance(inner, spaces.Tuple):
-      return tuple(nest(part) for part in inner.spaces)
-    return next(parts)
 
-  return nest(space)
+def nest(space: gymnasium.Space, values: Iterator[typing.Any]) -> typing.Any:
+  """Returns values of leaves as a dict or tuple, nested as the space is.
+
+  Args:
+    space: an observation space, or a part of one.
+    values: value of each leaf, in the order of `leaves`. Those of the space's
+      leaves are taken from the iterator.
+  """
+  if isinstance(space, spaces.Dict):
+    return {key: nest(part, values) for key, part in space.spaces.items()}
+  if isinstance(space, spaces.Tuple):
+    return tuple(nest(part, values) for part in space.spaces)
+  return next(values)
 
 
 def only_box(space: gymnasium.Space) -> spaces.Box | None:

@@ -3,15 +3,14 @@
 import os
 import pathlib
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import ml_collections
 import numpy as np
-import tree
 
 from slipway.agents import core, policies, registry
 from slipway.agents.networks import network as network_lib
-from slipway.environments import arrays, conversion, factory, spaces
+from slipway.environments import arrays, conversion, factory, inputs
 from slipway.launch import run_config
 from slipway.launch.runs import (
   best_variables,
@@ -99,6 +98,7 @@ class Policy:
     self.observation_space = environment.observation_space
     self.action_space = environment.action_space
     self._spec = environment.spec
+    self._inputs = inputs.InputReader(self.observation_space, self.action_space)
     builder = registry.make_builder(config.agent)
     self._declaration = builder.make_network(config, self._spec)
     self._variables, self._source = variables, source
@@ -121,16 +121,18 @@ class Policy:
       reward: the environment's reward of the step before the observation, or
         rewards [B]; only recurrent networks use it.
       action_mask: mask [M], or masks [B, M], with ones for the legal ones of M
-        actions; required if `config.environment.action_mask` is set.
+        actions, or a tuple of the masks of an action's components, as
+        environments return them; required if `config.environment.action_mask`
+        is set.
 
     Returns:
       An element of the action space, or a batch of them [B, ...].
 
     Raises:
-      ValueError: the observation has another shape, or the mask is
-        missing.
+      ValueError: the observation has another shape or type, or the mask is
+        missing, has another shape or allows no action.
     """
-    is_single, batch = self._to_batch(observation)
+    is_single, batch = self._inputs.read_observation(observation)
     observations = self._environment.convert_observations_to_spec(batch)
     expected = self._environment.spec.observations
     if isinstance(expected, arrays.MaskedArray):
@@ -139,9 +141,8 @@ class Policy:
           "action_mask is None, but the policy was trained with action masks, "
           "so illegal actions could follow: pass the environment's mask"
         )
-      observations = expected.join(
-        observations, np.atleast_2d(np.asarray(action_mask))
-      )
+      legal = self._inputs.read_masks(action_mask, len(observations))
+      observations = expected.join(observations, legal)
     rewards = np.broadcast_to(np.asarray(reward, np.float32), len(observations))
     output = self.actor.act(
       observations,
@@ -151,39 +152,6 @@ class Policy:
     self._begins_episode = False
     actions = self._environment.convert_actions_to_space(output.action)
     return actions[0] if is_single else actions
-
-  def _to_batch(self, observation: typing.Any) -> tuple[bool, typing.Any]:
-    """Returns an observation as a batch.
-
-    Args:
-      observation: an element of the observation space, or a batch of elements.
-
-    Returns:
-      Whether the argument is a single observation, and the batch [B, ...].
-
-    Raises:
-      ValueError: the observation is neither an element of the space nor a
-        batch of elements.
-    """
-    parts = []
-    for leaf in spaces.leaves(self.observation_space):
-      try:
-        part = np.shape(spaces.select(observation, leaf.path))
-      except (KeyError, IndexError, TypeError):
-        part = None
-      parts.append((part, tuple(leaf.space.shape or ())))
-    if all(part == shape for part, shape in parts):
-      return True, tree.map_structure(
-        lambda x: np.asarray(x)[None], observation
-      )
-    if all(part and part[1:] == shape for part, shape in parts):
-      return False, tree.map_structure(np.asarray, observation)
-    found, wanted = zip(*parts, strict=True)
-    raise ValueError(
-      f"observation has shape {_format_shapes(found)}, so there is no action "
-      f"for it: give one of shape {_format_shapes(wanted)}, or a batch along a "
-      "first axis"
-    )
 
   def reset(self) -> None:
     """Resets a recurrent network's state; to be called before each episode."""
@@ -374,13 +342,3 @@ def _load_snapshot(
   checkpoints.restore(path, learner)
   counters = run_counters.RunCounters.read(path)
   return counters.variables_version, learner.get_variables()
-
-
-def _format_shapes(shapes: Sequence[tuple[int, ...] | None]) -> str:
-  """Returns the shapes of an observation's arrays as text.
-
-  Args:
-    shapes: shape of each array of the observation; None for a missing one.
-  """
-  shown = ["missing" if s is None else str(list(s)) for s in shapes]
-  return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"

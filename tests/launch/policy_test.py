@@ -1,8 +1,10 @@
 """Tests of Policy: actions of a config's network, and of its ONNX model."""
 
+import gymnasium
 import numpy as np
 import onnxruntime
 import pytest
+import tree
 
 import slipway
 from slipway.agents import registry
@@ -143,3 +145,80 @@ def test_one_of_several_unknown_networks_is_not_guessed(tmp_path):
     policy.export(tmp_path / "policy.onnx")
   assert "\n" not in str(caught.value)
   assert not list(tmp_path.iterdir())
+
+
+def to_lists(observation):
+  return tree.map_structure(lambda x: np.asarray(x).tolist(), observation)
+
+
+@pytest.mark.parametrize("name", ["vector", "multi_discrete", "parts", "tuple"])
+def test_lists_and_tuples_are_observations(name):
+  policy = make_policy(make_config("dqn", shaped.config_of(observation=name)))
+  space = policy.observation_space
+  space.seed(0)
+  singles = [space.sample() for _ in range(20)]
+  batch = gymnasium.vector.utils.concatenate(
+    space,
+    singles,
+    gymnasium.vector.utils.create_empty_array(space, len(singles)),
+  )
+  actions = policy(batch)
+  assert len(set(actions)) > 1
+  np.testing.assert_array_equal(policy(to_lists(batch)), actions)
+  for action, observation in zip(actions, singles, strict=True):
+    assert policy(observation) == policy(to_lists(observation)) == action
+
+
+@pytest.mark.parametrize(
+  ("name", "observation", "line"),
+  [
+    ("vector", [0.0, 1.0], r"shape \[2\]"),
+    ("vector", [[0.0], [1.0, 2.0]], "missing"),
+    ("vector", "abc", "missing"),
+    ("tuple", (1, {}), "missing"),
+    ("tuple", ([0, 1], np.zeros((3, 2))), r"\(\[2\], \[3, 2\]\)"),
+    ("tuple", (0.5, [1, 2]), "int64 lacks"),
+    ("hw", np.full((40, 48), 300), "uint8 lacks"),
+  ],
+)
+def test_a_wrong_observation_is_named_in_one_line(name, observation, line):
+  policy = make_policy(make_config("dqn", shaped.config_of(observation=name)))
+  with pytest.raises(ValueError, match=line) as caught:
+    policy(observation)
+  assert "\n" not in str(caught.value)
+
+
+def test_masks_may_have_the_forms_that_environments_return():
+  environment = shaped.config_of(action="multi_discrete", masked=True)
+  policy = make_policy(make_config("dqn", environment))
+  sizes, random = shaped.SIZES["multi_discrete"], np.random.default_rng(0)
+  observation = random.normal(size=(20, 3)).astype(np.float32)
+  mask = np.stack([make_mask(sizes, random) for _ in range(20)])
+  actions = policy(observation, action_mask=mask)
+  parts = tuple(np.split(mask, np.cumsum(sizes)[:-1], axis=1))
+  for form in (mask.tolist(), mask.astype(np.int8), parts):
+    found = policy(observation, action_mask=form)
+    np.testing.assert_array_equal(found, actions)
+  for i in range(20):
+    own = tuple(part[i] for part in parts)
+    for form in (mask[i], own, tuple(part.tolist() for part in own)):
+      found = policy(observation[i], action_mask=form)
+      np.testing.assert_array_equal(found, actions[i])
+
+
+@pytest.mark.parametrize(
+  ("mask", "line"),
+  [
+    (None, "action_mask is None"),
+    (True, r"bool \[1, 1\]"),
+    (np.zeros(4), r"float64 \[1, 4\]"),
+    (np.zeros(4, bool), "without a legal action"),
+    ([1, 2, 0, 0], "contains 2"),
+    ([1, 0, 0], r"int64 \[1, 3\]"),
+  ],
+)
+def test_a_wrong_mask_is_named_in_one_line(mask, line):
+  policy = make_policy(make_config("dqn", shaped.config_of(masked=True)))
+  with pytest.raises(ValueError, match=line) as caught:
+    policy(np.zeros(3), action_mask=mask)
+  assert "\n" not in str(caught.value)

@@ -1,0 +1,132 @@
+"""Inputs: reads the observations and masks that a user gives to a policy."""
+
+import typing
+from collections.abc import Sequence
+
+import gymnasium
+import numpy as np
+
+from slipway.environments import masks, spaces
+
+
+class InputReader:
+  """Converts observations and masks of one environment to checked batches.
+
+  They may have lists and tuples instead of arrays.
+  """
+
+  def __init__(
+    self, observation_space: gymnasium.Space, action_space: gymnasium.Space
+  ):
+    """Makes a reader of the values of one environment's spaces."""
+    self._space, self._action_space = observation_space, action_space
+
+  def read_observation(
+    self, observation: typing.Any
+  ) -> tuple[bool, typing.Any]:
+    """Returns an observation as a batch.
+
+    Args:
+      observation: an element of the observation space, or a batch of elements.
+
+    Returns:
+      Whether the argument is a single observation, and the batch: the space's
+      structure, with an array [B, ...] of the space's type in each leaf.
+
+    Raises:
+      ValueError: the observation is neither an element of the space nor a
+        batch of elements.
+    """
+    leaves = list(spaces.leaves(self._space))
+    values = [_read_leaf(observation, leaf) for leaf in leaves]
+    found = [None if x is None else x.shape for x in values]
+    wanted = [tuple(leaf.space.shape or ()) for leaf in leaves]
+    is_single = found == wanted
+    sizes = {shape[:1] for shape in found if shape is not None}
+    size = sizes.pop() if len(sizes) == 1 else ()  # (B,), if it is a batch
+    if not is_single and found != [(*size, *shape) for shape in wanted]:
+      raise ValueError(
+        f"observation has shape {_format_shapes(found)}, so there is no action "
+        f"for it: give one of shape {_format_shapes(wanted)}, or a batch along "
+        "a first axis"
+      )
+    parts = [
+      _cast_exactly(x[None] if is_single else x, leaf)
+      for x, leaf in zip(values, leaves, strict=True)
+      if x is not None
+    ]
+    return is_single, spaces.nest(self._space, iter(parts))
+
+  def read_masks(self, mask: typing.Any, batch_size: int) -> np.ndarray:
+    """Returns the masks bool [B, M] of B observations.
+
+    Args:
+      mask: mask [M] of all observations, masks [B, M], or a tuple of those of
+        an action's components.
+      batch_size: B.
+
+    Raises:
+      ValueError: the argument is no mask, or a component of an action has no
+        legal value.
+    """
+    if isinstance(mask, tuple):
+      mask = np.concatenate([np.atleast_1d(part) for part in mask], axis=-1)
+    mask = np.atleast_2d(mask)
+    if len(mask) == 1:
+      mask = np.repeat(mask, batch_size, axis=0)
+    reader = masks.MaskReader(self._action_space)
+    terminated = np.zeros(batch_size, np.bool_)
+    try:
+      return reader.read_batch({masks.KEY: mask}, terminated)
+    except masks.InvalidMaskError as error:
+      raise ValueError(
+        f"no action can be chosen with the mask, which is {error}"
+      ) from error
+
+
+def _read_leaf(observation: typing.Any, leaf: spaces.Leaf) -> np.ndarray | None:
+  """Returns the array at a leaf of an observation, or None if there is none.
+
+  Args:
+    observation: an element of the observation space, or a batch of elements.
+    leaf: a leaf of the observation space.
+  """
+  try:
+    values = np.asarray(spaces.select(observation, leaf.path))
+  except (KeyError, IndexError, TypeError, ValueError):
+    return None
+  return values if values.dtype.kind in "biuf" else None
+
+
+def _cast_exactly(values: np.ndarray, leaf: spaces.Leaf) -> np.ndarray:
+  """Returns values [B, ...] in the type of their space, as environments do.
+
+  Args:
+    values: values of a leaf of the observation space.
+    leaf: the leaf.
+
+  Raises:
+    ValueError: the space has whole numbers, and a value is not one of its type.
+  """
+  dtype: typing.Any = leaf.space.dtype
+  if values.dtype == dtype:
+    return values
+  with np.errstate(invalid="ignore"):
+    cast = values.astype(dtype)
+  if dtype.kind != "f" and (cast != values).any():
+    raise ValueError(
+      f"observation{spaces.subscripts(leaf.path)} is {values.dtype}, with "
+      f"values that {dtype} lacks, so there is no action for it: give elements "
+      f"of {spaces.one_line(leaf.space)}"
+    )
+  return cast
+
+
+def _format_shapes(shapes: Sequence[tuple[int, ...] | None]) -> str:
+  """Returns the shapes of an observation's arrays as text.
+
+  Args:
+    shapes: shape of each array of the observation; None for a missing one.
+  """
+  shown = ["missing" if s is None else str(list(s)) for s in shapes]
+  return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
