@@ -12,6 +12,52 @@ from slipway.agents.networks import initializers
 
 Array = typing.Any  # np.ndarray with `numpy_ops`, tf.Tensor with `tf_ops`
 
+# Function of a name, a shape and an initializer that returns a variable, and
+# creates it at its first use.
+Variable = Callable[[str, tuple[int, ...], initializers.Initializer], Array]
+
+
+class VariableShapes:
+  """Shapes of a network's variables by name, without unintended sharing.
+
+  A variable belongs either to Slipway's layers or to a user's torso.
+  """
+
+  def __init__(self):
+    """Starts without variables."""
+    self._known: dict[str, tuple[tuple[int, ...], bool]] = {}
+
+  @property
+  def shapes(self) -> dict[str, tuple[int, ...]]:
+    """Shape of each variable, by name."""
+    return {name: shape for name, (shape, _) in self._known.items()}
+
+  def add(self, name: str, shape: tuple[int, ...], is_users: bool) -> None:
+    """Records a use of a variable.
+
+    Args:
+      name: name of the variable.
+      shape: shape of the variable.
+      is_users: whether a layer of a user's torso uses the variable.
+
+    Raises:
+      ValueError: another use of the name has another shape, or only one of them
+        is the user's.
+    """
+    known_shape, known_users = self._known.setdefault(name, (shape, is_users))
+    if known_users != is_users:
+      raise ValueError(
+        f"a layer of your torso has the variable {name!r}, which another layer "
+        "of the network has, too, so both would share weights: give the "
+        "torso's layer another name"
+      )
+    if known_shape != shape:
+      raise ValueError(
+        f"two layers have the variable {name!r}, with shapes "
+        f"{list(known_shape)} and {list(shape)}, so there are no weights for "
+        "both: give one of them another name"
+      )
+
 
 class Layers:
   """Methods that compute layers with one network's variables.
@@ -25,10 +71,23 @@ class Layers:
   def __init__(
     self,
     ops: typing.Any,
-    variable: Callable[[str, tuple[int, ...], initializers.Initializer], Array],
+    variable: Variable,
+    user_variable: Variable | None = None,
   ):
-    """Keeps the arguments; see the attributes of the class."""
+    """Keeps the arguments; see the attributes of the class.
+
+    Args:
+      ops: see the attributes.
+      variable: see the attributes.
+      user_variable: the function for layers of a user's torso, which may reject
+        names; None if it is `variable`.
+    """
     self.ops, self.variable = ops, variable
+    self._user_variable = user_variable or variable
+
+  def for_user_code(self) -> "Layers":
+    """Returns layers for a user's torso, with the same variables."""
+    return Layers(self.ops, self._user_variable)
 
   def in_bfloat16(self) -> "Layers":
     """Returns layers with the same variables, and products in bfloat16.
@@ -36,7 +95,8 @@ class Layers:
     Convolutions then return bfloat16. Only TensorFlow computes in bfloat16;
     other `ops` stay as they are.
     """
-    return Layers(getattr(self.ops, "bfloat16", self.ops), self.variable)
+    ops = getattr(self.ops, "bfloat16", self.ops)
+    return Layers(ops, self.variable, self._user_variable)
 
   def scoped(self, scope: str) -> "Layers":
     """Returns layers whose variables' names start with 'SCOPE/'.
@@ -46,12 +106,12 @@ class Layers:
     if not scope:
       return self
 
-    def variable(
-      name: str, shape: tuple[int, ...], initializer: initializers.Initializer
-    ) -> Array:
-      return self.variable(f"{scope}/{name}", shape, initializer)
+    def add_scope(variable: Variable) -> Variable:
+      return lambda name, *arguments: variable(f"{scope}/{name}", *arguments)
 
-    return Layers(self.ops, variable)
+    return Layers(
+      self.ops, add_scope(self.variable), add_scope(self._user_variable)
+    )
 
   def linear(
     self,

@@ -10,6 +10,7 @@ variables to train. `make_acting` adds arrays that a learner published:
     values = acting(observation, random=generator).values  # [B, A]
 """
 
+import functools
 import types
 import typing
 from collections.abc import Mapping
@@ -119,15 +120,22 @@ def variable_shapes(declaration: Declaration) -> dict[str, tuple[int, ...]]:
 
   Args:
     declaration: declaration of the network.
+
+  Raises:
+    ValueError: layers share a name that should not; see
+      `layers.VariableShapes`.
   """
-  shapes: dict[str, tuple[int, ...]] = {}
+  found = layers_lib.VariableShapes()
 
   def record_shape(
-    name: str, shape: tuple[int, ...], initializer: typing.Any
+    is_users: bool,
+    name: str,
+    shape: tuple[int, ...],
+    initializer: typing.Any,
   ) -> np.ndarray:
     """Notes the shape of a variable; returns zeros of that shape."""
     del initializer  # no values are needed
-    shapes[name] = shape
+    found.add(name, shape, is_users)
     # Zeros that take the memory of one number, whatever the shape.
     return np.broadcast_to(np.float32(0.0), shape)
 
@@ -138,10 +146,14 @@ def variable_shapes(declaration: Declaration) -> dict[str, tuple[int, ...]]:
 
   ops = types.SimpleNamespace(**vars(numpy_ops) | {"linear": linear})
   declaration(
-    layers_lib.Layers(ops, record_shape),
+    layers_lib.Layers(
+      ops,
+      functools.partial(record_shape, False),
+      functools.partial(record_shape, True),
+    ),
     *(np.zeros((1, *x.shape), x.dtype) for x in declaration.inputs),
   )
-  return shapes
+  return found.shapes
 
 
 class _NumPyNetwork:

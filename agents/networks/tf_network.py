@@ -1,5 +1,6 @@
 """Networks in TensorFlow: one with trainable variables, and one for acting."""
 
+import functools
 import typing
 import zlib
 from collections.abc import Callable, Mapping
@@ -32,12 +33,17 @@ class Network(tf.Module):
       seed: seed of the initial values, at least 0.
       name: name of the network, the prefix of its variables' names, if a
         learner has several networks.
+
+    Raises:
+      ValueError: layers share a name that should not; see
+        `layers.VariableShapes`.
     """
     super().__init__(name=name or "network")
     self._declaration, self._seed = declaration, seed
     self._prefix = f"{name}/" if name else ""
     self._variables: dict[str, tf.Variable] = {}
-    self.layers = layers_lib.Layers(tf_ops, self._variable)
+    self._shapes = layers_lib.VariableShapes()
+    self.layers = self._make_layers(tf_ops)
     self(*(tf.zeros((1, *x.shape), x.dtype) for x in declaration.inputs))
 
   def __call__(self, *inputs: typing.Any, **options: typing.Any) -> typing.Any:
@@ -74,7 +80,7 @@ class Network(tf.Module):
         ReLUs have outputs [N, ...].
     """
     recorder = _ReluRecorder()
-    forward(layers_lib.Layers(recorder, self._variable))
+    forward(self._make_layers(recorder))
     dead = [
       tf.reduce_all(x <= 0, axis=tuple(range(len(x.shape) - 1)))
       for x in recorder.outputs
@@ -95,8 +101,17 @@ class Network(tf.Module):
     for name, variable in self._variables.items():
       variable.assign(variables[self._prefix + name])
 
+  def _make_layers(self, ops: typing.Any) -> layers_lib.Layers:
+    """Returns layers with the network's variables and the given operations."""
+    return layers_lib.Layers(
+      ops,
+      functools.partial(self._variable, False),
+      functools.partial(self._variable, True),
+    )
+
   def _variable(
     self,
+    is_users: bool,
     name: str,
     shape: tuple[int, ...],
     initializer: initializers.Initializer,
@@ -104,10 +119,12 @@ class Network(tf.Module):
     """Returns the variable `name`, and creates it at its first use.
 
     Args:
+      is_users: whether a layer of a user's torso uses the variable.
       name: name of the variable, without the network's name.
       shape: shape of the variable.
       initializer: function that computes the initial value.
     """
+    self._shapes.add(name, shape, is_users)
     if name not in self._variables:
       name_seed = zlib.crc32((self._prefix + name).encode())
       random = np.random.default_rng([self._seed, name_seed])

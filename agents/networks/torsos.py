@@ -192,7 +192,7 @@ def encode(
     x = _to_channels_last(layers.ops, x)
     x = relu(layers.conv("torso/conv_0", x, 16, 3, 1, initializer))
   elif checks.is_user_code(kind):
-    x = _load_user_torso(kind)(layers, x)
+    x = _load_user_torso(kind)(layers.for_user_code(), x)
   return layers.ops.float32(layers.ops.flatten(x))
 
 
@@ -249,12 +249,21 @@ def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
 
 
 def _make_layers() -> layers_lib.Layers:
-  """Returns layers in NumPy with random variables, which are not kept."""
+  """Returns layers in NumPy with random variables, which are not kept.
+
+  They raise a ValueError if a name is used with several shapes.
+  """
   random = np.random.default_rng(0)
-  return layers_lib.Layers(
-    numpy_ops,
-    lambda name, shape, initializer: initializer(random, shape),
-  )
+  shapes = layers_lib.VariableShapes()
+
+  def variable(
+    name: str, shape: tuple[int, ...], initializer: initializers.Initializer
+  ) -> np.ndarray:
+    """Records the variable's shape, and returns its initial value."""
+    shapes.add(name, shape, is_users=True)
+    return initializer(random, shape)
+
+  return layers_lib.Layers(numpy_ops, variable)
 
 
 def _make_zeros(spec: specs.Array) -> np.ndarray:

@@ -247,6 +247,59 @@ def test_products_in_bfloat16_are_nearly_equal():
   assert cosine > 0.995
 
 
+def shared_torso(layers, observation):
+  """Torso that shares weights between two of its own layers."""
+  x = layers.ops.float32(observation)
+  x = layers.linear("own/first", x, 4)
+  return layers.linear("own/first", x, 4)
+
+
+def builtin_names_torso(layers, observation):
+  """Torso whose layer has the name of a layer that follows the torso."""
+  return layers.linear("torso/linear_0", layers.ops.float32(observation), 4)
+
+
+def unequal_torso(layers, observation):
+  """Torso with one name for two layers of other shapes."""
+  x = layers.ops.float32(observation)
+  return layers.linear("own/first", layers.linear("own/first", x, 5), 4)
+
+
+def test_a_torso_may_share_its_own_weights():
+  config = make_config(f"{__name__}:shared_torso")
+  spec = given.make_spec((4,))
+  torsos.check(config, spec)
+  shapes = network_lib.variable_shapes(q_network.QNetwork(config, spec))
+  assert shapes["own/first/w"] == (4, 4)
+  variables = make_network(config, spec).get_variables()
+  assert {name: x.shape for name, x in variables.items()} == shapes
+
+
+# The built-in layer torso/linear_0 has the shape of the torso's or another one.
+@pytest.mark.parametrize("size", [4, 64])
+def test_a_torso_shares_no_weights_with_other_layers(size):
+  config = make_config(f"{__name__}:builtin_names_torso", (size, 8))
+  declaration = q_network.QNetwork(config, given.make_spec((4,)))
+  for make in (
+    network_lib.variable_shapes,
+    lambda declaration: tf_network.Network(declaration, seed=0),
+  ):
+    with pytest.raises(ValueError, match="'torso/linear_0/w'") as caught:
+      make(declaration)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_has_one_shape():
+  config = make_config(f"{__name__}:unequal_torso")
+  spec = given.make_spec((4,))
+  line = r"'own/first/w', with shapes \[4, 5\] and \[5, 4\]"
+  with pytest.raises(ValueError, match=line):
+    torsos.check(config, spec)
+  declaration = q_network.QNetwork(config, spec)
+  with pytest.raises(ValueError, match=line):
+    tf_network.Network(declaration, seed=0)
+
+
 def test_bfloat16_needs_a_processor_that_has_it():
   spec = given.make_spec(FRAMES, np.uint8)
   config = make_config("nature_cnn_bfloat16")
