@@ -40,7 +40,30 @@ def check(
       f"{math.prod(sizes)}, of {len(sizes)} components, more than "
       f"{arrays.MAX_JOINT_ACTIONS}: use --config=ppo or another environment"
     )
+  _check_support(config.network, spec)
   torsos.check(config.network, spec)
+
+
+def _check_support(
+  network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+) -> None:
+  """Raises ValueError if masked actions could have values above legal ones.
+
+  Args:
+    network: the `network` section of a config.
+    spec: spec of one environment.
+  """
+  is_masked = isinstance(spec.observations, arrays.MaskedArray)
+  if not is_masked or network.get("head") != "categorical":
+    return
+  for name in ("lowest_return", "highest_return"):
+    if not abs(network[name]) <= action_masks.LARGEST_VALUE:
+      raise ValueError(
+        f"config.network.{name}={network[name]!r} exceeds "
+        f"{action_masks.LARGEST_VALUE:g}, so the values of illegal actions "
+        "could exceed those of legal ones: give smaller returns, or "
+        "--config.environment.action_mask=false"
+      )
 
 
 def number_actions(spec: specs.EnvironmentSpec) -> specs.EnvironmentSpec:

@@ -16,9 +16,12 @@ from slipway.environments import arrays
 
 Array = typing.Any  # np.ndarray with `numpy_ops`, tf.Tensor with `tf_ops`
 
-# Penalty added to the value or logit of an illegal action. It is below all
-# returns and logits, but sums and exponentials stay finite.
-ILLEGAL = -1e9
+# Penalty added to the value or logit of an illegal action. Sums of penalties,
+# and quotients by small temperatures, stay finite in float32.
+ILLEGAL = -1e30
+# Largest absolute value of an action, at which illegal actions are still below
+# all legal ones.
+LARGEST_VALUE = 1e29
 
 
 class MaskSplitter:

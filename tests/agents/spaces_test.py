@@ -59,6 +59,43 @@ def test_masked_actions_are_neither_taken_nor_learned_from(name, action):
     assert 0 < metrics["entropy"] < np.log(shaped.SIZES[action]).sum()
 
 
+@pytest.mark.parametrize("action", shaped.ACTIONS)
+def test_masked_actions_are_not_taken_at_large_values(action):
+  """All returns are far below -1e9, the order of usual penalties."""
+  config = make_config("c51", action=action, masked=True)
+  network = config.network
+  network.lowest_return, network.highest_return = -1e18, -1e17
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  builder.check(config, spec)
+  actor = builder.make_greedy_actor(config, spec)
+  actor.load(builder.make_learner(config, spec).get_variables())
+  random = np.random.default_rng(0)
+  sizes = shaped.SIZES[action]
+  legal = np.stack([random.integers(size, size=50) for size in sizes], 1)
+  mask = np.zeros((50, sum(sizes)), bool)
+  mask[np.arange(50)[:, None], np.cumsum(sizes) - sizes + legal] = True
+  observation = random.normal(size=(50, 3)).astype(np.float32)
+  joined = spec.observations.join(observation, mask)
+  output = actor.act(joined, np.zeros(50, np.float32), np.ones(50, bool))
+  expected = np.ravel_multi_index(tuple(legal.T), sizes)
+  np.testing.assert_array_equal(output.action, expected)
+
+
+@pytest.mark.parametrize("field", ["lowest_return", "highest_return"])
+def test_returns_beyond_the_penalty_of_masks_are_rejected(field):
+  config = make_config("c51", masked=True)
+  config.network[field] = {"l": -1e30, "h": 1e30}[field[0]]
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  with pytest.raises(ValueError, match=f"network.{field}=.*1e\\+30") as caught:
+    builder.check(config, spec)
+  assert "\n" not in str(caught.value)
+  unmasked = make_config("c51")
+  unmasked.network[field] = config.network[field]
+  builder.check(unmasked, factory.make_spec(unmasked.environment))
+
+
 def test_the_target_entropy_is_that_of_legal_actions():
   """Half of 4 actions are legal, so no entropy is near log 4."""
   config = make_config("sac", masked=True)

@@ -81,7 +81,10 @@ def test_without_masks_only_padding_is_illegal():
   for actions, expected in (
     (specs.DiscreteArray(6), None),
     (arrays.MultiDiscreteArray((2, 2)), None),
-    (arrays.MultiDiscreteArray((2, 1)), [0, 0, 0, action_masks.ILLEGAL]),
+    (
+      arrays.MultiDiscreteArray((2, 1)),
+      np.float32([0, 0, 0, action_masks.ILLEGAL]),
+    ),
   ):
     mask = action_masks.MaskSplitter(spec._replace(actions=actions))
     observation, penalty = mask.split(numpy_ops, x)
