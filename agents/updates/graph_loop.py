@@ -2,6 +2,7 @@
 
 import functools
 import typing
+from collections.abc import Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -84,7 +85,7 @@ class GraphLoop:
         )
       return (
         i + 1,
-        metrics.write(i, tf.stack(list(done.metrics.values()))),
+        metrics.write(i, stack_metrics(done.metrics)),
         versions.write(i, batch.versions),
         *pushed,
       )
@@ -191,11 +192,20 @@ class SampledUpdate:
     )
     done = self._learner.update(batch)
     self._names = list(done.metrics)
-    metrics = tf.stack(list(done.metrics.values()))
+    metrics = stack_metrics(done.metrics)
     if not self._spec.prioritized:
       return metrics, batch.versions
     new = priorities_lib.mean_per_item(done.priorities, self._spec.batch_size)
     return metrics, batch.versions, new
+
+
+def stack_metrics(metrics: Mapping[str, typing.Any]) -> tf.Tensor:
+  """Returns the values of metrics, float32 [M], in the order of the mapping.
+
+  Args:
+    metrics: scalar tensors of any numeric type or bool, by name.
+  """
+  return tf.stack([tf.cast(value, tf.float32) for value in metrics.values()])
 
 
 def make_last_update(

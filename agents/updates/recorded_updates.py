@@ -63,4 +63,4 @@ class RecordedUpdates:
     """
     done = self._learner.update(dataset_lib.Batch(data))
     self._names = list(done.metrics)
-    return tf.stack(list(done.metrics.values()))
+    return graph_loop.stack_metrics(done.metrics)

@@ -27,10 +27,12 @@ class RecordingLearner:
 
   Attributes:
     steps: number of updates.
+    metrics: further metrics of each update, tensors by name.
   """
 
   def __init__(self, prioritized: bool = False):
     self.steps = tf.Variable(tf.zeros((), tf.int64))
+    self.metrics: dict[str, tf.Tensor] = {}
     self._prioritized = prioritized
     self._recorded = tf.Variable(
       tf.zeros([0], tf.int64), shape=[None], trainable=False
@@ -51,6 +53,7 @@ class RecordingLearner:
       {
         "mean": tf.reduce_mean(numbers),
         "step": tf.cast(self.steps, tf.float32),
+        **self.metrics,
       },
       numbers + 1_000.0 if self._prioritized else None,
     )

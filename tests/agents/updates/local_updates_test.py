@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from slipway.agents.updates import graph_loop, local_updates
 from slipway.replay.tables import local_table, table_status
@@ -29,6 +30,21 @@ def test_one_update_on_sampled_items():
     100 * call + i for call in range(3) for i in range(8)
   ]
   assert learner.steps.numpy() == 3
+
+
+def test_metrics_have_any_type():
+  learner = given.RecordingLearner()
+  learner.metrics = {
+    "count": tf.constant(3),
+    "steps": tf.constant(2**40, tf.int64),
+    "exact": tf.constant(0.5, tf.float64),
+    "done": tf.constant(True),
+  }
+  update = graph_loop.SampledUpdate(learner, given.make_spec())
+  data = given.make_sequences(0, 8)
+  last, _ = update(np.arange(8, dtype=np.uint64), np.ones(8), 20, data)
+  expected = {"count": 3.0, "steps": 2.0**40, "exact": 0.5, "done": 1.0}
+  assert last.metrics == {"mean": 3.5, "step": 1.0, **expected}
 
 
 def test_new_priorities_belong_to_their_items():

@@ -26,7 +26,7 @@ class OrderLearner:
     step = tf.reduce_mean(batch.data["reward"])
     self.digits.assign(10.0 * self.digits + step)
     self.steps.assign_add(1)
-    return core.Update({"batch": step})
+    return core.Update({"batch": step, "steps": self.steps})
 
 
 def test_each_update_has_the_batch_of_its_step():
@@ -34,9 +34,9 @@ def test_each_update_has_the_batch_of_its_step():
   updates = recorded_updates.RecordedUpdates(learner, NumberedBatches())
   assert updates.run(0) is None
   last = updates.run(3)
-  assert last.metrics == {"batch": 2.0}
+  assert last.metrics == {"batch": 2.0, "steps": 3.0}
   assert last.versions is None
-  assert updates.run(2).metrics == {"batch": 4.0}
+  assert updates.run(2).metrics == {"batch": 4.0, "steps": 5.0}
   assert learner.digits.numpy() == 1_234
   assert list(updates.statuses()) == []
   updates.close()
@@ -46,5 +46,5 @@ def test_a_restored_learner_continues_with_its_step():
   learner = OrderLearner()
   learner.steps.assign(5)
   updates = recorded_updates.RecordedUpdates(learner, NumberedBatches())
-  assert updates.run(4).metrics == {"batch": 8.0}
+  assert updates.run(4).metrics == {"batch": 8.0, "steps": 9.0}
   assert learner.digits.numpy() == 5_678

@@ -62,7 +62,8 @@ class CountingLearner:
       total.assign_add(tf.scatter_nd(index, each, [COUNT]))
     self.steps.assign_add(1)
     return core.Update(
-      {"loss": tf.reduce_mean(weights)}, batch.data.r_t + 1000.0
+      {"loss": tf.reduce_mean(weights), "count": tf.size(weights)},
+      batch.data.r_t + 1000.0,
     )
 
 
@@ -181,7 +182,8 @@ def test_the_last_update_is_returned(make):
 
 
 def check(last):
-  assert set(last.metrics) == {"loss"}
+  assert set(last.metrics) == {"loss", "count"}
+  assert last.metrics["count"] == table_server.BATCH
   assert 0.0 < last.metrics["loss"] <= 1.0
   np.testing.assert_array_equal(last.versions, np.ones(table_server.BATCH))
   return True
