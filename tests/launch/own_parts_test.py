@@ -44,6 +44,10 @@ def torso(layers, observation):
 
 def flat(layers, observation):
   return layers.ops.sum(observation, -1)
+
+
+def taken(layers, observation):
+  return layers.linear("torso/linear_0", layers.ops.float32(observation), 8)
 """
 
 
@@ -180,6 +184,7 @@ def test_a_policy_has_the_users_network(trained):
     ("network.torso=corridor:nothing", "has no attribute 'nothing'"),
     ("network.torso=corridor:flat", r"returns [2] for a batch of 2"),
     ("network.torso=corridor:Corridor", "fails on observations"),
+    ("network.torso=corridor:taken", "has the variable 'torso/linear_0/w'"),
     ("network.torso=mlq", "must be one of 'mlp'"),
     ("environment.name=corridor:Corrido", "written 'module:Class'"),
     ("agent=corridor:Corridor", "lacks fields, check"),
