@@ -1,12 +1,7 @@
-"""Exploration: how much each environment explores, and epsilon-greedy."""
-
-import typing
-from collections.abc import Mapping
+"""Exploration: how much each environment explores."""
 
 import ml_collections
 import numpy as np
-
-from slipway.replay.items import adder
 
 
 def find_ladder_positions(
@@ -83,66 +78,3 @@ class EpsilonSchedule:
     start = self._exploration.epsilon_start
     end = self._exploration.epsilon_end
     return np.full(self._num_envs, start + done * (end - start))
-
-
-class Explorer:
-  """Chooses epsilon-greedy actions from action values.
-
-  Attributes:
-    random: generator of the random numbers.
-  """
-
-  def __init__(self, epsilons: EpsilonSchedule | None, seed: int):
-    """Makes the random generator.
-
-    Args:
-      epsilons: schedule of epsilons, or None if actions are always greedy.
-      seed: seed of the random numbers.
-    """
-    self._epsilons = epsilons
-    self.random = np.random.default_rng(seed)
-
-  def choose(
-    self, q_t: np.ndarray, legal: np.ndarray | None = None
-  ) -> adder.ActorOutput:
-    """Chooses an epsilon-greedy action per environment.
-
-    Args:
-      q_t: action values float32 [B, A]; illegal actions have the lowest.
-      legal: bool [B, A], the legal actions, or None if all are legal.
-
-    Returns:
-      Actions int32 [B], and two extras for initial priorities: the value of the
-      chosen action and the highest action value, float32 [B].
-    """
-    batch_size, num_actions = q_t.shape
-    action = q_t.argmax(axis=1).astype(np.int32)
-    rows = np.arange(batch_size)
-    value_of_state = q_t[rows, action]
-    if self._epsilons is not None:
-      explore = self.random.random(batch_size) < self._epsilons.next()
-      if legal is None:
-        other = self.random.integers(num_actions, size=batch_size)
-      else:
-        other = (self.random.random(q_t.shape) * legal).argmax(axis=1)
-      action = np.where(explore, other, action).astype(np.int32)
-    return adder.ActorOutput(
-      action,
-      {
-        adder.VALUE_OF_ACTION: q_t[rows, action],
-        adder.VALUE_OF_STATE: value_of_state,
-      },
-    )
-
-  def get_state(self) -> dict[str, typing.Any]:
-    """Returns the states of the random generator and the epsilon schedule."""
-    return {
-      "random": self.random.bit_generator.state,
-      "env_steps": self._epsilons and self._epsilons.env_steps,
-    }
-
-  def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Restores a state that `get_state` returned."""
-    self.random.bit_generator.state = state["random"]
-    if self._epsilons is not None:
-      self._epsilons.env_steps = state["env_steps"]

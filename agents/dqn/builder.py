@@ -3,8 +3,13 @@
 import ml_collections
 from acme import specs
 
-from slipway.agents import core, discrete, exploration, seeds
-from slipway.agents.dqn import acting
+from slipway.agents import (
+  core,
+  discrete,
+  epsilon_greedy,
+  exploration,
+  seeds,
+)
 from slipway.agents.networks import network, normalization, q_network
 from slipway.configs import value
 from slipway.replay.items import adder, priorities, transitions
@@ -51,7 +56,7 @@ class Builder:
     earlier_env_steps: int = 0,
   ) -> core.Actor:
     """Makes the epsilon-greedy actor of one worker; see `core.Builder`."""
-    return acting.EpsilonGreedyActor(
+    return epsilon_greedy.EpsilonGreedyActor(
       network.make_acting(self.make_network(config, spec)),
       exploration.EpsilonSchedule(
         config.exploration, config.topology, worker, earlier_env_steps
@@ -64,7 +69,7 @@ class Builder:
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Actor:
     """Makes the greedy actor, which the evaluator uses."""
-    return acting.EpsilonGreedyActor(
+    return epsilon_greedy.EpsilonGreedyActor(
       network.make_acting(self.make_network(config, spec)),
       None,
       config.seed,

@@ -4,14 +4,20 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from slipway.agents import core, discrete, exploration, seeds
+from slipway.agents import (
+  core,
+  discrete,
+  epsilon_greedy,
+  exploration,
+  seeds,
+)
 from slipway.agents.losses import rescaling
 from slipway.agents.networks import (
+  network,
   normalization,
   recurrent,
   recurrent_q_network,
 )
-from slipway.agents.r2d2 import acting
 from slipway.configs import r2d2
 from slipway.replay.items import priorities, sequences
 from slipway.replay.tables import table_spec
@@ -107,11 +113,13 @@ class Builder:
     seed: int,
   ) -> core.Actor:
     """Makes an actor with an epsilon schedule, or a greedy one for None."""
-    return acting.RecurrentActor(
-      self.make_network(config, spec),
+    declaration = self.make_network(config, spec)
+    return epsilon_greedy.EpsilonGreedyActor(
+      network.make_acting(declaration),
       epsilons,
       seed,
       discrete.make_mask_splitter(spec),
+      recurrent.ActorMemory(declaration.inputs),
     )
 
 

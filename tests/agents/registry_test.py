@@ -183,8 +183,8 @@ shapes = {'torso/linear_0': (4, 64), 'advantage/hidden': (64, 64),
 variables = {f'{x}/w': np.ones(s, np.float32) for x, s in shapes.items()}
 variables |= {f'{x}/b': np.ones(s[1], np.float32) for x, s in shapes.items()}
 actor.load(variables)
-output = actor.act(np.ones((8, 4), np.float32))
 no = np.zeros(8, bool)
+output = actor.act(np.ones((8, 4), np.float32), np.zeros(8, np.float32), no)
 adder = builder.make_adder(config, spec)
 x = np.ones((8, 4))
 for _ in range(2):
@@ -220,18 +220,19 @@ def test_actors_of_a_run_differ_and_repeat():
   builder, spec = registry.make_builder("dqn"), make_spec()
   learner = builder.make_learner(config, spec)
   observation = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+  inputs = (observation, np.zeros(8, np.float32), np.zeros(8, bool))
 
   def run(worker):
     actor = builder.make_actor(config, spec, worker)
     actor.load(learner.get_variables())
-    return np.array([actor.act(observation).action for _ in range(100)])
+    return np.array([actor.act(*inputs).action for _ in range(100)])
 
   np.testing.assert_array_equal(run(0), run(0))
   assert (run(0) != run(1)).any()
   greedy = builder.make_greedy_actor(config, spec)
   greedy.load(learner.get_variables())
   np.testing.assert_array_equal(
-    greedy.act(observation).action, greedy.act(observation).action
+    greedy.act(*inputs).action, greedy.act(*inputs).action
   )
 
 
@@ -244,7 +245,7 @@ def test_adder_follows_the_config():
   actor = builder.make_greedy_actor(config, spec)
   actor.load(builder.make_learner(config, spec).get_variables())
   observation, no = np.zeros((1, 4), np.float32), np.array([False])
-  output = actor.act(observation)
+  output = actor.act(observation, np.zeros(1, np.float32), no)
   for _ in range(3):
     items = adder.add(
       observation, output, np.float32([1]), no, no, no, observation, 1

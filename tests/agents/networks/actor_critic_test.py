@@ -114,7 +114,7 @@ import sys
 from slipway.agents.networks import actor_critic, distributions, network
 from slipway.agents.networks import q_network
 from slipway.agents.networks import recurrent_q_network
-from slipway.agents.dqn import acting
+from slipway.agents import epsilon_greedy
 assert not [x for x in sys.modules if x.split(".")[0] == "tensorflow"]
 """
   subprocess.run([sys.executable, "-c", code], check=True)

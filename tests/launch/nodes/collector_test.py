@@ -238,7 +238,7 @@ def test_another_incarnation_explores_as_much_as_the_last_one():
     collector = collector_lib.Collector(
       config, spec, builder, 0, restarts=1, earlier_env_steps=env_steps
     )
-    found = collector._actor._explorer._epsilons.next()
+    found = collector._actor._epsilons.next()
     np.testing.assert_allclose(found, epsilon)
     assert collector.env_steps == 0
     collector.close()

@@ -1,4 +1,4 @@
-"""Tests of acting and exploration of the DQN family."""
+"""Tests of epsilon-greedy actors, and of their schedules of epsilons."""
 
 import math
 import pickle
@@ -6,8 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from slipway.agents import exploration
-from slipway.agents.dqn import acting
+from slipway.agents import epsilon_greedy, exploration
 from slipway.agents.networks import q_network
 from slipway.configs import apex_dqn, dqn
 from slipway.replay.items import adder
@@ -34,6 +33,13 @@ def make_epsilons(worker=0, workers=1, envs=8, **fields):
   config.topology.environments_per_worker = envs
   return exploration.EpsilonSchedule(
     config.exploration, config.topology, worker
+  )
+
+
+def act(actor, envs):
+  """Acts for one step of B environments, all with equal observations."""
+  return actor.act(
+    np.zeros((envs, 3)), np.zeros(envs, np.float32), np.zeros(envs, bool)
   )
 
 
@@ -125,26 +131,28 @@ def test_a_schedule_continues_after_the_steps_of_an_earlier_process(workers):
 def test_an_actor_continues_equally(schedule):
   def make(seed):
     epsilons = make_epsilons(schedule=schedule, decay_steps=500)
-    return acting.EpsilonGreedyActor(FixedValues(np.eye(8, 5)), epsilons, seed)
+    return epsilon_greedy.EpsilonGreedyActor(
+      FixedValues(np.eye(8, 5)), epsilons, seed
+    )
 
-  def act(actor):
-    return np.array([actor.act(np.zeros((8, 3))).action for _ in range(30)])
+  def act_often(actor):
+    return np.array([act(actor, 8).action for _ in range(30)])
 
   actor, other = make(1), make(2)
-  act(actor)
+  act_often(actor)
   state = pickle.loads(pickle.dumps(actor.get_state()))
-  expected = act(actor)
-  assert (act(other) != expected).any()
+  expected = act_often(actor)
+  assert (act_often(other) != expected).any()
   other.set_state(state)
-  np.testing.assert_array_equal(act(other), expected)
+  np.testing.assert_array_equal(act_often(other), expected)
 
 
 def test_greedy_actor_is_deterministic():
   random = np.random.default_rng(0)
   values = random.normal(size=(16, 6))
-  actor = acting.EpsilonGreedyActor(FixedValues(values), None, seed=1)
+  actor = epsilon_greedy.EpsilonGreedyActor(FixedValues(values), None, seed=1)
   for _ in range(20):
-    action, extras = actor.act(np.zeros((16, 3)))
+    action, extras = act(actor, 16)
     np.testing.assert_array_equal(action, values.argmax(axis=1))
     assert action.dtype == np.int32
     for name in (adder.VALUE_OF_ACTION, adder.VALUE_OF_STATE):
@@ -155,12 +163,12 @@ def test_greedy_actor_is_deterministic():
 
 def test_values_belong_to_the_chosen_action():
   values = np.float32(np.random.default_rng(0).normal(size=(8, 5)))
-  actor = acting.EpsilonGreedyActor(
+  actor = epsilon_greedy.EpsilonGreedyActor(
     FixedValues(values), make_epsilons(epsilon_end=1.0), seed=2
   )
   explored = 0
   for _ in range(20):
-    action, extras = actor.act(np.zeros((8, 3)))
+    action, extras = act(actor, 8)
     np.testing.assert_array_equal(
       extras[adder.VALUE_OF_ACTION], values[np.arange(8), action]
     )
@@ -172,22 +180,22 @@ def test_values_belong_to_the_chosen_action():
 
 
 def test_load_replaces_the_networks_variables():
-  actor = acting.EpsilonGreedyActor(FixedValues([[1, 0]]), None, seed=0)
-  assert actor.act(np.zeros((1, 3))).action == [0]
+  actor = epsilon_greedy.EpsilonGreedyActor(FixedValues([[1, 0]]), None, seed=0)
+  assert act(actor, 1).action == [0]
   actor.load({"values": [[0, 1]]})
-  assert actor.act(np.zeros((1, 3))).action == [1]
+  assert act(actor, 1).action == [1]
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.5, 1.0])
 def test_frequencies_of_actions(epsilon):
   actions, calls, envs = 4, 4_000, 8
   epsilons = make_epsilons(epsilon_start=epsilon, epsilon_end=epsilon)
-  actor = acting.EpsilonGreedyActor(
+  actor = epsilon_greedy.EpsilonGreedyActor(
     FixedValues(np.tile([0, 1, 0, 0], (envs, 1))), epsilons, seed=3
   )
-  counts, observation = np.zeros(actions), np.zeros((envs, 3))
+  counts = np.zeros(actions)
   for _ in range(calls):
-    counts += np.bincount(actor.act(observation).action, minlength=actions)
+    counts += np.bincount(act(actor, envs).action, minlength=actions)
   expected = np.full(actions, epsilon / actions)
   expected[1] += 1 - epsilon
   # The counts are within five standard deviations of a binomial.
@@ -200,11 +208,11 @@ def test_each_environment_explores_by_its_own_epsilon():
   config = apex_dqn.get_config()
   config.topology.update({"workers": 1, "environments_per_worker": 4})
   epsilons = exploration.EpsilonSchedule(config.exploration, config.topology, 0)
-  actor = acting.EpsilonGreedyActor(
+  actor = epsilon_greedy.EpsilonGreedyActor(
     FixedValues(np.tile([1, 0], (4, 1))), epsilons, seed=4
   )
-  calls, observation = 10_000, np.zeros((4, 3))
-  explored = sum(actor.act(observation).action for _ in range(calls)) / calls
+  calls = 10_000
+  explored = sum(act(actor, 4).action for _ in range(calls)) / calls
   p = epsilons.next() / 2  # half of the random actions are greedy
   np.testing.assert_array_less(
     np.abs(explored - p), 5 * np.sqrt(p * (1 - p) / calls)
@@ -213,10 +221,10 @@ def test_each_environment_explores_by_its_own_epsilon():
 
 def test_equal_seeds_act_equally():
   def run(seed):
-    actor = acting.EpsilonGreedyActor(
+    actor = epsilon_greedy.EpsilonGreedyActor(
       FixedValues(np.zeros((8, 5))), make_epsilons(), seed
     )
-    return np.array([actor.act(np.zeros((8, 3))).action for _ in range(20)])
+    return np.array([act(actor, 8).action for _ in range(20)])
 
   np.testing.assert_array_equal(run(1), run(1))
   assert (run(1) != run(2)).any()

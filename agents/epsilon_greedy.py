@@ -1,0 +1,122 @@
+"""The actor of algorithms that learn action values q(o, a)."""
+
+import typing
+from collections.abc import Mapping
+
+import numpy as np
+
+from slipway.agents import exploration
+from slipway.agents.networks import action_masks, recurrent
+from slipway.agents.networks import network as network_lib
+from slipway.replay.items import adder
+
+
+class EpsilonGreedyActor:
+  """Chooses epsilon-greedy or greedy actions by a Q-network.
+
+  Feed-forward and recurrent networks are supported; see `core.Actor`.
+  """
+
+  def __init__(
+    self,
+    network: network_lib.ActingNetwork,
+    epsilons: exploration.EpsilonSchedule | None,
+    seed: int,
+    mask_splitter: action_masks.MaskSplitter | None = None,
+    memory: recurrent.ActorMemory | None = None,
+  ):
+    """Makes the actor; `load` must be called before `act`.
+
+    Args:
+      network: acting network of a `q_network.QNetwork`, or of a
+        `recurrent_q_network.RecurrentQNetwork` if there is a memory.
+      epsilons: schedule of epsilons, or None if actions are always greedy.
+      seed: seed of the actor's random numbers.
+      mask_splitter: splitter of masked observations, or None if observations
+        have no masks.
+      memory: memory of a recurrent network, or None for a feed-forward one.
+    """
+    self._network, self._epsilons = network, epsilons
+    self._random = np.random.default_rng(seed)
+    self._mask_splitter, self._memory = mask_splitter, memory
+
+  def act(
+    self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
+  ) -> adder.ActorOutput:
+    """Returns actions and extras for observations [B, ...].
+
+    A recurrent network also uses `reward` and `first` [B], and the LSTM states
+    before the observations are added to the extras. See `core.Actor`.
+    """
+    if self._memory is None:
+      noise = None if self._epsilons is None else self._random
+      q_t = self._network(observation, random=noise).values
+      return self._choose(observation, q_t)
+    action_before, state_before = self._memory.recall(len(observation))
+    q_t, state = self._network(
+      observation, action_before, reward, first, state_before
+    )
+    output = self._choose(observation, q_t)
+    self._memory.store(output.action, state)
+    return output._replace(
+      extras={**output.extras, recurrent.STATE: state_before}
+    )
+
+  def load(self, variables: Mapping[str, np.ndarray]) -> None:
+    """Replaces the network's variables by those that a learner published."""
+    self._network.load(variables)
+
+  def get_state(self) -> dict[str, typing.Any]:
+    """Returns a copy of the actor's state, without the network's variables.
+
+    The state has the random generator, the position in the epsilon schedule
+    and, if the network is recurrent, the last actions and LSTM states.
+    """
+    state: dict[str, typing.Any] = {
+      "random": self._random.bit_generator.state,
+      "env_steps": self._epsilons and self._epsilons.env_steps,
+    }
+    if self._memory is not None:
+      state["memory"] = self._memory.get_state()
+    return state
+
+  def set_state(self, state: Mapping[str, typing.Any]) -> None:
+    """Restores a state that `get_state` returned."""
+    self._random.bit_generator.state = state["random"]
+    if self._epsilons is not None:
+      self._epsilons.env_steps = state["env_steps"]
+    if self._memory is not None:
+      self._memory.set_state(state["memory"])
+
+  def _choose(
+    self, observation: np.ndarray, q_t: np.ndarray
+  ) -> adder.ActorOutput:
+    """Chooses an epsilon-greedy action per environment.
+
+    Args:
+      observation: observations [B, ...], with masks if there is a splitter.
+      q_t: action values float32 [B, A]; illegal actions have the lowest.
+
+    Returns:
+      Actions int32 [B], and two extras for initial priorities: the value of the
+      chosen action and the highest action value, float32 [B].
+    """
+    batch_size, num_actions = q_t.shape
+    action = q_t.argmax(axis=1).astype(np.int32)
+    rows = np.arange(batch_size)
+    value_of_state = q_t[rows, action]
+    if self._epsilons is not None:
+      explore = self._random.random(batch_size) < self._epsilons.next()
+      if self._mask_splitter is None:
+        other = self._random.integers(num_actions, size=batch_size)
+      else:
+        legal = self._mask_splitter.find_legal(observation)
+        other = (self._random.random(q_t.shape) * legal).argmax(axis=1)
+      action = np.where(explore, other, action).astype(np.int32)
+    return adder.ActorOutput(
+      action,
+      {
+        adder.VALUE_OF_ACTION: q_t[rows, action],
+        adder.VALUE_OF_STATE: value_of_state,
+      },
+    )
