@@ -3,23 +3,18 @@
 import ml_collections
 from acme import specs
 
-from slipway.agents import (
-  core,
-  discrete,
-  epsilon_greedy,
-  exploration,
-  seeds,
-)
-from slipway.agents.networks import network, normalization, q_network
+from slipway.agents import core, discrete, q_builder
+from slipway.agents.networks import normalization, q_network
 from slipway.configs import value
 from slipway.replay.items import adder, priorities, transitions
 from slipway.replay.tables import table_spec
 
 
-class Builder:
+class Builder(q_builder.QBuilder):
   """Makes the table, adder, actors and learner of DQN and its variants."""
 
   fields = value.FIELDS
+  network_class = q_network.QNetwork
 
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -46,45 +41,6 @@ class Builder:
     from slipway.agents.dqn import learning
 
     return learning.DQNLearner(config, discrete.number_actions(spec))
-
-  def make_actor(
-    self,
-    config: ml_collections.ConfigDict,
-    spec: specs.EnvironmentSpec,
-    worker: int,
-    restarts: int = 0,
-    earlier_env_steps: int = 0,
-  ) -> core.Actor:
-    """Makes the epsilon-greedy actor of one worker; see `core.Builder`."""
-    return epsilon_greedy.EpsilonGreedyActor(
-      network.make_acting(self.make_network(config, spec)),
-      exploration.EpsilonSchedule(
-        config.exploration, config.topology, worker, earlier_env_steps
-      ),
-      seeds.for_worker(config.seed, worker, restarts),
-      discrete.make_mask_splitter(spec),
-    )
-
-  def make_greedy_actor(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> core.Actor:
-    """Makes the greedy actor, which the evaluator uses."""
-    return epsilon_greedy.EpsilonGreedyActor(
-      network.make_acting(self.make_network(config, spec)),
-      None,
-      config.seed,
-      discrete.make_mask_splitter(spec),
-    )
-
-  def make_network(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> q_network.QNetwork:
-    """Returns the declaration of the Q-network that chooses actions."""
-    return q_network.QNetwork(
-      config.network,
-      discrete.number_actions(spec),
-      normalization.normalizes_observations(config),
-    )
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec

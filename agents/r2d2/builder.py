@@ -4,16 +4,9 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from slipway.agents import (
-  core,
-  discrete,
-  epsilon_greedy,
-  exploration,
-  seeds,
-)
+from slipway.agents import core, discrete, q_builder
 from slipway.agents.losses import rescaling
 from slipway.agents.networks import (
-  network,
   normalization,
   recurrent,
   recurrent_q_network,
@@ -23,7 +16,7 @@ from slipway.replay.items import priorities, sequences
 from slipway.replay.tables import table_spec
 
 
-class Builder:
+class Builder(q_builder.QBuilder):
   """Makes the table, adder, actors and learner of R2D2.
 
   Kapturowski et al. 2019, "Recurrent experience replay in distributed
@@ -31,6 +24,7 @@ class Builder:
   """
 
   fields = r2d2.FIELDS
+  network_class = recurrent_q_network.RecurrentQNetwork
 
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -62,37 +56,6 @@ class Builder:
 
     return learning.R2D2Learner(config, discrete.number_actions(spec))
 
-  def make_actor(
-    self,
-    config: ml_collections.ConfigDict,
-    spec: specs.EnvironmentSpec,
-    worker: int,
-    restarts: int = 0,
-    earlier_env_steps: int = 0,
-  ) -> core.Actor:
-    """Makes the epsilon-greedy actor of one worker; see `core.Builder`."""
-    epsilons = exploration.EpsilonSchedule(
-      config.exploration, config.topology, worker, earlier_env_steps
-    )
-    seed = seeds.for_worker(config.seed, worker, restarts)
-    return self._make_actor(config, spec, epsilons, seed)
-
-  def make_greedy_actor(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> core.Actor:
-    """Makes the greedy actor, which the evaluator uses."""
-    return self._make_actor(config, spec, None, config.seed)
-
-  def make_network(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> recurrent_q_network.RecurrentQNetwork:
-    """Returns the declaration of the Q-network that chooses actions."""
-    return recurrent_q_network.RecurrentQNetwork(
-      config.network,
-      discrete.number_actions(spec),
-      normalization.normalizes_observations(config),
-    )
-
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Adder:
@@ -103,23 +66,6 @@ class Builder:
       config.adder.period,
       config.adder.discount,
       InitialPriority(config),
-    )
-
-  def _make_actor(
-    self,
-    config: ml_collections.ConfigDict,
-    spec: specs.EnvironmentSpec,
-    epsilons: exploration.EpsilonSchedule | None,
-    seed: int,
-  ) -> core.Actor:
-    """Makes an actor with an epsilon schedule, or a greedy one for None."""
-    declaration = self.make_network(config, spec)
-    return epsilon_greedy.EpsilonGreedyActor(
-      network.make_acting(declaration),
-      epsilons,
-      seed,
-      discrete.make_mask_splitter(spec),
-      recurrent.ActorMemory(declaration.inputs),
     )
 
 

@@ -1,0 +1,85 @@
+"""The base class of builders of algorithms that learn action values."""
+
+import ml_collections
+from acme import specs
+
+from slipway.agents import (
+  core,
+  discrete,
+  epsilon_greedy,
+  exploration,
+  seeds,
+)
+from slipway.agents.networks import (
+  network,
+  normalization,
+  q_network,
+  recurrent,
+  recurrent_q_network,
+)
+
+# Declaration of a Q-network, feed-forward or recurrent.
+Declaration = q_network.QNetwork | recurrent_q_network.RecurrentQNetwork
+
+
+class QBuilder:
+  """Base class of builders of algorithms that learn action values q(o, a).
+
+  It makes the network and the actors; see `core.Builder`.
+
+  Attributes:
+    network_class: class of the Q-network's declaration.
+  """
+
+  network_class: type[Declaration]
+
+  def make_network(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> Declaration:
+    """Returns the declaration of the Q-network that chooses actions."""
+    return self.network_class(
+      config.network,
+      discrete.number_actions(spec),
+      normalization.normalizes_observations(config),
+    )
+
+  def make_actor(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    worker: int,
+    restarts: int = 0,
+    earlier_env_steps: int = 0,
+  ) -> core.Actor:
+    """Makes the epsilon-greedy actor of one worker; see `core.Builder`."""
+    epsilons = exploration.EpsilonSchedule(
+      config.exploration, config.topology, worker, earlier_env_steps
+    )
+    seed = seeds.for_worker(config.seed, worker, restarts)
+    return self._make_actor(config, spec, epsilons, seed)
+
+  def make_greedy_actor(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> core.Actor:
+    """Makes the greedy actor, which the evaluator uses."""
+    return self._make_actor(config, spec, None, config.seed)
+
+  def _make_actor(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    epsilons: exploration.EpsilonSchedule | None,
+    seed: int,
+  ) -> core.Actor:
+    """Makes an actor with an epsilon schedule, or a greedy one for None."""
+    declaration = self.make_network(config, spec)
+    memory = None
+    if isinstance(declaration, recurrent_q_network.RecurrentQNetwork):
+      memory = recurrent.ActorMemory(declaration.inputs)
+    return epsilon_greedy.EpsilonGreedyActor(
+      network.make_acting(declaration),
+      epsilons,
+      seed,
+      discrete.make_mask_splitter(spec),
+      memory,
+    )
