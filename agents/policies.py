@@ -191,7 +191,7 @@ class PolicyActor:
     A greedy actor returns the modes, without extras. Other actors return
     samples, with their log-probabilities and the parameters as extras.
     """
-    policy = self._policy.distribution(numpy_ops, parameters)
+    policy = self._policy.head.distribution(numpy_ops, parameters)
     if self._random is None:
       return adder.ActorOutput(policy.mode(), {})
     action = policy.sample(self._random)

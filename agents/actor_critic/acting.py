@@ -122,7 +122,7 @@ class ExploringActor(policies.PolicyActor):
       )
       return self._make_output(action, None)
     parameters = self._network(observation)
-    policy = self._policy.distribution(numpy_ops, parameters)
+    policy = self._policy.head.distribution(numpy_ops, parameters)
     if self._noise is None:
       action = policy.sample(self._generator)
     else:

@@ -190,7 +190,7 @@ class SoftImprovement:
 
   def _make_distribution(self, features: tf.Tensor) -> typing.Any:
     """Returns the policy's distributions of actions for features [B, ...]."""
-    return self._declaration.distribution(tf_ops, self.network(features))
+    return self._declaration.head.distribution(tf_ops, self.network(features))
 
   def _compute_target_entropy(self, policy: typing.Any) -> float | tf.Tensor:
     """Returns the policy's desired entropy, in nats.
@@ -357,7 +357,7 @@ class ConstrainedImprovement(_PolicyWithTarget):
       features: features of B observations, [B, ...]; see `has_target`.
       action: one action for each observation, [B, A].
     """
-    target: typing.Any = self._declaration.distribution(
+    target: typing.Any = self._declaration.head.distribution(
       tf_ops, self._target(features)
     )
     return target.log_prob(action)
@@ -422,7 +422,7 @@ class ConstrainedImprovement(_PolicyWithTarget):
 
   def _make_normal(self, parameters: tf.Tensor) -> distributions.Gaussian:
     """Returns the distributions before tanh of parameters [B, 2 A]."""
-    policy: typing.Any = self._declaration.distribution(tf_ops, parameters)
+    policy: typing.Any = self._declaration.head.distribution(tf_ops, parameters)
     return policy.normal
 
 

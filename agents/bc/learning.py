@@ -59,7 +59,9 @@ class BCLearner:
       batch.data.observation
     )
     with tf.GradientTape() as tape:
-      policy = self._declaration.distribution(tf_ops, self._policy(observation))
+      policy = self._declaration.head.distribution(
+        tf_ops, self._policy(observation)
+      )
       loss = -tf.reduce_mean(policy.log_prob(batch.data.action))
     norm = self._optimizer.minimize(loss, tape, self._learning_rate)
     with tf.control_dependencies([norm]):

@@ -195,18 +195,7 @@ class PolicyNetwork:
       ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
       outputs: distribution parameters [B, P].
     """
-    return {"action": self.distribution(ops, outputs).mode()}
-
-  def distribution(
-    self, ops: typing.Any, parameters: Array
-  ) -> distributions.Distribution:
-    """Returns the B action distributions with the given parameters.
-
-    Args:
-      ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
-      parameters: distribution parameters [B, P], as the network returns them.
-    """
-    return self.head.distribution(ops, parameters)
+    return {"action": self.head.distribution(ops, outputs).mode()}
 
 
 class ActorCriticNetwork:
@@ -240,7 +229,8 @@ class ActorCriticNetwork:
     # The penalty makes illegal actions improbable; see `action_masks`.
     x, penalty = self._policy.features(layers, observation)
     parameters = self._policy.head(layers, x, penalty)
-    return parameters, compute_values(layers, "value", x, self._initializer)
+    values = layers.linear("value", x, 1, self._initializer)[:, 0]
+    return parameters, values
 
 
 class RecurrentPolicyNetwork:
@@ -339,17 +329,6 @@ class RecurrentPolicyNetwork:
     action = self.head.distribution(ops, parameters).mode()
     return {"action": action, "next_state": state}
 
-  def distribution(
-    self, ops: typing.Any, parameters: Array
-  ) -> distributions.Distribution:
-    """Returns the B action distributions with the given parameters.
-
-    Args:
-      ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
-      parameters: distribution parameters [B, P], as the network returns them.
-    """
-    return self.head.distribution(ops, parameters)
-
   def _apply(
     self,
     apply: Callable[..., recurrent.Features],
@@ -376,9 +355,8 @@ class RecurrentPolicyNetwork:
     parameters = self.head(layers, features.hidden, features.penalty)
     values = None
     if self._with_values:
-      values = compute_values(
-        layers, "value", of_values.hidden, self._initializer
-      )
+      x = of_values.hidden
+      values = layers.linear("value", x, 1, self._initializer)[:, 0]
     return parameters, values, next_state
 
 
@@ -424,24 +402,7 @@ class ValueNetwork:
       self._activation,
       self._scheme.hidden,
     )
-    return compute_values(layers, "output", x, self._scheme.values)
-
-
-def compute_values(
-  layers: layers_lib.Layers,
-  name: str,
-  x: Array,
-  initializer: initializers.LayerInitializer,
-) -> Array:
-  """Returns state values [B] of features x [B, F].
-
-  Args:
-    layers: layers with the network's variables.
-    name: name of the linear layer.
-    x: features [B, F].
-    initializer: initializer of the layer.
-  """
-  return layers.linear(name, x, 1, initializer)[:, 0]
+    return layers.linear("output", x, 1, self._scheme.values)[:, 0]
 
 
 class EncoderNetwork:
@@ -522,22 +483,16 @@ class CriticNetwork:
     self._critics, self._outputs, self._scheme = critics, outputs, scheme
     self._layer_norm = layer_norm
 
-  def __call__(
-    self, layers: layers_lib.Layers, observation: Array, action: Array
-  ) -> Array:
-    """Returns outputs [B, C, K] for observations and actions [B, ...]."""
-    return self._apply(layers, observation, action)
-
-  def _apply(self, layers: layers_lib.Layers, *parts: Array) -> Array:
-    """Returns outputs [B, C, K] for inputs [B, ...]."""
+  def __call__(self, layers: layers_lib.Layers, *inputs: Array) -> Array:
+    """Returns outputs [B, C, K] for inputs [B, ...]: observations, actions."""
     ops = layers.ops
-    inputs = ops.concat([ops.float32(ops.flatten(part)) for part in parts])
+    joined = ops.concat([ops.float32(ops.flatten(x)) for x in inputs])
     outputs = []
     for i in range(self._critics):
       x = layers_lib.mlp(
         layers,
         f"critic_{i}/torso",
-        inputs,
+        joined,
         self._sizes,
         self._activation,
         self._scheme.hidden,
@@ -586,4 +541,4 @@ class DiscreteCriticNetwork(CriticNetwork):
     Those of illegal actions have no meaning.
     """
     unmasked, _ = self._mask_splitter.split(layers.ops, observation)
-    return self._apply(layers, unmasked)
+    return super().__call__(layers, unmasked)

@@ -96,7 +96,7 @@ class Learner:
         x.reward, x.discount, x.ended, values, lambda_=1.0
       )
       acted = tf.reshape(x.observation[:, :-1], (size * (steps - 1), -1))
-      policy = self._declaration.distribution(tf_ops, self._policy(acted))
+      policy = self._declaration.head.distribution(tf_ops, self._policy(acted))
       log_prob = policy.log_prob(tf.reshape(x.action, (size * (steps - 1),)))
       entropy = tf.reduce_mean(policy.entropy())
       weights = tf.reshape(learned * found.advantages, (-1,))

@@ -55,7 +55,7 @@ def make_observations(seed=0):
 def make_distribution(policy, variables, observations):
   acting = network_lib.make_acting(policy, policies.POLICY)
   acting.load(variables)
-  return policy.distribution(numpy_ops, acting(observations))
+  return policy.head.distribution(numpy_ops, acting(observations))
 
 
 class ActorBuilder(policies.PolicyBuilder):
@@ -84,7 +84,7 @@ def test_discrete_actions_have_a_categorical_policy():
   made = policies.make_policy(network, spec, "tanh_gaussian")
   assert isinstance(made, actor_critic.PolicyNetwork)
   parameters = np.zeros((1, ACTIONS), np.float32)
-  assert made.distribution(numpy_ops, parameters).mode().shape == (1,)
+  assert made.head.distribution(numpy_ops, parameters).mode().shape == (1,)
 
 
 def test_log_probs_belong_to_the_sampled_actions(policy):

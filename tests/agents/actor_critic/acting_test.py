@@ -141,7 +141,7 @@ def test_log_densities_belong_to_the_actions(preset):
     if step < 2:  # the first steps are uniform in [-1, 1]
       np.testing.assert_allclose(found, -size * np.log(2.0), rtol=1e-6)
       continue
-    expected = policy.distribution(tf_ops, acting(observation)).log_prob(
+    expected = policy.head.distribution(tf_ops, acting(observation)).log_prob(
       output.action
     )
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

@@ -413,7 +413,7 @@ def test_mpo_moves_the_policy_to_better_actions(batches):
 
   def find_mode():
     parameters = constrained.network(observation)
-    return policy.distribution(tf_ops, parameters).mode().numpy()
+    return policy.head.distribution(tf_ops, parameters).mode().numpy()
 
   before = find_mode()
   for step in range(20):

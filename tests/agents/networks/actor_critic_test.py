@@ -77,7 +77,7 @@ def test_policies_have_distributions(kind):
   declaration = DECLARATIONS[kind]()
   acting = network_lib.make_acting(declaration)
   acting.load(tf_network.Network(declaration, seed=1).get_variables())
-  policy = declaration.distribution(
+  policy = declaration.head.distribution(
     numpy_ops, acting(*make_inputs(declaration))
   )
   action = policy.sample(np.random.default_rng(0))
