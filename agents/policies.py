@@ -9,11 +9,13 @@ from acme import specs
 
 from slipway.agents import seeds
 from slipway.agents.networks import (
-  actor_critic,
   initializers,
   normalization,
   numpy_ops,
+  policy_head,
+  policy_network,
   recurrent,
+  recurrent_policy_network,
 )
 from slipway.agents.networks import network as network_lib
 from slipway.environments import arrays
@@ -26,7 +28,9 @@ LOG_PROB, PARAMETERS = "log_prob", "parameters"
 POLICY = "policy"
 
 # Declaration of a policy's network, feed-forward or recurrent.
-Declaration = actor_critic.PolicyNetwork | actor_critic.RecurrentPolicyNetwork
+Declaration = (
+  policy_network.PolicyNetwork | recurrent_policy_network.RecurrentPolicyNetwork
+)
 
 
 def make_policy(
@@ -34,7 +38,7 @@ def make_policy(
   spec: specs.EnvironmentSpec,
   continuous: str = "gaussian",
   normalized: bool = False,
-) -> actor_critic.PolicyNetwork:
+) -> policy_network.PolicyNetwork:
   """Returns the declaration of a config's feed-forward policy network.
 
   Args:
@@ -44,9 +48,9 @@ def make_policy(
     continuous: distribution of continuous actions, one of
       `distributions.CONTINUOUS`. Ignored if actions are discrete.
     normalized: whether the network normalizes observations; see
-      `actor_critic.PolicyNetwork`.
+      `policy_network.PolicyNetwork`.
   """
-  return actor_critic.PolicyNetwork(
+  return policy_network.PolicyNetwork(
     spec,
     network.torso,
     network.hidden_sizes,
@@ -63,7 +67,7 @@ def make_recurrent_policy(
   continuous: str = "gaussian",
   normalized: bool = False,
   role: str = "evaluator",
-) -> actor_critic.RecurrentPolicyNetwork:
+) -> recurrent_policy_network.RecurrentPolicyNetwork:
   """Returns the declaration of a config's recurrent policy network.
 
   An LSTM has `network.lstm_size` units. Unless `network.shared`, state values
@@ -75,7 +79,7 @@ def make_recurrent_policy(
     spec: spec of one environment.
     continuous: distribution of continuous actions; see `make_policy`.
     normalized: whether the network normalizes observations; see
-      `actor_critic.PolicyNetwork`.
+      `policy_network.PolicyNetwork`.
     role: 'evaluator', for the policy alone; 'worker', with the LSTM of the
       state values, whose state rollouts store; or 'learner', with the values.
   """
@@ -96,9 +100,9 @@ def make_recurrent_policy(
 
   kind = choose_distribution_kind(spec, continuous)
   has_value_torso = role != "evaluator" and not network.shared
-  return actor_critic.RecurrentPolicyNetwork(
+  return recurrent_policy_network.RecurrentPolicyNetwork(
     make_torso(""),
-    actor_critic.PolicyHead(spec, kind, scheme),
+    policy_head.PolicyHead(spec, kind, scheme),
     scheme,
     make_torso("value") if has_value_torso else None,
     role == "learner",
@@ -141,7 +145,7 @@ class PolicyActor:
     self._policy, self._random = policy, random
     self._network = network_lib.make_acting(policy, POLICY)
     self._memory: recurrent.ActorMemory | None = None
-    if isinstance(policy, actor_critic.RecurrentPolicyNetwork):
+    if isinstance(policy, recurrent_policy_network.RecurrentPolicyNetwork):
       self._memory = recurrent.ActorMemory(policy.inputs)
 
   def act(

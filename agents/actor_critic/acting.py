@@ -9,7 +9,7 @@ from acme import specs
 
 from slipway.agents import exploration as exploration_lib
 from slipway.agents import policies
-from slipway.agents.networks import actor_critic, numpy_ops
+from slipway.agents.networks import numpy_ops, policy_network
 from slipway.environments import arrays
 from slipway.replay.items import adder
 
@@ -79,7 +79,7 @@ class ExploringActor(policies.PolicyActor):
 
   def __init__(
     self,
-    policy: actor_critic.PolicyNetwork,
+    policy: policy_network.PolicyNetwork,
     spec: specs.EnvironmentSpec,
     random: np.random.Generator,
     noise: Noise | None,

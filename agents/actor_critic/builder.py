@@ -6,11 +6,12 @@ from acme import specs
 
 from slipway.agents import core, policies, seeds
 from slipway.agents.actor_critic import acting
-from slipway.agents.networks import actor_critic as networks
 from slipway.agents.networks import (
   distributions,
+  encoder_network,
   initializers,
   normalization,
+  policy_network,
   torsos,
 )
 from slipway.configs import actor_critic
@@ -55,7 +56,7 @@ class Builder:
 
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> networks.PolicyNetwork:
+  ) -> policy_network.PolicyNetwork:
     """Declares the policy, the network that acts."""
     return _make_policy(
       config,
@@ -104,7 +105,7 @@ class Builder:
 
     encoder, features = None, spec
     if config.network.torso != "mlp":
-      encoder = networks.EncoderNetwork(
+      encoder = encoder_network.EncoderNetwork(
         spec,
         config.network.torso,
         initializers.SCHEMES[config.network.initializer],
@@ -189,20 +190,20 @@ def _make_policy(
   spec: specs.EnvironmentSpec,
   torso: str,
   normalized: bool,
-) -> networks.PolicyNetwork:
+) -> policy_network.PolicyNetwork:
   """Declares the policy.
 
   Args:
     config: the whole config.
     spec: spec of one environment, or that of an encoder's features.
-    torso: see `networks.PolicyNetwork`.
+    torso: see `policy_network.PolicyNetwork`.
     normalized: the same.
   """
   kind = policies.choose_distribution_kind(spec, "tanh_gaussian")
   if config.learner.policy_loss == "deterministic":
     kind = distributions.DETERMINISTIC
   network = config.network
-  return networks.PolicyNetwork(
+  return policy_network.PolicyNetwork(
     spec,
     torso,
     network.hidden_sizes,

@@ -12,7 +12,12 @@ from acme import specs
 from slipway.agents import optimizer, policies, targets
 from slipway.agents.losses import actor_critic as losses
 from slipway.agents.losses import output
-from slipway.agents.networks import actor_critic, initializers, tf_network
+from slipway.agents.networks import (
+  critic_network,
+  encoder_network,
+  initializers,
+  tf_network,
+)
 from slipway.environments import arrays
 from slipway.replay.items import transitions
 
@@ -64,7 +69,7 @@ class Critics:
     self,
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
-    encoder: actor_critic.EncoderNetwork | None = None,
+    encoder: encoder_network.EncoderNetwork | None = None,
   ):
     """Makes critics, encoder and targets, with equal variables.
 
@@ -236,9 +241,9 @@ class Critics:
 
   def _declare(
     self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> actor_critic.CriticNetwork:
+  ) -> critic_network.CriticNetwork:
     """Declares the critics' network, from the `network` section of a config."""
-    return actor_critic.CriticNetwork(
+    return critic_network.CriticNetwork(
       spec,
       network.hidden_sizes,
       self._count,
@@ -333,9 +338,9 @@ class DiscreteCritics(Critics):
 
   def _declare(
     self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> actor_critic.CriticNetwork:
+  ) -> critic_network.CriticNetwork:
     """Declares the critics' network."""
-    return actor_critic.DiscreteCriticNetwork(
+    return critic_network.DiscreteCriticNetwork(
       spec,
       network.hidden_sizes,
       self._count,
@@ -362,7 +367,7 @@ class DiscreteCritics(Critics):
 def make_critics(
   config: ml_collections.ConfigDict,
   spec: specs.EnvironmentSpec,
-  encoder: actor_critic.EncoderNetwork | None,
+  encoder: encoder_network.EncoderNetwork | None,
 ) -> Critics:
   """Makes the critics for an environment's kind of actions.
 

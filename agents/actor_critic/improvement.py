@@ -18,8 +18,8 @@ from slipway.agents.actor_critic import critics
 from slipway.agents.losses import actor_critic as losses
 from slipway.agents.networks import (
   action_masks,
-  actor_critic,
   distributions,
+  policy_network,
   tf_network,
   tf_ops,
 )
@@ -106,7 +106,7 @@ class SoftImprovement:
     self,
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
-    policy: actor_critic.PolicyNetwork,
+    policy: policy_network.PolicyNetwork,
   ):
     """Makes the policy and the temperature.
 
@@ -236,7 +236,7 @@ class _PolicyWithTarget:
   def __init__(
     self,
     config: ml_collections.ConfigDict,
-    policy: actor_critic.PolicyNetwork,
+    policy: policy_network.PolicyNetwork,
   ):
     """Makes policy and target, with equal variables.
 
@@ -321,7 +321,7 @@ class ConstrainedImprovement(_PolicyWithTarget):
     self,
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
-    policy: actor_critic.PolicyNetwork,
+    policy: policy_network.PolicyNetwork,
   ):
     """Makes policy, target, temperature and multipliers.
 
@@ -433,7 +433,7 @@ StochasticImprovement = SoftImprovement | ConstrainedImprovement
 def make_improvement(
   config: ml_collections.ConfigDict,
   spec: specs.EnvironmentSpec,
-  policy: actor_critic.PolicyNetwork,
+  policy: policy_network.PolicyNetwork,
 ) -> Improvement:
   """Makes the improvement of `config.learner.policy_loss`.
 

@@ -17,7 +17,7 @@ from slipway.agents import (
   policies,
 )
 from slipway.agents.actor_critic import critics, evaluation, improvement
-from slipway.agents.networks import actor_critic
+from slipway.agents.networks import encoder_network, policy_network
 from slipway.replay.tables import dataset as dataset_lib
 
 _SEEDS = 3  # random numbers per update: next actions, target critics, policy
@@ -34,8 +34,8 @@ class ActorCriticLearner:
     self,
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
-    policy: actor_critic.PolicyNetwork,
-    encoder: actor_critic.EncoderNetwork | None,
+    policy: policy_network.PolicyNetwork,
+    encoder: encoder_network.EncoderNetwork | None,
   ):
     """Makes the networks.
 

@@ -10,12 +10,14 @@ from acme import specs
 
 from slipway.agents import policies
 from slipway.agents.networks import (
-  actor_critic,
   initializers,
   network,
+  policy_head,
+  policy_network,
   recurrent,
   tf_network,
   tf_ops,
+  value_network,
 )
 from slipway.agents.networks import layers as layers_lib
 from slipway.replay.items import sequences
@@ -38,7 +40,7 @@ class Model(typing.Protocol):
       is recurrent.
   """
 
-  head: actor_critic.PolicyHead
+  head: policy_head.PolicyHead
   networks: Mapping[str, tf_network.Network]
   steps_per_minibatch_unit: int
 
@@ -120,10 +122,10 @@ class _FeedForwardModel:
     self.head, self._shared = self._policy.head, settings.shared
     scheme = initializers.SCHEMES[settings.initializer]
     if self._shared:
-      both = actor_critic.ActorCriticNetwork(self._policy, scheme)
+      both = policy_network.PolicyValueNetwork(self._policy, scheme)
       made = {policies.POLICY: both}
     else:
-      value = actor_critic.ValueNetwork(
+      value = value_network.ValueNetwork(
         spec,
         settings.torso,
         settings.hidden_sizes,

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from slipway.agents import optimizer
 from slipway.agents.losses import policy_gradient
-from slipway.agents.networks import actor_critic, distributions, tf_ops
+from slipway.agents.networks import distributions, policy_head, tf_ops
 from slipway.agents.policy_gradient import models
 
 
@@ -27,7 +27,7 @@ class Objective:
   """
 
   def __init__(
-    self, settings: ml_collections.ConfigDict, head: actor_critic.PolicyHead
+    self, settings: ml_collections.ConfigDict, head: policy_head.PolicyHead
   ):
     """Makes the variables of the loss.
 

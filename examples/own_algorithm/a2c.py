@@ -11,10 +11,10 @@ import tensorflow as tf
 from slipway.agents import core, optimizer, policies
 from slipway.agents.losses import advantages
 from slipway.agents.networks import (
-  actor_critic,
   initializers,
   tf_network,
   tf_ops,
+  value_network,
 )
 from slipway.configs import base, checks, fields, groups
 from slipway.replay.items import sequences
@@ -67,7 +67,7 @@ class Learner:
       self._declaration, config.seed, policies.POLICY
     )
     self._value = tf_network.Network(
-      actor_critic.ValueNetwork(
+      value_network.ValueNetwork(
         spec,
         "mlp",
         config.network.hidden_sizes,

@@ -7,8 +7,8 @@ import pytest
 from acme import specs
 
 from slipway.agents import policies
-from slipway.agents.networks import actor_critic, numpy_ops, tf_network
 from slipway.agents.networks import network as network_lib
+from slipway.agents.networks import numpy_ops, policy_network, tf_network
 from slipway.configs import ppo
 
 ENVS, ACTIONS = 64, 3
@@ -82,7 +82,7 @@ def policy(request):
 def test_discrete_actions_have_a_categorical_policy():
   network, spec = ppo.get_config().network, make_spec("categorical")
   made = policies.make_policy(network, spec, "tanh_gaussian")
-  assert isinstance(made, actor_critic.PolicyNetwork)
+  assert isinstance(made, policy_network.PolicyNetwork)
   parameters = np.zeros((1, ACTIONS), np.float32)
   assert made.head.distribution(numpy_ops, parameters).mode().shape == (1,)
 

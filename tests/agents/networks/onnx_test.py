@@ -8,10 +8,10 @@ import tensorflow as tf
 from acme import specs
 
 from slipway.agents.networks import (
-  actor_critic,
   initializers,
   numpy_ops,
   onnx_ops,
+  policy_network,
   q_network,
   recurrent_q_network,
   tf_network,
@@ -77,7 +77,7 @@ def policy(kind, activation="tanh"):
     spec = spec._replace(
       actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0)
     )
-  return actor_critic.PolicyNetwork(
+  return policy_network.PolicyNetwork(
     spec, "mlp", (16,), kind, activation, initializers.SCHEMES["orthogonal"]
   )
 

@@ -9,10 +9,12 @@ import tensorflow as tf
 from acme import specs
 
 from slipway.agents.networks import (
-  actor_critic,
+  critic_network,
   initializers,
   numpy_ops,
+  policy_network,
   tf_network,
+  value_network,
 )
 from slipway.agents.networks import network as network_lib
 from tests.agents.networks import given
@@ -24,26 +26,26 @@ CONTINUOUS = DISCRETE._replace(
 ORTHOGONAL = initializers.SCHEMES["orthogonal"]
 FRAMES = given.make_spec((2, 36, 36), np.uint8)
 DECLARATIONS = {
-  "categorical": lambda: actor_critic.PolicyNetwork(
+  "categorical": lambda: policy_network.PolicyNetwork(
     DISCRETE, "mlp", (8, 6), "categorical", "tanh", ORTHOGONAL
   ),
-  "frames": lambda: actor_critic.PolicyNetwork(
+  "frames": lambda: policy_network.PolicyNetwork(
     FRAMES, "nature_cnn", (8,), "categorical", scheme=ORTHOGONAL
   ),
-  "gaussian": lambda: actor_critic.PolicyNetwork(
+  "gaussian": lambda: policy_network.PolicyNetwork(
     CONTINUOUS, "mlp", (8, 6), "gaussian", "tanh", ORTHOGONAL
   ),
-  "tanh_gaussian": lambda: actor_critic.PolicyNetwork(
+  "tanh_gaussian": lambda: policy_network.PolicyNetwork(
     CONTINUOUS, "mlp", (8, 6), "tanh_gaussian"
   ),
-  "value": lambda: actor_critic.ValueNetwork(
+  "value": lambda: value_network.ValueNetwork(
     DISCRETE, "mlp", (8, 6), "tanh", ORTHOGONAL
   ),
-  "deterministic": lambda: actor_critic.PolicyNetwork(
+  "deterministic": lambda: policy_network.PolicyNetwork(
     CONTINUOUS, "mlp", (8, 6), "deterministic", layer_norm="first"
   ),
-  "critic": lambda: actor_critic.CriticNetwork(CONTINUOUS, (8, 6)),
-  "critics": lambda: actor_critic.CriticNetwork(
+  "critic": lambda: critic_network.CriticNetwork(CONTINUOUS, (8, 6)),
+  "critics": lambda: critic_network.CriticNetwork(
     CONTINUOUS, (8, 6), critics=3, outputs=5, layer_norm="all"
   ),
 }
@@ -111,10 +113,10 @@ def test_checkpoints_restore_networks(tmp_path):
 def test_acting_with_small_networks_imports_no_tensorflow():
   code = """
 import sys
-from slipway.agents.networks import actor_critic, distributions, network
-from slipway.agents.networks import q_network
-from slipway.agents.networks import recurrent_q_network
-from slipway.agents import epsilon_greedy
+from slipway.agents import epsilon_greedy, policies
+from slipway.agents.networks import critic_network, encoder_network
+from slipway.agents.networks import q_network, recurrent_q_network
+from slipway.agents.networks import value_network
 assert not [x for x in sys.modules if x.split(".")[0] == "tensorflow"]
 """
   subprocess.run([sys.executable, "-c", code], check=True)
