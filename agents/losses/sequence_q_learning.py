@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from slipway.agents.losses import output, rescaling
+from slipway.agents.losses import n_step, output, rescaling
 
 
 def sequence_q_learning(
@@ -20,8 +20,7 @@ def sequence_q_learning(
   """Returns R2D2's Huber loss of n-step double Q-learning errors.
 
     v_t      = h^-1(q_target_t[argmax_a q_selector_t[a]])
-    G_t(n)   = R_{t+1} + d_{t+1} (v_{t+1} if n = 1, or if the episode or the
-               sequence ends there, else G_{t+1}(n - 1))
+    G_t(n)   = the n-step return with values v; see `n_step.compute_returns`
     delta_t  = h(G_t(n)) - q_t[action_t]
 
   Kapturowski et al. 2019, "Recurrent experience replay in distributed
@@ -60,11 +59,9 @@ def sequence_q_learning(
   values = rescaling.unscale(
     tf.gather(q_target, best, axis=2, batch_dims=2)[:, 1:]
   )  # [B, T]
-  targets = values
-  for k in range(n):
-    later = tf.concat([targets[:, 1:], values[:, -1:]], axis=1)
-    bootstrap = values if k == 0 else tf.where(ended, values, later)
-    targets = reward + discount * bootstrap
+  targets = n_step.compute_returns(
+    reward, discount, ended, values, n, tf.concat, tf.where
+  )
   chosen = tf.gather(q[:, :-1], action, axis=2, batch_dims=2)  # [B, T]
   errors = tf.stop_gradient(rescaling.rescale(targets)) - chosen
   errors *= learned

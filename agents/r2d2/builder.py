@@ -5,7 +5,7 @@ import numpy as np
 from acme import specs
 
 from slipway.agents import core, discrete, q_builder
-from slipway.agents.losses import rescaling
+from slipway.agents.losses import n_step, rescaling
 from slipway.agents.networks import (
   normalization,
   recurrent,
@@ -91,8 +91,14 @@ class InitialPriority:
     """
     x = sequences.PriorityInputs(*(part[:, self._burn_in :] for part in inputs))
     values = rescaling.unscale(x.value_of_state[:, 1:])
-    targets = sequences.n_step_targets(
-      x.reward, x.discount, x.ended, values, self._n_step
+    targets = n_step.compute_returns(
+      x.reward,
+      x.discount,
+      x.ended,
+      values,
+      self._n_step,
+      np.concatenate,
+      np.where,
     )
     learned = (~x.first[:, 1:]).astype(np.float32)
     errors = (rescaling.rescale(targets) - x.value_of_action) * learned

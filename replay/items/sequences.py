@@ -151,38 +151,6 @@ class SequenceSchema:
     return Sequence(**fields, extras=extras)
 
 
-def n_step_targets(
-  reward: np.ndarray,
-  discount: np.ndarray,
-  ended: np.ndarray,
-  values: np.ndarray,
-  n: int,
-) -> np.ndarray:
-  """Returns the n-step return of each step, within a sequence.
-
-    G_t(n) = R_{t+1} + d_{t+1} (v_{t+1} if n = 1 or t + 1 ends the episode or
-             the sequence, else G_{t+1}(n - 1))
-
-  A return is shorter than n steps where the episode or the sequence ends.
-
-  Args:
-    reward: rewards, [B, T].
-    discount: gamma per step, 0 where terminated, [B, T].
-    ended: whether the step was the last one of its episode, bool [B, T].
-    values: value v of the observation after each step, [B, T].
-    n: steps, at least 1.
-
-  Returns:
-    G(n), [B, T].
-  """
-  targets = values
-  for k in range(n):
-    later = np.concatenate([targets[:, 1:], values[:, -1:]], axis=1)
-    bootstrap = values if k == 0 else np.where(ended, values, later)
-    targets = reward + discount * bootstrap
-  return targets
-
-
 class PriorityInputs(typing.NamedTuple):
   """Inputs from which a worker computes the first priorities of B sequences.
 
