@@ -40,7 +40,7 @@ test-benchmarks: setup ## Run each benchmark in small.
 test-machines: setup setup-ray ## Run on a Ray cluster of hosts made of namespaces.
 	@exec .venv-ray/bin/python -m pytest -m machines --timeout=600 $(ARGS)
 
-chaos: setup ## Kill, stop and damage runs in all ways; they must go on.
+chaos: setup ## Kill, stop and damage runs in all ways; they must continue.
 	@exec $(PYTHON) -m pytest -n 2 --dist=loadfile -m chaos $(ARGS)
 
 soak: setup ## Train through half an hour of kills and a full disk.

@@ -233,7 +233,7 @@ class PolicyBuilder:
   ) -> Declaration:
     """Returns the network of workers' actors: by default, the policy's.
 
-    Another network also computes what items store beside the policy.
+    Another network also computes further values that items store.
     """
     return self.make_network(config, spec)
 

@@ -20,7 +20,7 @@ _METHOD = """\
 with as many workers as the first column says, of {environments} environments
 each, for {seconds:g} s after learning began, on {cores} cores: all processes,
 the evaluator included. Every transition is sampled 8 times, so an update of 64
-stands for 8 environment steps, and whoever is ahead waits for the other.
+stands for 8 environment steps, and the side that is ahead waits for the other.
 Samples per insert, and CPU time, are of those seconds; the age of the variables
 that the workers act on is a mean of looks a second apart. Memory is read from
 /proc/PID/smaps_rollup at their end: PSS, where of what is shared each process
@@ -31,7 +31,7 @@ a process of its own right before. Medians of {runs} repetitions.
 
 Others' are cores that were busy with anything else. What limits is the first
 of: the machine's cores, where {busy:.0%} of them are busy; the role whose
-busiest process uses {busy:.0%} of a core; else nobody is busy all the time, and
+busiest process uses {busy:.0%} of a core; else no process is busy all the time, and
 they wait for one another.
 
 ![Steps and memory against workers](scaling.png)"""

@@ -118,7 +118,7 @@ FIELDS: fields.Fields = {
   ),
   "learner.target_critics": Field(
     0,
-    "number of target critics, chosen anew at random for each update, whose "
+    "number of target critics, sampled at random for each update, whose "
     "lowest value is the bootstrap; Chen et al. 2021, algorithm 1; 0: all",
     checks.at_least(0, "there would be no bootstrap", "0: all"),
   ),

@@ -85,7 +85,7 @@ def extend(
 ) -> sweep_folder.Plan:
   """Changes the plan of a sweep that is resumed by the flags that are given.
 
-  They add seeds and settings, and replace what says where the runs are trained.
+  They add seeds and settings, and replace the machines on which the runs are trained.
   Also enters the folder to which relative paths refer, if it still exists.
 
   Args:

@@ -268,16 +268,16 @@ class Sweep:
     return rich.console.Group(f"active: {active}", table)
 
   def _score_all(self) -> list[list[report.RunScore]]:
-    """Returns what the runs of each setting have reached so far."""
+    """Returns the scores of each setting's runs so far."""
     return [self._score(index) for index in range(len(self._plan.settings))]
 
   def _score(self, index: int) -> list[report.RunScore]:
-    """Returns what the runs of a setting have reached so far."""
+    """Returns the scores of a setting's runs so far."""
     runs = self._folder.list_runs(index, self._plan.seeds)
     return [self._score_run(run) for run in runs]
 
   def _score_run(self, run: sweep_folder.SweepRun) -> report.RunScore:
-    """Returns what a run has reached so far."""
+    """Returns the score of a run so far."""
     path, plan = run.folder.path, self._plan
     if path in self._final:
       return self._final[path]

@@ -30,7 +30,7 @@ ValueFunction = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 class NextAction(typing.NamedTuple):
-  """The next actions of a batch, and what their lack of entropy costs."""
+  """The next actions of a batch, and their entropy cost."""
 
   action: tf.Tensor  # N actions for each observation, [N, B, A]
   entropy_cost: tf.Tensor | None  # alpha log pi(action | o), [B], or None

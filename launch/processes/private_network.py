@@ -157,6 +157,6 @@ if __name__ == "__main__":
     print("made", *_enter_new_namespaces(), flush=True)
     sys.stdin.read()  # until the parent has opened the namespaces
   except BrokenPipeError:
-    os._exit(1)  # the parent was killed, so nobody reads the output
+    os._exit(1)  # the parent was killed, so no process reads the output
   except OSError as failure:
     print("failed", failure.strerror or failure, flush=True)

@@ -16,7 +16,7 @@ from slipway.launch.sweeps import slot, sweep_folder
 
 _PERIOD_S = 2.0  # seconds between two polls of a run
 # Seconds that a report, and a part of a folder, may take. Ray moves results of
-# more than 100 KB only while somebody waits for them.
+# more than 100 KB only while a process waits for them.
 _REPORT_TIMEOUT_S = 1.0
 _PART_TIMEOUT_S = 10.0
 _MAX_LOSSES = 5  # of its machine, after which a run has failed
@@ -125,14 +125,14 @@ class SlotProcess:
     self._call_poll()
 
   def _call_poll(self) -> None:
-    self._called_at_s, self._told_stops = time.monotonic(), self._stops
+    self._called_at_s, self._sent_stops = time.monotonic(), self._stops
     self._slot.call("poll", self._stops)
 
   def _receive(self) -> None:
     """Handles the slot's reply, if there is one, and calls it again."""
     if not self._slot.pending:
       waited_s = time.monotonic() - self._called_at_s
-      if waited_s > _PERIOD_S or self._told_stops < self._stops:
+      if waited_s > _PERIOD_S or self._sent_stops < self._stops:
         self._call_poll()
       return
     if self._began:

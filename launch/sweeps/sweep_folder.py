@@ -129,7 +129,7 @@ class SweepRun(typing.NamedTuple):
     return self.folder.is_run() and any(self.folder.snapshots.glob("[0-9]*"))
 
   def read_error(self, start: int) -> str:
-    """Returns the last line of the log, which says why a run has failed.
+    """Returns the last line of the log, which has the reason why a run failed.
 
     Args:
       start: size of the log in bytes before the process that has failed.
@@ -141,8 +141,8 @@ class SweepRun(typing.NamedTuple):
         lines = log.read().decode("utf-8", "replace").splitlines()
     except FileNotFoundError:
       lines = []
-    said = [line for line in lines if line.startswith("train: ")] or lines
-    return said[-1].removeprefix("train: ") if said else "no output"
+    errors = [line for line in lines if line.startswith("train: ")] or lines
+    return errors[-1].removeprefix("train: ") if errors else "no output"
 
   def read_evaluations(self) -> dict[str, np.ndarray]:
     """Returns the rows of curves.csv with a mean return, by column.

@@ -52,7 +52,7 @@ class FrameRing:
     # Whether the next observation of each environment begins an episode.
     self._opening = np.ones(num_envs, bool)
     self._next = 0  # number of the next frame
-    self._checked = 0  # number of checks; their environments take turns
+    self._checked = 0  # number of checks; the environments rotate
 
   def add(self, observation: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Stores the new frames of a step's observations, and numbers them.
@@ -118,7 +118,7 @@ class FrameRing:
     Args:
       observation: uint8 [B, S, ...]; one environment per call is checked.
     """
-    # Each call checks one environment; they take turns. To check all of them
+    # Each call checks one environment; the environments rotate. To check all of them
     # would cost as much as the rest of `add`. An environment whose observations
     # are no stacks is found soon, as most of its steps fail.
     env = self._checked % len(observation)
