@@ -118,9 +118,9 @@ class FrameRing:
     Args:
       observation: uint8 [B, S, ...]; one environment per call is checked.
     """
-    # Each call checks one environment; the environments rotate. To check all of them
-    # would cost as much as the rest of `add`. An environment whose observations
-    # are no stacks is found soon, as most of its steps fail.
+    # Each call checks the next environment. To check all of them would cost as
+    # much as the rest of `add`. An environment whose observations are no stacks
+    # is found soon, as most of its steps fail.
     env = self._checked % len(observation)
     self._checked += 1
     if self._opening[env]:
