@@ -156,9 +156,9 @@ class FrameWindows:
       first: [B, T + 1] bool, whether an observation begins an episode.
     """
     # Each step is checked in one environment, the next one after that of the
-    # step before. To check all of them would cost as much as the rest of `pack`.
-    # An environment whose observations are no stacks is found soon, as most of
-    # its steps fail.
+    # step before. To check all of them would cost as much as the rest of
+    # `pack`. An environment whose observations are no stacks is found soon, as
+    # most of its steps fail.
     for t in range(1, len(observations)):
       self._checked = env = (self._checked + 1) % len(first)
       older_frames = observations[t][env, :-1]
