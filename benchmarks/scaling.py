@@ -31,8 +31,8 @@ a process of its own right before. Medians of {runs} repetitions.
 
 Others' are cores that were busy with anything else. What limits is the first
 of: the machine's cores, where {busy:.0%} of them are busy; the role whose
-busiest process uses {busy:.0%} of a core; else no process is busy all the time, and
-they wait for one another.
+busiest process uses {busy:.0%} of a core; else no process is busy all the time,
+and they wait for one another.
 
 ![Steps and memory against workers](scaling.png)"""
 

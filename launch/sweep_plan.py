@@ -85,8 +85,8 @@ def extend(
 ) -> sweep_folder.Plan:
   """Changes the plan of a sweep that is resumed by the flags that are given.
 
-  They add seeds and settings, and replace the machines that train the runs. Also
-  enters the folder to which relative paths refer, if it still exists.
+  They add seeds and settings, and replace the machines that train the runs.
+  Also enters the folder to which relative paths refer, if it still exists.
 
   Args:
     flags: the flags of `slipway sweep`.
