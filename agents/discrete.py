@@ -30,7 +30,7 @@ def check(
       f"config.agent={config.agent!r} chooses among discrete actions, but "
       f"config.environment.name={config.environment.name!r} takes "
       f"{spec.actions.dtype} {list(spec.actions.shape)}: choose another "
-      "environment"
+      "environment, or an algorithm for continuous actions, such as ppo or sac"
     )
   joint = isinstance(spec.actions, arrays.MultiDiscreteArray)
   if joint and math.prod(sizes) > arrays.MAX_JOINT_ACTIONS:

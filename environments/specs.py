@@ -126,8 +126,8 @@ def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:
       f"config.environment.name is {name!r}, whose observation space "
       f"{unsupported}, which no network supports: supported are Box, "
       "Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of them "
-      "without images; choose another environment or register it with an "
-      "observation wrapper"
+      "without images; choose another environment, or convert observations by "
+      "a wrapper: --config.environment.wrappers=module:Name"
     )
   box = spaces_lib.only_box(space)
   if box is None:
@@ -171,7 +171,8 @@ def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
     f"config.environment.name is {name!r}, whose action space "
     f"{spaces_lib.one_line(space)} no algorithm supports: supported are "
     "Discrete, MultiDiscrete, MultiBinary, and Box of floats with finite "
-    "bounds; choose another environment or register it with an action wrapper"
+    "bounds; choose another environment, or convert actions by a wrapper: "
+    "--config.environment.wrappers=module:Name"
   )
 
 

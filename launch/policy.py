@@ -21,7 +21,7 @@ from slipway.launch.runs import (
 )
 
 
-def load(run: str | os.PathLike[str], which: str = "best") -> "Policy":
+def load(run: str | os.PathLike[str], which: str | int = "best") -> "Policy":
   """Loads the trained policy of a run.
 
       policy = slipway.load("runs/first")
@@ -36,7 +36,7 @@ def load(run: str | os.PathLike[str], which: str = "best") -> "Policy":
   Args:
     run: the run's folder, such as 'runs/first'.
     which: 'best' for the variables of the best evaluation, 'latest' for those
-      of the newest snapshot, or a snapshot's number as text.
+      of the newest snapshot, or a snapshot's number.
 
   Raises:
     ValueError: there is no such run or snapshot, the run has not been
@@ -54,7 +54,7 @@ def load(run: str | os.PathLike[str], which: str = "best") -> "Policy":
     path = folder.best
     version, variables = best_variables.load(path)
   else:
-    path = _find_snapshot(folder, config, which)
+    path = _find_snapshot(folder, config, str(which))
     version, variables = _load_snapshot(path, config)
   return Policy(config, variables, version, repr(str(path)))
 

@@ -154,7 +154,8 @@ def _check_actions(
     raise ValueError(
       f"config.environment.name={name!r} has {' x '.join(map(str, sizes))} "
       f"discrete actions{space}, but config.learner.policy_loss={loss!r} takes "
-      f"continuous ones{others}: choose another environment or algorithm"
+      f"continuous ones{others}: choose another environment, or an algorithm "
+      "for discrete actions, such as ppo or dqn"
     )
   if config.network.critic_head != "expected":
     raise ValueError(

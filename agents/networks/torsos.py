@@ -95,6 +95,7 @@ def check(
     _MIN_IMAGE_SIZES[config.torso],
   )
   only = "" if config.torso == "minatar_cnn" else "uint8 "
+  fits_minatar = only and axes and min(axes.height, axes.width) >= 3
   if (
     axes is None
     or min(axes.height, axes.width) < smallest
@@ -104,7 +105,8 @@ def check(
       f"config.network.torso={config.torso!r} takes {only}images [H, W], "
       f"[C, H, W] or [H, W, C] of H and W >= {smallest}, also stacked along a "
       f"first axis, but the environment gives {observations.dtype} "
-      f"{list(observations.shape)}: use --config.network.torso=mlp"
+      f"{list(observations.shape)}: use --config.network.torso="
+      f"{'minatar_cnn' if fits_minatar else 'mlp'}"
     )
   if config.torso == _BFLOAT16_CNN and not _has_bfloat16():
     raise ValueError(

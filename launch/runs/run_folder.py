@@ -241,8 +241,8 @@ class RunFolder:
     shown = f"run folder {str(self.path)!r}"
     if not overwrite:
       raise ValueError(
-        f"{shown} exists: choose another run name, or allow overwriting, "
-        "which deletes it"
+        f"{shown} exists: choose another run name, give --overwrite, which "
+        f"deletes it, or continue the run by --resume={self.path}"
       )
     if not self.is_replaceable():
       raise ValueError(

@@ -83,7 +83,7 @@ def make_link(path):
 @pytest.mark.parametrize(
   ("make", "overwrite", "words"),
   [
-    (lambda path: make_run(path.parent), False, "allow overwriting"),
+    (lambda path: make_run(path.parent), False, "give --overwrite"),
     (make_file, False, "exists"),
     (make_file, True, "is no run"),
     (make_folder, True, "is no run"),
@@ -117,7 +117,7 @@ def test_a_run_that_was_killed_before_its_config_is_replaced(
   old = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   if is_writing:
     (old.path / ".config.json.1234").write_text('{"seed"')
-  assert "allow overwriting" in error_line_of(
+  assert "give --overwrite" in error_line_of(
     run_folder.RunFolder.create, tmp_path, "a-run", False
   )
   new = make_run(tmp_path, overwrite=True)
