@@ -42,6 +42,25 @@ def positive(text: str) -> int:
   return value
 
 
+def add_count(
+  parser: argparse.ArgumentParser, flag: str, default: int, meaning: str
+) -> None:
+  """Adds a flag whose value is a whole number above 0 to a parser.
+
+  Args:
+    parser: the parser.
+    flag: the flag, such as '--seeds'.
+    default: its default value, which the help names.
+    meaning: text for the help.
+  """
+  parser.add_argument(
+    flag,
+    type=positive,
+    default=default,
+    help=f"{meaning}; default: {default}",
+  )
+
+
 def add_out(parser: argparse.ArgumentParser) -> None:
   """Adds the flag --out, the folder for results, to a parser."""
   parser.add_argument(

@@ -117,17 +117,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     default=tuple(TASKS),
     help=f"tasks, separated by commas; default: all, {','.join(TASKS)}",
   )
-  parser.add_argument(
-    "--seeds",
-    type=command_line.positive,
-    default=10,
-    help="number of seeds; default: 10",
-  )
-  parser.add_argument(
+  command_line.add_count(parser, "--seeds", 10, "number of seeds")
+  command_line.add_count(
+    parser,
     "--at_once",
-    type=command_line.positive,
-    default=1,
-    help="number of runs at once, which are not timed if several; default: 1",
+    1,
+    "number of runs at once, which are not timed if several",
   )
   parser.add_argument(
     "--without_peer",

@@ -91,17 +91,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     help="benchmarks to measure, separated by commas; default: all, "
     f"{','.join(NAMES)}",
   )
-  parser.add_argument(
+  command_line.add_count(
+    parser,
     "--runs",
-    type=command_line.positive,
-    default=5,
-    help="repetitions per measurement, whose medians are reported; default: 5",
+    5,
+    "repetitions per measurement, whose medians are reported",
   )
-  parser.add_argument(
-    "--seeds",
-    type=command_line.positive,
-    default=10,
-    help="runs of the benchmark cartpole, of up to 4 minutes; default: 10",
+  command_line.add_count(
+    parser, "--seeds", 10, "runs of the benchmark cartpole, of up to 4 minutes"
   )
   command_line.add_out(parser)
   return parser.parse_args(arguments)

@@ -228,17 +228,14 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
   parser.add_argument(
     "--quick", action="store_true", help="measure for one minute only"
   )
-  parser.add_argument(
-    "--runs",
-    type=command_line.positive,
-    default=5,
-    help="repetitions, whose medians determine the plans; default: 5",
+  command_line.add_count(
+    parser, "--runs", 5, "repetitions, whose medians determine the plans"
   )
-  parser.add_argument(
+  command_line.add_count(
+    parser,
     "--cores_per_machine",
-    type=command_line.positive,
-    default=CORES_PER_MACHINE,
-    help=f"cores of each machine with workers; default: {CORES_PER_MACHINE}",
+    CORES_PER_MACHINE,
+    "cores of each machine with workers",
   )
   command_line.add_out(parser)
   return parser.parse_args(arguments)

@@ -97,11 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     default=tuple(ALGORITHMS),
     help=f"separated by commas; default: all, {','.join(ALGORITHMS)}",
   )
-  parser.add_argument(
-    "--settings",
-    type=command_line.positive,
-    default=3,
-    help="number of settings of each experiment; default: 3",
+  command_line.add_count(
+    parser, "--settings", 3, "number of settings of each experiment"
   )
   parser.add_argument(
     "--at_once",

@@ -135,23 +135,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     help="algorithms to run, separated by commas; default: none, so that only "
     "the saved curves are drawn",
   )
-  parser.add_argument(
-    "--seeds",
-    type=command_line.positive,
-    default=5,
-    help="runs per algorithm; default: 5",
-  )
-  parser.add_argument(
-    "--first_seed",
-    type=command_line.positive,
-    default=1,
-    help="the lowest seed; default: 1",
-  )
-  parser.add_argument(
-    "--at_once",
-    type=command_line.positive,
-    default=1,
-    help="number of runs that share the machine; default: 1",
+  command_line.add_count(parser, "--seeds", 5, "runs per algorithm")
+  command_line.add_count(parser, "--first_seed", 1, "the lowest seed")
+  command_line.add_count(
+    parser, "--at_once", 1, "number of runs that share the machine"
   )
   parser.add_argument(
     "--out",

@@ -44,19 +44,16 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     help="tasks to measure, separated by commas; default: all, "
     f"{','.join(entries.TASKS)}",
   )
-  parser.add_argument(
-    "--seeds",
-    type=command_line.positive,
-    default=3,
-    help="number of rounds, whose medians are reported; default: 3",
+  command_line.add_count(
+    parser, "--seeds", 3, "number of rounds, whose medians are reported"
   )
-  parser.add_argument(
+  command_line.add_count(
+    parser,
     "--in_a_row",
-    type=command_line.positive,
-    default=1,
-    help="evaluations in a row, or means of 20 training episodes, that must "
+    1,
+    "evaluations in a row, or means of 20 training episodes, that must "
     "reach a task's target; with more than 1, only learning is measured, for "
-    "the page peers_TASK_in_a_row; default: 1",
+    "the page peers_TASK_in_a_row",
   )
   command_line.add_out(parser)
   return parser.parse_args(arguments)
