@@ -276,7 +276,7 @@ def _find_spec(name: str) -> registration.EnvSpec:
     )
   try:
     if module:
-      with process_settings.preserve(), warnings.catch_warnings():
+      with warnings.catch_warnings():
         # dm_control looks for a display, which only its viewer needs.
         warnings.filterwarnings("ignore", ".*DISPLAY", module="glfw")
         user_code.import_module(module)

@@ -19,7 +19,9 @@ class InputReader:
     self, observation_space: gymnasium.Space, action_space: gymnasium.Space
   ):
     """Makes a reader of the values of one environment's spaces."""
-    self._space, self._action_space = observation_space, action_space
+    self._space = observation_space
+    self._leaves = list(spaces.leaves(observation_space))
+    self._masks = masks.MaskReader(action_space)
 
   def read_observation(
     self, observation: typing.Any
@@ -37,10 +39,9 @@ class InputReader:
       ValueError: the observation is neither an element of the space nor a
         batch of elements.
     """
-    leaves = list(spaces.leaves(self._space))
-    values = [_read_leaf(observation, leaf) for leaf in leaves]
+    values = [_read_leaf(observation, leaf) for leaf in self._leaves]
     found = [None if x is None else x.shape for x in values]
-    wanted = [tuple(leaf.space.shape or ()) for leaf in leaves]
+    wanted = [tuple(leaf.space.shape or ()) for leaf in self._leaves]
     is_single = found == wanted
     sizes = {shape[:1] for shape in found if shape is not None}
     size = sizes.pop() if len(sizes) == 1 else ()  # (B,), if it is a batch
@@ -52,7 +53,7 @@ class InputReader:
       )
     parts = [
       _cast_exactly(x[None] if is_single else x, leaf)
-      for x, leaf in zip(values, leaves, strict=True)
+      for x, leaf in zip(values, self._leaves, strict=True)
       if x is not None
     ]
     return is_single, spaces.nest(self._space, iter(parts))
@@ -74,10 +75,9 @@ class InputReader:
     mask = np.atleast_2d(mask)
     if len(mask) == 1:
       mask = np.repeat(mask, batch_size, axis=0)
-    reader = masks.MaskReader(self._action_space)
     terminated = np.zeros(batch_size, np.bool_)
     try:
-      return reader.read_batch({masks.KEY: mask}, terminated)
+      return self._masks.read_batch({masks.KEY: mask}, terminated)
     except masks.InvalidMaskError as error:
       raise ValueError(
         f"no action can be chosen with the mask, which is {error}"

@@ -232,8 +232,8 @@ def subscripts(path: Path) -> str:
   return "".join(f"[{key!r}]" for key in path)
 
 
-def one_line(space: gymnasium.Space) -> str:
-  """Returns a space's text in one line, without gymnasium's line breaks."""
+def one_line(space: object) -> str:
+  """Returns the text of a space or spec in one line, without line breaks."""
   return " ".join(user_code.format_object(space, str).split())
 
 

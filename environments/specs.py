@@ -99,15 +99,11 @@ def check_equal(
     here, there = getattr(found, field), getattr(expected, field)
     if here != there:
       raise user_code.UserCodeError(
-        f"environment {name}: {field} of this process are {_one_line(here)}, "
-        f"but those of the run are {_one_line(there)}, so nothing could be "
-        "learned: give each process an environment with the same spaces"
+        f"environment {name}: {field} of this process are "
+        f"{spaces_lib.one_line(here)}, but those of the run are "
+        f"{spaces_lib.one_line(there)}, so nothing could be learned: give each "
+        "process an environment with the same spaces"
       )
-
-
-def _one_line(array: specs.Array) -> str:
-  """Returns the text of a spec in one line."""
-  return " ".join(repr(array).split())
 
 
 def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:

@@ -141,10 +141,14 @@ def wrap(error: BaseException) -> UserCodeError:
 
 
 def import_module(name: str) -> types.ModuleType:
-  """Imports a module of the user's own; see `check_not_importing`."""
+  """Imports a module of the user's own.
+
+  See `process_settings` and `check_not_importing`.
+  """
   _importing.append(name)
   try:
-    return importlib.import_module(name)
+    with process_settings.preserve():
+      return importlib.import_module(name)
   finally:
     _importing.pop()
 
@@ -188,8 +192,7 @@ def load(error_prefix: str, name: str, expected: str) -> typing.Any:
   """
   module, _, attribute = name.partition(":")
   try:
-    with process_settings.preserve():
-      return getattr(import_module(module), attribute)
+    return getattr(import_module(module), attribute)
   except KeyboardInterrupt:
     raise
   except BaseException as error:

@@ -411,11 +411,11 @@ class VectorEnvironment:
       self._check_finite(call, "reward", reward)
     if self._masks is not None:
       observation = self._add_mask(call, observation, infos, terminated)
-    learned_reward = reward
-    if self._transform_rewards is not None:
-      learned_reward = self._transform_rewards(reward)
-      if not math.isfinite(np.add.reduce(learned_reward)):
-        self._check_finite(call, _SCALED_REWARD, learned_reward)
+    learned_reward = self.convert_rewards_to_spec(reward)
+    if learned_reward is not reward and not math.isfinite(
+      np.add.reduce(learned_reward)
+    ):
+      self._check_finite(call, _SCALED_REWARD, learned_reward)
     return StepBatch(
       observation,
       learned_reward,

@@ -53,10 +53,8 @@ class PolicyNetwork:
     Raises:
       ValueError: no distribution has this name.
     """
-    self.inputs, self.prefers_numpy = (
-      (spec.observations,),
-      torsos.is_small(torso),
-    )
+    self.inputs = (spec.observations,)
+    self.prefers_numpy = torsos.is_small(torso)
     self.head = policy_head.PolicyHead(spec, kind, scheme)
     self._mask_splitter = action_masks.MaskSplitter(spec)
     self._torso, self._sizes = torso, tuple(sizes)

@@ -30,10 +30,8 @@ class ValueNetwork:
       activation: 'relu' or 'tanh'.
       scheme: initializers of the layers.
     """
-    self.inputs, self.prefers_numpy = (
-      (spec.observations,),
-      torsos.is_small(torso),
-    )
+    self.inputs = (spec.observations,)
+    self.prefers_numpy = torsos.is_small(torso)
     self._mask_splitter = action_masks.MaskSplitter(spec)
     self._torso, self._sizes = torso, tuple(sizes)
     self._activation = activation

@@ -139,9 +139,10 @@ def draw_panels(picture: "figure.FigureBase", groups: Sequence[Group]) -> None:
   for axes, (column, label) in zip(panels, _AXES.items(), strict=True):
     for index, group in enumerate(groups):
       style = {"color": color(index), "linestyle": _line_style(index)}
-      line = _make_group_line(group, column)
+      runs = _list_runs(group, column)
+      line = _make_group_line(runs)
       if line is None:
-        for x, y in _list_runs(group, column):
+        for x, y in runs:
           axes.plot(x, y, linewidth=0.8, marker="o", markersize=3, **style)
         continue
       axes.fill_between(
@@ -232,13 +233,17 @@ def _list_runs(
   ]
 
 
-def _make_group_line(group: Group, column: str) -> Line | None:
-  """Computes a group's mean return along a column of curves.csv.
+def _make_group_line(
+  runs: Sequence[tuple[np.ndarray, np.ndarray]],
+) -> Line | None:
+  """Computes a group's mean return along an axis.
+
+  Args:
+    runs: positions on the axis and mean returns of each run.
 
   Returns:
     The line, or None if it would have less than two different points.
   """
-  runs = _list_runs(group, column)
   if len(runs) == 1:  # a single run is drawn by its own points
     ((at, mean),) = runs
     line = Line(at, mean, *statistics.interval(statistics.mean, mean[None]))
