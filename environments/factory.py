@@ -197,6 +197,22 @@ def get_name_and_kwargs(
   return name.replace("{game}", config.get("game", "")), kwargs.to_dict()
 
 
+def find_reward_threshold(config: ml_collections.ConfigDict) -> float | None:
+  """Returns the return at which gymnasium calls an environment solved.
+
+  Args:
+    config: `environment` section of a config, as for `make`.
+
+  Returns:
+    The `reward_threshold` of the id's registration, or None if it has none.
+
+  Raises:
+    Exception: as `make`, for a name that is unknown or fails to be imported.
+  """
+  threshold = _find_spec(get_name_and_kwargs(config)[0]).reward_threshold
+  return None if threshold is None else float(threshold)
+
+
 def make_gymnasium_spec(
   config: ml_collections.ConfigDict,
 ) -> registration.EnvSpec | None:
@@ -498,7 +514,8 @@ def _explain_constructor_failure(
     return (
       f"config.environment.kwargs.{unknown[1]} is {kwargs[unknown[1]]!r}, "
       f"which the constructor of {name!r} does not take, so it cannot be made: "
-      f"it takes {', '.join(_list_arguments(name))}"
+      f"it takes {', '.join(_list_arguments(name))}; "
+      "--config.environment.kwargs={} removes a preset's arguments"
     )
   return (
     f"config.environment.kwargs is {kwargs}, with which the constructor of "

@@ -1,6 +1,5 @@
 """The command `slipway list`, which shows algorithms and presets."""
 
-import math
 import sys
 import typing
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from slipway.environments import factory, user_code
 from slipway.launch import memory
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
+from slipway.launch.orchestration import limits
 
 # Sentence that begins the help.
 _USAGE = "Lists all algorithms and presets, or describes one algorithm."
@@ -69,7 +69,8 @@ def _describe_all() -> Iterator[str]:
     config = algorithms[names[0]].get_config(preset)
     name, _ = factory.get_name_and_kwargs(config.environment)
     only = "" if len(names) == len(algorithms) else f"; {', '.join(names)}"
-    yield f"  {preset:<18}{name}, until {_describe_limit(config)}{only}"
+    until = limits.describe(config.limits)
+    yield f"  {preset:<18}{name}, until {until}{only}"
   yield ""
   yield "more: slipway list --algorithm=NAME"
 
@@ -152,14 +153,6 @@ def _read_first_paragraph(module: typing.Any) -> str:
   The paragraph names the algorithm's paper.
   """
   return " ".join((module.__doc__ or "").split("\n\n")[0].split())
-
-
-def _describe_limit(config: ml_collections.ConfigDict) -> str:
-  """Returns the target return of a config, or else its step limit, as text."""
-  limits = config.limits
-  if math.isfinite(limits.target_return):
-    return f"a mean return of {limits.target_return:g}"
-  return f"{limits.environment_steps:,} environment steps"
 
 
 if __name__ == "__main__":

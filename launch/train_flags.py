@@ -1,5 +1,6 @@
 """Train flags: defines and parses the flags of `slipway train`."""
 
+import math
 import pathlib
 import typing
 from collections.abc import Collection, Mapping, Sequence
@@ -10,6 +11,7 @@ from ml_collections import config_flags
 
 from slipway.configs import base
 from slipway.configs import fields as fields_lib
+from slipway.environments import factory
 from slipway.launch import run_config
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
@@ -164,8 +166,12 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
     given = {name for name in _NEW_RUN_FLAGS if values[name].present}
     _check_resume_flags(resume, given | line.sources.keys())
   overrides.check_items(values.config, fields)
+  if not line.keeps_kwargs:
+    values.config.environment.kwargs = ml_collections.ConfigDict()
   overrides.set_kwargs(values.config, line.kwargs)
   _check_game(values)
+  if resume is None:
+    _set_target(values, fields)
   _set_mode(values)
   if resume is None and values.name is None:
     values.name = _default_name(path, values.config, fields)
@@ -194,6 +200,34 @@ def _default_name(
   elif environment.game != before["environment.game"]:
     task = environment.game
   return run_folder.make_name(pathlib.PurePath(name).stem, task)
+
+
+def _set_target(
+  values: flags.FlagValues, before: Mapping[str, typing.Any]
+) -> None:
+  """Replaces the config's target return if the environment is overridden.
+
+  A preset's target is one of its own environment. For another environment, it
+  may be out of reach, or met by a policy that has learned nothing. So the run
+  gets the reward threshold with which this environment is registered, or no
+  target, unless the user gives one.
+
+  Args:
+    values: the parsed flags, whose config is changed.
+    before: values of the config by field name, without the overrides.
+
+  Raises:
+    ValueError: the environment is unknown.
+    user_code.UserCodeError: importing the environment's module failed.
+  """
+  config, flag = values.config, "config.limits.target_return"
+  names = ("environment.name", "environment.game")
+  is_same = all(fields_lib.get(config, x) == before[x] for x in names)
+  if is_same or (flag in values and values[flag].present):
+    return
+  if math.isfinite(config.limits.target_return):
+    threshold = factory.find_reward_threshold(config.environment)
+    config.limits.target_return = math.inf if threshold is None else threshold
 
 
 def _load_config(path: str) -> ml_collections.ConfigDict:

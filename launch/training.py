@@ -27,6 +27,7 @@ from slipway.launch import (
 from slipway.launch.display import plain_warnings, standard_streams
 from slipway.launch.hooks import catalog as hooks
 from slipway.launch.options import overrides
+from slipway.launch.orchestration import limits
 from slipway.launch.processes import descendants, lean_tensorflow, signals
 from slipway.launch.runs import (
   config_file,
@@ -90,7 +91,8 @@ def run(
       print(f"train: {user_code.wrap(error)}", file=sys.stderr)
       return 2
     try:
-      standard_streams.print_line(message)
+      ends = limits.describe(config.limits) or "it is stopped; it has no limit"
+      standard_streams.print_line(f"{message}\nends after: {ends}")
       launch(run_lib.Run(config, spec, folder, started_at_s), signal_handler)
       standard_streams.print_line(ending.describe(folder, config, shown))
       ending.check_learned(folder, config)

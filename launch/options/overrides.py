@@ -33,11 +33,14 @@ class CommandLine(typing.NamedTuple):
     sources: value of --config under the key 'config', and of --resume under
       'resume'; only those that are given.
     kwargs: texts of the environment's keyword arguments, by name.
+    keeps_kwargs: False if `--config.environment.kwargs={}` removes the
+      arguments that the config has.
   """
 
   argv: list[str]
   sources: dict[str, str]
   kwargs: dict[str, str]
+  keeps_kwargs: bool = True
 
 
 def split(argv: Sequence[str]) -> CommandLine:
@@ -52,13 +55,15 @@ def split(argv: Sequence[str]) -> CommandLine:
   Raises:
     ValueError: a keyword argument has no value.
   """
-  sources, kwargs, rest = {}, {}, []
+  sources, kwargs, rest, keeps_kwargs = {}, {}, [], True
   arguments = iter(argv[1:])
   for argument in arguments:
     flag, given, value = argument.partition("=")
     name = flag.lstrip("-")
     if flag in ("--config", "-config", "--resume", "-resume"):
       sources[name] = value if given else next(arguments, "")
+    elif name == PREFIX + _KWARGS.rstrip(".") and value.strip() == "{}":
+      keeps_kwargs = False
     elif name.startswith(PREFIX + _KWARGS):
       if not given:
         raise ValueError(
@@ -68,7 +73,7 @@ def split(argv: Sequence[str]) -> CommandLine:
       kwargs[name.removeprefix(PREFIX + _KWARGS)] = value
     else:
       rest.append(argument)
-  return CommandLine([argv[0], *rest], sources, kwargs)
+  return CommandLine([argv[0], *rest], sources, kwargs, keeps_kwargs)
 
 
 def load(path: str) -> ml_collections.ConfigDict:

@@ -9,6 +9,15 @@ from slipway.launch.runs import run_counters, run_status
 
 # The reason of the stop if limits.combine='all' and several limits are set.
 ALL_LIMITS = "all_limits"
+# Descriptions of the limits, by name.
+_DESCRIPTIONS = {
+  "environment_steps": "{:,} environment steps",
+  "trainer_steps": "{:,} trainer steps",
+  "episodes": "{:,} episodes",
+  "wall_clock_s": "{:,g} s",
+  "target_return": "a mean return of {:,g}",
+  "evaluations_without_improvement": "{:,} evaluations without improvement",
+}
 
 
 class Counts(typing.NamedTuple):
@@ -99,6 +108,24 @@ def find_configured(limits: ml_collections.ConfigDict) -> list[str]:
     for name in Counts._fields
     if limits[name] != (float("inf") if name == "target_return" else 0)
   ]
+
+
+def describe(limits: ml_collections.ConfigDict) -> str:
+  """Returns text about the limits that a config sets.
+
+  An example is '500,000 environment steps or a mean return of 475 (3
+  evaluations in a row)'. The text is '' if there is no limit.
+
+  Args:
+    limits: section `limits` of a config.
+  """
+  texts = []
+  for name in find_configured(limits):
+    text = _DESCRIPTIONS[name].format(limits[name])
+    if name == "target_return" and limits.target_evaluations > 1:
+      text += f" ({limits.target_evaluations} evaluations in a row)"
+    texts.append(text)
+  return (" and " if limits.combine == "all" else " or ").join(texts)
 
 
 def find_reached(

@@ -1,5 +1,6 @@
 """Tests of the flags of `slipway train`: values, and one-line errors."""
 
+import math
 import subprocess
 import sys
 
@@ -379,3 +380,33 @@ def test_no_such_run_to_resume(run, value):
     parse(f"--resume={path}")
   if value == "a-run/snapshots":
     assert str(run) in str(caught.value)
+
+
+# --config, further flags, expected target return
+TARGETS = [
+  ("dqn:cartpole", ("--config.environment.name=CartPole-v1",), 475.0),
+  ("dqn:cartpole", ("--config.environment.name=Acrobot-v1",), -100.0),
+  ("sac:pendulum", ("--config.environment.name=HalfCheetah-v5",), 4800.0),
+  ("sac:pendulum", ("--config.environment.name=Humanoid-v5",), math.inf),
+  ("dqn:pong", ("--config.environment.game=Breakout",), math.inf),
+  ("dqn:cartpole",
+   ("--config.environment.name=Acrobot-v1",
+    "--config.limits.target_return=-90"), -90.0),
+  ("rainbow:atari57", ("--config.environment.game=Breakout",), math.inf),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("config, arguments, target", TARGETS)
+def test_another_environment_has_its_own_target(config, arguments, target):
+  values = parse(f"--config={config}", *arguments)
+  assert values.config.limits.target_return == target
+
+
+def test_a_presets_environment_arguments_can_be_removed():
+  values = parse(
+    "--config=sac:lunarlander",
+    "--config.environment.kwargs={}",
+    "--config.environment.kwargs.goal_velocity=0.1",
+    "--config.environment.name=MountainCarContinuous-v0",
+  )
+  assert values.config.environment.kwargs.to_dict() == {"goal_velocity": 0.1}

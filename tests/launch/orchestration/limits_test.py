@@ -1,0 +1,28 @@
+"""Tests of limits: their descriptions."""
+
+import pytest
+
+from slipway.configs import dqn
+from slipway.launch.orchestration import limits
+
+# values of the section `limits`, expected description
+DESCRIBED = [
+  ({"target_return": 475.0, "target_evaluations": 3},
+   "a mean return of 475 (3 evaluations in a row)"),
+  ({"target_return": -100.0, "target_evaluations": 1},
+   "a mean return of -100"),
+  ({"target_return": float("inf")}, ""),
+  ({"target_return": float("inf"), "environment_steps": 10_000,
+    "wall_clock_s": 90.0},
+   "10,000 environment steps or 90 s"),
+  ({"target_return": float("inf"), "trainer_steps": 5, "episodes": 7,
+    "combine": "all"},
+   "5 trainer steps and 7 episodes"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("values, text", DESCRIBED)
+def test_a_description_names_all_limits_that_are_set(values, text):
+  config = dqn.get_config("cartpole").limits
+  config.update(values)
+  assert limits.describe(config) == text
