@@ -5,6 +5,7 @@ environment steps, and compares the returns of their final policies over seeds.
 """
 
 import argparse
+import dataclasses
 import itertools
 import pathlib
 import re
@@ -28,7 +29,7 @@ from benchmarks import (
 from benchmarks.peers import entries, installation, watched
 from slipway.launch.runs import statistics
 
-PEER = "Stable-Baselines3, tuned by its Zoo"
+PEER = entries.SB3_ZOO
 _EPISODES = 20
 _LIMIT_S = 3_600.0  # seconds after which a run is aborted
 _MEAN = re.compile(r"mean return (-?[\d.]+)")
@@ -286,12 +287,10 @@ def _train(config: str, env_steps: int, seed: int) -> tuple[float, float]:
 
 def _train_peer(task: Task, seed: int) -> tuple[float, float]:
   """Trains Stable-Baselines3; returns what `_train` returns."""
-  entry = _peer_entry()
   name, variant = task.peer
+  entry = dataclasses.replace(_peer_entry(), variant=variant)
   command = [
-    *(str(installation.install_for(entry)),),
-    str(entries.FOLDER / entry.folder / "program.py"),
-    *(f"--task={name}", f"--variant={variant}", f"--seed={seed}"),
+    *installation.make_command(entry, name, seed),
     f"--steps={task.env_steps}",
   ]
   with watched.start_program(command) as program:

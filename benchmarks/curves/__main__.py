@@ -1,7 +1,7 @@
 """Learning curves: `python -m benchmarks.curves --task=... --algorithms=...`.
 
-Runs algorithms with several seeds, saves their evaluations, and draws all
-saved curves of a task into one picture.
+Runs algorithms with several seeds, those of other libraries, too, saves their
+evaluations, and draws all saved curves of a task into one picture.
 """
 
 import argparse
@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from concurrent import futures
 
 from benchmarks import command_line, machine, whole_run
-from benchmarks.curves import data, page, picture, tasks
+from benchmarks.curves import data, page, peers, picture, tasks
+from benchmarks.peers import installation
 from slipway.configs import catalog
 from slipway.launch.runs import curves as run_curves
 
@@ -68,18 +69,26 @@ def _run_missing(
     runs: dict[futures.Future[tuple[list[data.Row], list[str]]], str] = {}
     saved: dict[str, data.Saved] = {}
     for algorithm in args.algorithms:
+      is_peer = algorithm in peers.PEERS
+      if is_peer:  # before several runs need it at once
+        installation.install_for(peers.find_entry(algorithm))
       head = {
-        "config": " ".join(_command(algorithm, task)),
+        "config": peers.PEERS[algorithm].entry
+        if is_peer
+        else " ".join(_command(algorithm, task)),
+        "steps": str(task.env_steps),
         "advice": "",
         **made_with,
       }
       kept = data.read(folder / f"{algorithm}.csv")
       is_same = all(
-        kept.head.get(name) == head[name] for name in ("config", "commit")
+        kept.head.get(name) == head[name]
+        for name in ("config", "steps", "commit")
       )
       saved[algorithm] = kept if is_same else data.Saved(head)
       for seed in sorted(set(seeds).difference(saved[algorithm].seeds())):
-        runs[pool.submit(_measure, algorithm, task, seed)] = algorithm
+        run = pool.submit(_measure, algorithm, args.task, task, seed)
+        runs[run] = algorithm
     for run in futures.as_completed(runs):
       algorithm, (rows, advice) = runs[run], run.result()
       old = saved[algorithm]
@@ -95,13 +104,13 @@ def _command(algorithm: str, task: tasks.Task) -> list[str]:
   return [
     f"{algorithm}:{task.preset}",
     *task.flags,
-    f"{page.STEPS_FLAG}{task.env_steps}",
+    f"--config.limits.environment_steps={task.env_steps}",
     "--config.limits.target_return=inf",
   ]
 
 
 def _measure(
-  algorithm: str, task: tasks.Task, seed: int
+  algorithm: str, task_name: str, task: tasks.Task, seed: int
 ) -> tuple[list[data.Row], list[str]]:
   """Runs an algorithm with a seed.
 
@@ -109,6 +118,8 @@ def _measure(
     One row per evaluation, and the advice that the run gave.
   """
   print(f"{task.title}: {algorithm}, seed {seed} ...", file=sys.stderr)
+  if algorithm in peers.PEERS:
+    return peers.measure(algorithm, task_name, task, seed), []
   config, *flags = _command(algorithm, task)
   flags.append(f"--config.seed={seed}")
   with tempfile.TemporaryDirectory() as runs:
@@ -130,10 +141,13 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
   parser.add_argument("--task", choices=list(tasks.TASKS), default="cartpole")
   parser.add_argument(
     "--algorithms",
-    type=lambda text: command_line.names(text, configs, "algorithm"),
+    type=lambda text: command_line.names(
+      text, (*configs, *peers.PEERS), "algorithm"
+    ),
     default=(),
-    help="algorithms to run, separated by commas; default: none, so that only "
-    "the saved curves are drawn",
+    help="algorithms to run, separated by commas, with those of other "
+    f"libraries ({', '.join(peers.PEERS)}); default: none, so that only the "
+    "saved curves are drawn",
   )
   command_line.add_count(parser, "--seeds", 5, "runs per algorithm")
   command_line.add_count(parser, "--first_seed", 1, "the lowest seed")
@@ -146,7 +160,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     default=command_line.RESULTS / "curves",
     help="folder of the results; default: benchmarks/results/curves",
   )
-  return parser.parse_args(arguments)
+  args = parser.parse_args(arguments)
+  for name in args.algorithms:
+    if name in peers.PEERS and name not in peers.list_names(args.task):
+      known = ", ".join(peers.list_names(args.task)) or "no other library"
+      parser.error(
+        f"{name} has no values for --task={args.task}, so it can't learn it: "
+        f"{known} can"
+      )
+  return args
 
 
 if __name__ == "__main__":

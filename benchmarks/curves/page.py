@@ -9,8 +9,6 @@ from benchmarks.curves import tasks as tasks_lib
 from slipway.launch.runs import curves as run_curves
 from slipway.launch.runs import statistics
 
-# The flag with the number of environment steps of a run.
-STEPS_FLAG = "--config.limits.environment_steps="
 _ADVICE_SEPARATOR = " | "
 
 _PAGE = """\
@@ -18,10 +16,13 @@ _PAGE = """\
 
 `python -m benchmarks.curves --task={task}`: for each algorithm and seed a run
 of `slipway train --config=<algorithm>:{flags}`,
-workers, trainer and evaluator on the same machine. Lines are means over the
-seeds, as far as all of them have evaluations, bands the 95 % interval of the
-mean by the bootstrap (Agarwal et al. 2021), which a single seed does not have;
-grey are the other algorithms' means. Wall-clock counts from the command.
+workers, trainer and evaluator on the same machine. The names of other
+libraries' algorithms begin with the library; they have their own tuned values
+([README](../../peers/README.md)). Lines are means over the seeds, as far as all
+of them have evaluations, bands the 95 % interval of the mean by the bootstrap
+(Agarwal et al. 2021), which a single seed does not have; grey are the other
+algorithms' means. Wall-clock counts from the command, without the evaluations
+of other libraries, during which they do not learn.
 
 ![Curves]({task}.png)
 
@@ -37,8 +38,8 @@ grey are the other algorithms' means. Wall-clock counts from the command.
   over the seeds.
 - *seconds*: time of a run's last evaluation, as a mean over the seeds.
 - *at once*: number of runs that shared the machine.
-- *commit*: the version of Slipway. Steps and presets are those of this version;
-  today's may differ.
+- *commit*: the version of Slipway, or of the program that ran another library.
+  Steps and presets are those of this version; today's may differ.
 {held}
 Every evaluation is in [{task}/]({task}/), with the commit, the flags, the
 machine and the versions that it was made with.
@@ -141,9 +142,8 @@ def _table(kept: Mapping[str, data.Saved]) -> str:
     bounds = statistics.interval(statistics.mean, final)
     if interval := statistics.format_interval(bounds, ",.1f"):
       interval = f" ({interval})"
-    steps = int(head["config"].partition(STEPS_FLAG)[2].split()[0])
     lines.append(
-      f"| {name} | {len(curves)} | {steps:,} | {evaluations} "
+      f"| {name} | {len(curves)} | {int(head['steps']):,} | {evaluations} "
       f"| {final.mean():,.1f}{interval} | {best.mean():,.1f} "
       f"| {seconds:,.0f} | {head['runs at once']} | {head['commit']} |"
     )

@@ -128,6 +128,7 @@ OURS = {
 }
 
 SB3_8 = "Stable-Baselines3, 8 environments"
+SB3_ZOO = "Stable-Baselines3, tuned by its Zoo"
 CLEANRL = "CleanRL"
 ACME_DISTRIBUTED = "Acme, distributed, 2 actors"
 RLLIB_APEX = "RLlib, Ape-X, 2 workers"
@@ -211,7 +212,7 @@ PEERS = (
     python="3.11",
   ),
   Entry(
-    "Stable-Baselines3, tuned by its Zoo",
+    SB3_ZOO,
     "stable_baselines3",
     "zoo",
     learning=_LEARNING,

@@ -36,6 +36,24 @@ def install_for(entry: entries.Entry) -> pathlib.Path:
   return install(lock, entry.python, _VENVS / entry.folder)
 
 
+def make_command(entry: entries.Entry, task: str, seed: int) -> list[str]:
+  """Returns the command that runs an entry's program; installs its packages.
+
+  Args:
+    entry: entry of the comparison.
+    task: name of the task, one of `entries.TASKS`.
+    seed: seed of the run.
+
+  Raises:
+    NotInstalledError: the entry's packages can't be installed.
+  """
+  return [
+    *(str(install_for(entry)),),
+    str(entries.FOLDER / entry.folder / "program.py"),
+    *(f"--task={task}", f"--seed={seed}", f"--variant={entry.variant}"),
+  ]
+
+
 def install(
   lock: pathlib.Path, version: str, venv: pathlib.Path
 ) -> pathlib.Path:

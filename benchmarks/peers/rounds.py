@@ -113,11 +113,7 @@ def _make_command(
   in_a_row: int = 1,
 ):
   """Returns a program's command and import folders; installs its packages."""
-  python = installation.install_for(entry)
-  command = [
-    *(str(python), str(entries.FOLDER / entry.folder / "program.py")),
-    *(f"--task={task}", f"--seed={seed}", f"--variant={entry.variant}"),
-  ]
+  command = installation.make_command(entry, task, seed)
   if until is not None:
     command += [f"--until={until}", f"--in_a_row={in_a_row}"]
   path = [entries.FOLDER / "common"]

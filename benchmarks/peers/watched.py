@@ -32,6 +32,7 @@ class Line(typing.NamedTuple):
     mean_return: mean return of the last 20 training episodes; None: there are
       fewer.
     evaluated: mean return of the last greedy evaluation; None: there was none.
+    evaluated_at: environment steps of its policy; None: they are unknown.
     paused_s: seconds spent in evaluations so far.
     reached: whether a mean return has reached the program's target.
   """
@@ -41,6 +42,7 @@ class Line(typing.NamedTuple):
   updates: int
   mean_return: float | None
   evaluated: float | None
+  evaluated_at: int | None
   paused_s: float
   reached: bool
 
@@ -55,6 +57,7 @@ def parse(text: str) -> Line | None:
       updates=int(values["updates"]),
       mean_return=values["return"],
       evaluated=values["evaluated"],
+      evaluated_at=values["evaluated_at"],
       paused_s=float(values["paused_s"]),
       reached=bool(values["reached"]),
     )

@@ -10,7 +10,7 @@ from benchmarks.curves import __main__ as curves
 from benchmarks.curves import data, holding, tasks
 from slipway.launch.runs import statistics
 
-CONFIG = "dqn:cartpole --config.limits.environment_steps=9000 --config.x=1: 2"
+CONFIG = "dqn:cartpole --config.x=1: 2"
 
 
 def write_curves(path, slope, evaluations=(10, 20, 20), advice=""):
@@ -24,7 +24,8 @@ def write_curves(path, slope, evaluations=(10, 20, 20), advice=""):
   """
   path.parent.mkdir(parents=True, exist_ok=True)
   with open(path, "w", newline="") as file:
-    file.write(f"# commit: abc\n# runs at once: 2\n# config: {CONFIG}\n")
+    file.write("# commit: abc\n# runs at once: 2\n# steps: 9000\n")
+    file.write(f"# config: {CONFIG}\n")
     file.write(advice and f"# advice: {advice}\n")
     writer = csv.writer(file)
     writer.writerow(["seed", "wall_s", "env_steps", "eval_return"])
@@ -68,6 +69,7 @@ def test_a_file_has_a_curve_per_seed(tmp_path):
   assert saved.head == {
     "commit": "abc",
     "runs at once": "2",
+    "steps": "9000",
     "config": CONFIG,
   }
   assert [len(curve.eval_return) for curve in found] == [10, 20, 20]
@@ -140,3 +142,22 @@ def test_a_benchmark_that_continues_runs_the_missing_seeds(
   both = data.read(tmp_path / "cartpole" / "ppo.csv")
   assert (first.seeds(), both.seeds()) == ([2], [1, 2])
   assert [row for row in both.rows if row["seed"] == "2"] == first.rows
+
+
+def test_a_peer_without_values_for_a_task_is_rejected(capfd):
+  with pytest.raises(SystemExit):
+    curves.main(["--task=pendulum", "--algorithms=cleanrl_dqn"])
+  assert "stable_baselines3_sac can" in capfd.readouterr().err
+
+
+@pytest.mark.benchmarks
+def test_a_peer_has_a_row_per_evaluation(tmp_path, monkeypatch):
+  task = dataclasses.replace(tasks.TASKS["cartpole"], env_steps=7_000)
+  monkeypatch.setitem(tasks.TASKS, "cartpole", task)
+  command = ["--task=cartpole", "--seeds=1", f"--out={tmp_path}"]
+  assert curves.main([*command, "--algorithms=stable_baselines3_dqn"]) == 0
+  saved = data.read(tmp_path / "cartpole" / "stable_baselines3_dqn.csv")
+  (curve,) = saved.curves()
+  np.testing.assert_array_equal(curve.env_steps, [2_000, 4_000, 6_000])
+  assert (np.diff(curve.wall_s) > 0).all()
+  assert ((curve.eval_return >= 8) & (curve.eval_return <= 500)).all()

@@ -103,9 +103,9 @@ def _rows(measured, column, values, note=""):
 def test_line_of_the_protocol_is_read():
   line = watched.parse(
     '{"at_s": 2.5, "env_steps": 80, "updates": 10, "return": null, '
-    '"evaluated": 9.5, "paused_s": 1.0, "reached": false}'
+    '"evaluated": 9.5, "evaluated_at": 70, "paused_s": 1.0, "reached": false}'
   )
-  assert line == watched.Line(2.5, 80, 10, None, 9.5, 1.0, False)
+  assert line == watched.Line(2.5, 80, 10, None, 9.5, 70, 1.0, False)
 
 
 @pytest.mark.parametrize("text", ["", "SPS: 100", "7", '{"env_steps": 1}'])

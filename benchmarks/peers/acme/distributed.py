@@ -118,6 +118,7 @@ def _report(
       updates=counts.get("learner_steps", 0),
       mean_return=None,
       evaluated=evaluated,
+      evaluated_at=evaluated_at,
       paused_s=0.0,
       reached=in_a_row == args.in_a_row,
     )

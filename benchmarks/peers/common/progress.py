@@ -43,13 +43,15 @@ class Reporter:
     """Starts the thread that writes.
 
     Args:
-      until: mean return at which the process exits; None: it never exits.
+      until: mean return at which the process exits; inf: it never exits; None:
+        it never exits, and there are no evaluations.
       in_a_row: evaluations in a row that must reach it, or as many times 20
         training episodes.
     """
     self.env_steps = 0
     self.updates = 0
     self.paused_s = 0.0
+    self._evaluates = until is not None
     self._until = math.inf if until is None else until
     self._in_a_row = in_a_row
     # Evaluations in a row that have reached the target, and training episodes
@@ -57,7 +59,8 @@ class Reporter:
     self._evaluations_at_target = self._episodes_at_target = 0
     self._returns: collections.deque[float] = collections.deque(maxlen=EPISODES)
     self._evaluated: float | None = None
-    self._evaluated_at = 0
+    self._due_at = 0  # environment steps at which the last one was due
+    self._evaluated_at: int | None = None
     self._out = os.dup(1)
     os.dup2(2, 1)
     threading.Thread(target=self._write_each_period, daemon=True).start()
@@ -81,15 +84,13 @@ class Reporter:
     Args:
       period: environment steps between two evaluations.
     """
-    if self._until == math.inf:
+    if not self._evaluates or self.env_steps - self._due_at < period:
       return False
-    if self.env_steps - self._evaluated_at < period:
-      return False
-    self._evaluated_at = self.env_steps
+    self._due_at = self.env_steps
     return True
 
   def evaluate(self, play: Callable[[], Sequence[float]]) -> None:
-    """Plays greedy episodes, and adds their duration to `paused_s`.
+    """Plays greedy episodes, writes a line, and adds to `paused_s`.
 
     The process exits if their mean return, and those of enough evaluations
     before, have reached the target.
@@ -101,13 +102,13 @@ class Reporter:
     returns = play()
     self.paused_s += time.monotonic() - start_s
     if returns:
-      self._evaluated = statistics.fmean(returns)
-      is_at_target = self._evaluated >= self._until
+      is_at_target = self._set_evaluated(returns) >= self._until
       self._evaluations_at_target = (
         self._evaluations_at_target + 1 if is_at_target else 0
       )
       if self._evaluations_at_target == self._in_a_row:
         self._exit()
+      self._write(reached=False)
 
   def end(self, returns: Sequence[float]) -> None:
     """Reports greedy episodes that were played at the end; exits the process.
@@ -115,8 +116,14 @@ class Reporter:
     Args:
       returns: returns of the episodes.
     """
-    self._evaluated = statistics.fmean(returns)
+    self._set_evaluated(returns)
     self._exit()
+
+  def _set_evaluated(self, returns: Sequence[float]) -> float:
+    """Keeps the mean return of an evaluation for the next lines; returns it."""
+    self._evaluated = statistics.fmean(returns)
+    self._evaluated_at = self.env_steps
+    return self._evaluated
 
   def _mean(self) -> float | None:
     if len(self._returns) < EPISODES:
@@ -139,6 +146,7 @@ class Reporter:
       updates=self.updates,
       mean_return=self._mean(),
       evaluated=self._evaluated,
+      evaluated_at=self._evaluated_at,
       paused_s=self.paused_s,
       reached=reached,
     )
@@ -150,6 +158,7 @@ def write_line(
   updates: int,
   mean_return: float | None,
   evaluated: float | None,
+  evaluated_at: int | None,
   paused_s: float,
   reached: bool,
   at_s: float | None = None,
@@ -163,6 +172,7 @@ def write_line(
     mean_return: mean return of the last 20 training episodes; None: there are
       fewer.
     evaluated: mean return of the last greedy evaluation; None: there was none.
+    evaluated_at: environment steps of its policy; None: they are unknown.
     paused_s: seconds spent in evaluations so far.
     reached: whether a mean return has reached the program's target.
     at_s: time of these values on the monotonic clock, in seconds; None: now.
@@ -173,6 +183,7 @@ def write_line(
     "updates": int(updates),
     "return": mean_return,
     "evaluated": evaluated,
+    "evaluated_at": evaluated_at,
     "paused_s": paused_s,
     "reached": reached,
   }

@@ -152,6 +152,7 @@ def main() -> None:
         updates=status.trainer_steps * updates_per_step,
         mean_return=status.training_return,
         evaluated=status.evaluation.mean_return,
+        evaluated_at=None,
         paused_s=0.0,
         reached=False,
       )
@@ -165,6 +166,7 @@ def main() -> None:
       updates=int(row["trainer_steps"]) * updates_per_step,
       mean_return=None,
       evaluated=row["eval_return"],
+      evaluated_at=int(row["env_steps"]),
       paused_s=0.0,
       reached=True,
       at_s=began_s + row["wall_s"],
