@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import ml_collections
 
-from slipway.configs import base, checks, fields, groups, presets, tasks
+from slipway.configs import base, checks, fields, groups, presets, rules, tasks
 
 Field = fields.Field
 
@@ -224,17 +224,17 @@ FIELDS: fields.Fields = {
 
 # The fields that have an effect only with certain values of other fields.
 _REQUIREMENTS = (
-  groups.Requirement(
+  rules.Requirement(
     "learner.critic_target",
     ("n_step",),
     ("adder.n_step", "replay.transitions_per_item"),
   ),
-  groups.Requirement(
+  rules.Requirement(
     "learner.critic_target",
     ("retrace",),
     ("adder.unroll", "adder.period", "replay.eta", "learner.retrace_lambda"),
   ),
-  groups.Requirement(
+  rules.Requirement(
     "learner.policy_loss",
     ("deterministic",),
     (
@@ -245,23 +245,23 @@ _REQUIREMENTS = (
       "exploration.lowest_noise_std",
     ),
   ),
-  groups.Requirement(
+  rules.Requirement(
     "learner.target_noise", None, ("learner.target_noise_clip",)
   ),
-  groups.Requirement(
+  rules.Requirement(
     "replay.sampler", ("prioritized",), (*groups.PRIORITIES, "replay.eta")
   ),
   # The presets of D4PG set lowest_return and highest_return for their tasks.
-  groups.Requirement(
+  rules.Requirement(
     "network.critic_head", ("categorical",), ("network.atoms",)
   ),
-  groups.Requirement(
+  rules.Requirement(
     "learner.policy_loss", ("soft", "constrained"), ("learner.temperature",)
   ),
-  groups.Requirement(
+  rules.Requirement(
     "learner.policy_loss", ("soft",), ("learner.discrete_entropy",)
   ),
-  groups.Requirement(
+  rules.Requirement(
     "learner.policy_loss",
     ("constrained",),
     (
@@ -390,9 +390,9 @@ def check(config: ml_collections.ConfigDict) -> None:
   Raises:
     ValueError: names the fields, their values and the consequence.
   """
-  groups.check_replay(config)
-  groups.check_atoms(config)
-  groups.check_stacked_frames(config)
+  rules.check_replay(config)
+  rules.check_atoms(config)
+  rules.check_stacked_frames(config)
   critics, targets = config.network.critics, config.learner.target_critics
   if targets > critics:
     raise ValueError(
@@ -409,7 +409,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     )
   if config.learner.critic_target == "retrace":
     _check_retrace(config)
-  groups.check_requirements(config, FIELDS, _REQUIREMENTS)
+  rules.check_requirements(config, FIELDS, _REQUIREMENTS)
 
 
 def _check_retrace(config: ml_collections.ConfigDict) -> None:
@@ -433,4 +433,4 @@ def _check_retrace(config: ml_collections.ConfigDict) -> None:
       "distributions, but config.learner.critic_target='retrace' gives single "
       "returns: use 'expected', or 'n_step'"
     )
-  groups.check_period(config)
+  rules.check_period(config)

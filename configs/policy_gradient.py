@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import ml_collections
 
-from slipway.configs import base, checks, fields, groups, presets, tasks
+from slipway.configs import base, checks, fields, groups, presets, rules, tasks
 
 Field = fields.Field
 
@@ -183,16 +183,16 @@ FIELDS: fields.Fields = {
 # The fields that have an effect only with certain estimators of advantages or
 # certain losses.
 _REQUIREMENTS = (
-  groups.Requirement(
+  rules.Requirement(
     "learner.advantage_estimator", ("gae", "vtrace"), ("learner.gae_lambda",)
   ),
-  groups.Requirement(
+  rules.Requirement(
     "learner.advantage_estimator",
     ("vtrace",),
     ("learner.max_rho", "learner.max_c"),
   ),
-  groups.Requirement("learner.policy_loss", ("clipped",), ("learner.clip",)),
-  groups.Requirement(
+  rules.Requirement("learner.policy_loss", ("clipped",), ("learner.clip",)),
+  rules.Requirement(
     "learner.policy_loss",
     ("vmpo",),
     (
@@ -277,10 +277,10 @@ def check(config: ml_collections.ConfigDict) -> None:
   Raises:
     ValueError: names the fields, their values and the consequence.
   """
-  groups.check_queue(config)
-  groups.check_stacked_frames(config)
+  rules.check_queue(config)
+  rules.check_stacked_frames(config)
   _check_minibatches(config)
-  groups.check_requirements(config, FIELDS, _REQUIREMENTS)
+  rules.check_requirements(config, FIELDS, _REQUIREMENTS)
 
 
 def _check_minibatches(config: ml_collections.ConfigDict) -> None:

@@ -6,7 +6,7 @@ Ape-X DQN with an LSTM, whose items are sequences: table 2 and section 2.3.
 
 import ml_collections
 
-from slipway.configs import apex_dqn, base, checks, dqn, fields, groups
+from slipway.configs import apex_dqn, base, checks, dqn, fields, groups, rules
 
 # The config fields that R2D2 has in addition to shared ones, by dotted name.
 _R2D2_FIELDS: fields.Fields = {
@@ -55,8 +55,8 @@ FIELDS: fields.Fields = {
 # The fields that have an effect only with certain values of others, without
 # replay.importance_steps, which the presets set for their tasks.
 _REQUIREMENTS = (
-  *groups.EPSILON_REQUIREMENTS,
-  groups.Requirement(
+  *rules.EPSILON_REQUIREMENTS,
+  rules.Requirement(
     "replay.sampler",
     ("prioritized",),
     (*groups.PRIORITY_EXPONENTS, "replay.eta"),
@@ -120,12 +120,12 @@ def check(config: ml_collections.ConfigDict) -> None:
   Raises:
     ValueError: names the fields, their values and the consequence.
   """
-  groups.check_replay(config)
-  groups.check_period(config)
+  rules.check_replay(config)
+  rules.check_period(config)
   grouped = config.replay.transitions_per_item
   if grouped != 1:
     raise ValueError(
       f"config.replay.transitions_per_item={grouped} groups transitions, but "
       "each item of config.agent='r2d2' is one sequence: use 1"
     )
-  groups.check_requirements(config, FIELDS, _REQUIREMENTS)
+  rules.check_requirements(config, FIELDS, _REQUIREMENTS)

@@ -2,7 +2,7 @@
 
 import ml_collections
 
-from slipway.configs import base, checks, fields, groups
+from slipway.configs import base, checks, fields, groups, rules
 
 Field = fields.Field
 
@@ -104,24 +104,24 @@ FIELDS: fields.Fields = {
 # with the head 'categorical'), replay.importance_steps and learner.double
 # (without effect with a Munchausen bonus).
 _REQUIREMENTS = (
-  *groups.EPSILON_REQUIREMENTS,
-  groups.Requirement("network.head", ("categorical",), ("network.atoms",)),
-  groups.Requirement(
+  *rules.EPSILON_REQUIREMENTS,
+  rules.Requirement("network.head", ("categorical",), ("network.atoms",)),
+  rules.Requirement(
     "network.head",
     ("quantile", "implicit_quantile"),
     ("network.quantiles",),
     presets={"network.quantiles": (8, 32)},  # IQN, QR-DQN
   ),
-  groups.Requirement(
+  rules.Requirement(
     "network.head", ("implicit_quantile",), ("network.cosines",)
   ),
-  groups.Requirement("network.noisy", (True,), ("network.noisy_std",)),
-  groups.Requirement(
+  rules.Requirement("network.noisy", (True,), ("network.noisy_std",)),
+  rules.Requirement(
     "learner.munchausen_scale",
     None,
     ("learner.munchausen_temperature", "learner.munchausen_lowest"),
   ),
-  groups.Requirement(
+  rules.Requirement(
     "replay.sampler",
     ("prioritized",),
     groups.PRIORITY_EXPONENTS,
@@ -139,9 +139,9 @@ def check(config: ml_collections.ConfigDict) -> None:
   Raises:
     ValueError: names the fields, their values and the consequence.
   """
-  groups.check_replay(config)
-  groups.check_stacked_frames(config)
-  groups.check_atoms(config)
+  rules.check_replay(config)
+  rules.check_stacked_frames(config)
+  rules.check_atoms(config)
   _check_munchausen(config)
   if config.normalization.rewards and config.replay.sampler == "prioritized":
     raise ValueError(
@@ -150,7 +150,7 @@ def check(config: ml_collections.ConfigDict) -> None:
       "from unnormalized rewards: use 'uniform', or config.environment."
       "reward_scale"
     )
-  groups.check_requirements(config, FIELDS, _REQUIREMENTS)
+  rules.check_requirements(config, FIELDS, _REQUIREMENTS)
 
 
 def _check_munchausen(config: ml_collections.ConfigDict) -> None:

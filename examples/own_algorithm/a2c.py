@@ -16,7 +16,7 @@ from slipway.agents.networks import (
   tf_ops,
   value_network,
 )
-from slipway.configs import base, checks, fields, groups
+from slipway.configs import base, checks, fields, groups, rules
 from slipway.replay.items import sequences
 from slipway.replay.tables import table_spec
 
@@ -132,7 +132,7 @@ class Builder(policies.PolicyBuilder):
 
   def check(self, config, spec):
     """Raises ValueError if values of the config contradict each other."""
-    groups.check_queue(config)
+    rules.check_queue(config)
 
   def make_table(self, config, spec):
     """Returns the specification of a queue, which samples a rollout once."""

@@ -5,7 +5,7 @@ import typing
 
 import ml_collections
 
-from slipway.configs import groups
+from slipway.configs import rules
 from slipway.replay.tables import limiter as limiter_lib
 
 # Maximum bound of a limiter, in samples. Reverb's limiter counts in doubles,
@@ -173,7 +173,7 @@ def _queue_capacity(config: ml_collections.ConfigDict) -> int:
     config: the whole config, with the fields of `groups.QUEUE`.
   """
   batch_size = config.learner.batch_size
-  in_progress = groups.count_unfinished_rollouts(config)
+  in_progress = rules.count_unfinished_rollouts(config)
   capacity = batch_size * (config.variables.max_age - 1) - in_progress
   return max(capacity, batch_size)
 

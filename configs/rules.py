@@ -1,0 +1,228 @@
+"""Rules: checks of config fields against one another, for several families.
+
+Each family's `check` calls those that concern its groups of fields.
+"""
+
+import typing
+from collections.abc import Iterable, Mapping
+
+import ml_collections
+
+from slipway.configs import base, fields
+
+# The smallest valid distance of neighbouring atoms, relative to the largest
+# absolute atom. Closer atoms may be equal in float32.
+_MIN_ATOM_DISTANCE = 2.0**-22
+
+
+class Requirement(typing.NamedTuple):
+  """Fields that have no effect unless another field has certain values.
+
+  Attributes:
+    other: dotted name of the other field, such as 'learner.policy_loss'.
+    values: values of the other field with which the fields have an effect;
+      None: all values above 0.
+    names: dotted names of the fields, such as 'learner.clip'.
+    presets: by name of a field, the values that presets set besides its
+      default. They are always valid, so that a user of such a preset can change
+      the other field alone.
+  """
+
+  other: str
+  values: tuple[str | bool, ...] | None
+  names: tuple[str, ...]
+  presets: Mapping[str, tuple[float, ...]] = {}
+
+
+# The fields of `groups.EPSILON` that have an effect with one schedule only. The
+# presets set epsilon_end and decay_steps for their tasks, with both schedules.
+EPSILON_REQUIREMENTS = (
+  Requirement(
+    "exploration.schedule",
+    ("linear",),
+    ("exploration.epsilon_start",),
+    presets={"exploration.epsilon_start": (0.0,)},
+  ),
+  Requirement(
+    "exploration.schedule",
+    ("ladder",),
+    ("exploration.ladder_base", "exploration.ladder_exponent"),
+  ),
+)
+
+
+def check_requirements(
+  config: ml_collections.ConfigDict,
+  declared: fields.Fields,
+  requirements: Iterable[Requirement],
+) -> None:
+  """Checks that fields without an effect have their default values.
+
+  Values that presets set are valid, too; see `Requirement.presets`.
+
+  Args:
+    config: the whole config, valid field by field.
+    declared: the declarations of the config's fields, by dotted name.
+    requirements: the fields that may have no effect.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
+  for other, values, names, presets in requirements:
+    found = fields.get(config, other)
+    if found > 0 if values is None else found in values:
+      continue
+    wanted = " or ".join(map(repr, values or ())) or "a value above 0"
+    for name in names:
+      value, default = fields.get(config, name), declared[name].default
+      if value not in (default, *presets.get(name, ())):
+        raise ValueError(
+          f"config.{name}={value!r} has no effect with config.{other}="
+          f"{found!r}, so the run would ignore it: use {default!r} for the "
+          f"first one, or {wanted} for the second"
+        )
+
+
+def check_replay(config: ml_collections.ConfigDict) -> None:
+  """Checks the rules between the fields of `groups.REPLAY` and others.
+
+  `slipway.replay.tables.table_spec` checks the rules between the table's sizes.
+
+  Args:
+    config: the whole config, with the fields of `groups.REPLAY`.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
+  _check_collection(config)
+  if config.mode == "sync" and not config.replay.samples_per_insert:
+    raise ValueError(
+      "config.replay.samples_per_insert=0.0 is no ratio, so in mode 'sync' "
+      "the number of updates per round would be unknown: use a ratio above 0"
+    )
+  _check_shards(config)
+
+
+def check_period(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if sequences of a replay table would leave out steps.
+
+  Args:
+    config: the whole config, with `adder.unroll` and `groups.SEQUENCES`.
+  """
+  period, unroll = config.adder.period, config.adder.unroll
+  if period > unroll:
+    raise ValueError(
+      f"config.adder.period={period} is above config.adder.unroll={unroll}: "
+      "the steps between two sequences would never be learned; lower the period"
+    )
+
+
+def check_stacked_frames(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if stacked frames would lose their action masks."""
+  if config.environment.action_mask and config.adder.stacked_frames:
+    raise ValueError(
+      f"config.adder.stacked_frames={config.adder.stacked_frames} stores "
+      "frames without the action masks that config.environment.action_mask="
+      "True adds to observations: use --config.adder.stacked_frames=0"
+    )
+
+
+def check_queue(config: ml_collections.ConfigDict) -> None:
+  """Checks the rules between the fields of `groups.QUEUE` and others.
+
+  Args:
+    config: the whole config, with the fields of `groups.QUEUE` and
+      `groups.LEARNER`.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
+  _check_collection(config)
+  _check_shards(config)
+  _check_age(config)
+
+
+def count_unfinished_rollouts(config: ml_collections.ConfigDict) -> int:
+  """Returns how many unfinished rollouts there are for each shard's queue.
+
+  Args:
+    config: the whole config, whose workers are those of the whole run.
+  """
+  topology = config.topology
+  environments = topology.workers * topology.environments_per_worker
+  return -(-environments // config.replay.shards)
+
+
+def _check_age(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if the limit on the policy age leaves no batch a place.
+
+  `table_spec` computes the queue's capacity from that limit.
+  """
+  topology, batch_size = config.topology, config.learner.batch_size
+  environments = topology.workers * topology.environments_per_worker
+  # A batch in the queue, that of the trainer, and the unfinished rollouts.
+  least = 2 + -(-count_unfinished_rollouts(config) // batch_size)
+  if config.mode == "async" and config.variables.max_age < least:
+    raise ValueError(
+      f"config.variables.max_age={config.variables.max_age} is below {least}: "
+      f"the rollouts of {environments} environments in batches of {batch_size} "
+      f"are {least} versions old, so no queue could keep that limit; use "
+      f"{least} or more, fewer environments, or mode 'sync'"
+    )
+
+
+def _check_collection(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if nothing can collect in the run's mode."""
+  workers, mode = config.topology.workers, config.mode
+  if workers and config.environment.external:
+    raise ValueError(
+      f"config.topology.workers={workers} with config.environment.external="
+      "True, an environment without steps: workers could not collect; use 0 "
+      "workers, so that external processes collect"
+    )
+  if workers:
+    return
+  if mode != "async":
+    raise ValueError(
+      f"config.topology.workers=0 with config.mode={mode!r}, which counts "
+      "the steps of workers: the run would wait for ever; use 1 or more, or "
+      "mode 'async', in which external processes can collect"
+    )
+  if not config.topology.proxy:
+    raise ValueError(
+      "config.topology.workers=0 with config.topology.proxy=False: external "
+      "processes write through a proxy, so nothing would be collected; use "
+      "True, or 1 or more workers"
+    )
+  base.check_external(config.environment)
+
+
+def _check_shards(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if one of several servers would have no own process."""
+  shards, topology = config.replay.shards, config.topology
+  if shards == 1:
+    return
+  if config.mode == "single":
+    raise ValueError(
+      f"config.replay.shards={shards} is not for mode 'single', whose one "
+      "process has one table: use 1, or another mode"
+    )
+  if topology.replay != "own_process":
+    raise ValueError(
+      f"config.replay.shards={shards} needs processes of their own, but with "
+      f"config.topology.replay={topology.replay!r} the trainer hosts the one "
+      "table: use 'own_process', or 1 shard"
+    )
+
+
+def check_atoms(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if the atoms of `groups.ATOMS` are equal in float32."""
+  network = config.network
+  lowest, highest = network.lowest_return, network.highest_return
+  step = (highest - lowest) / (network.atoms - 1)
+  if not step > _MIN_ATOM_DISTANCE * max(abs(lowest), abs(highest)):
+    raise ValueError(
+      f"config.network.lowest_return={lowest!r} is too close to config.network."
+      f"highest_return={highest!r}, or above it: float32 can't place "
+      f"{network.atoms} different atoms between them; change one of them"
+    )
