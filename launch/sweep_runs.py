@@ -20,7 +20,13 @@ from slipway.environments import user_code
 from slipway.launch import resumption, sweep_plan
 from slipway.launch.display import standard_streams
 from slipway.launch.processes import signals
-from slipway.launch.sweeps import processes, report, space, sweep_folder
+from slipway.launch.sweeps import (
+  processes,
+  report,
+  scoring,
+  space,
+  sweep_folder,
+)
 
 _POLL_S = 0.2  # seconds between two checks of the processes
 _REPORT_PERIOD_S = 2.0  # seconds between two updates of the table
@@ -66,7 +72,7 @@ class Sweep:
     self._reported: set[int] = set()  # settings, to the search
     self._environments: dict[int, str] = {}  # gymnasium's ids, by setting
     # The scores of runs that have ended at a limit, by folder.
-    self._final: dict[pathlib.Path, report.RunScore] = {}
+    self._final: dict[pathlib.Path, scoring.RunScore] = {}
     # A file has no width, and gets all columns.
     self._console = rich.console.Console(
       highlight=False, width=None if sys.stdout.isatty() else _FILE_WIDTH
@@ -233,9 +239,9 @@ class Sweep:
     """
     plan, folder = self._plan, self._folder
     scores = self._score_all()
-    measures = report.score_settings(plan, scores)
+    measures = scoring.score_settings(plan, scores)
     self._print(report.make_table(measures, plan, len(measures)))
-    if games := report.score_games(plan, scores):
+    if games := scoring.score_games(plan, scores):
       self._print(report.make_games_table(games))
     for error in self._errors:
       standard_streams.print_line(f"sweep: {error}", sys.stderr)
@@ -260,23 +266,23 @@ class Sweep:
     lines = max(1, *(len(setting) for setting in plan.settings))
     free = self._console.height - _OTHER_LINES
     rows = max(_MIN_ROWS, free // lines)
-    table = report.make_table(report.score_settings(plan, scores), plan, rows)
+    table = report.make_table(scoring.score_settings(plan, scores), plan, rows)
     active = ", ".join(
       f"{x.run.folder.name} at {self._score_run(x.run).env_steps:,.0f} steps"
       for x in self._active
     )
     return rich.console.Group(f"active: {active}", table)
 
-  def _score_all(self) -> list[list[report.RunScore]]:
+  def _score_all(self) -> list[list[scoring.RunScore]]:
     """Returns the scores of each setting's runs so far."""
     return [self._score(index) for index in range(len(self._plan.settings))]
 
-  def _score(self, index: int) -> list[report.RunScore]:
+  def _score(self, index: int) -> list[scoring.RunScore]:
     """Returns the scores of a setting's runs so far."""
     runs = self._folder.list_runs(index, self._plan.seeds)
     return [self._score_run(run) for run in runs]
 
-  def _score_run(self, run: sweep_folder.SweepRun) -> report.RunScore:
+  def _score_run(self, run: sweep_folder.SweepRun) -> scoring.RunScore:
     """Returns the score of a run so far."""
     path, plan = run.folder.path, self._plan
     if path in self._final:
@@ -285,7 +291,7 @@ class Sweep:
       self._environments[run.setting] = sweep_plan.find_environment(
         plan, run.setting
       )
-    score = report.score_run(
+    score = scoring.score_run(
       run,
       self._environments[run.setting],
       plan.target,
