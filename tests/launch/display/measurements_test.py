@@ -1,0 +1,110 @@
+"""Tests of the rows with counts, rates and returns."""
+
+import re
+
+import msgspec
+import pytest
+
+from slipway.launch.display import status_text
+from slipway.launch.runs import run_status
+from tests.launch.display import given
+
+
+def test_a_queue_shows_what_was_consumed():
+  status = given.changed(replay={"is_queue": True})
+  text = given.render_text(status)
+  assert "sampling 42,310 in queue 987,000 consumed" in text
+  assert "samples/insert" not in text
+  line = status_text.progress_line(status)
+  assert "42,310 of 50,000 items in queue, 987,000 consumed" in line
+  assert "samples per insert" not in line
+
+
+def test_a_run_without_workers_has_no_worker_rows():
+  status = given.changed(
+    nodes={"trainer": run_status.NodesStatus(1, 1)}, proxy=None
+  )
+  status = msgspec.structs.replace(status, replay=None)
+  text = given.render_text(status)
+  for label in ("environment ", "items ", "replay ", "sampling", "speed",
+                "loading", "training"):  # fmt: skip
+    assert f" {label}" not in text.partition("time left")[0]
+  assert "15,432" in text
+  line = status_text.progress_line(status)
+  assert "replay" not in line and "loads" not in line
+
+
+# section and field of a target, label of its row, text of the value 2.0, and
+# text of the plain line
+TARGETS = [
+  ("rates", "env_steps_per_s_target", "speed", "2", "(3,220/s, {})"),
+  (
+    "replay",
+    "samples_per_insert_target",
+    "sampling",
+    "2.00",
+    "8.02 samples per insert ({})",
+  ),
+  (
+    "variables",
+    "loads_per_trainer_step_target",
+    "loading",
+    "2",
+    "0.0493 loads per trainer step ({})",
+  ),
+]
+
+
+@pytest.mark.parametrize(("section", "key", "label", "two", "words"), TARGETS)
+def test_each_rate_is_shown_next_to_its_target(section, key, label, two, words):
+  for value, text in ((2.0, f"{two} target"), (0.0, "no limit")):
+    status = given.changed(**{section: {key: value}})
+    (line,) = (line for line in given.render_lines(status) if label in line)
+    assert line.rstrip("│ ").endswith(f" {text}")
+    assert words.format(text) in status_text.progress_line(status)
+
+
+LOSSES = [
+  {"env_steps_lost": 7},
+  {"trainer_steps_lost": 7},
+  {"items": {"lost": 7}},
+]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_loss_stands_out(loss):
+  for lost, status in (
+    (0, given.NOTHING_LOST),
+    (7, given.changed(given.NOTHING_LOST, **loss)),
+  ):
+    text = given.render_colored(status)
+    assert text.count("33m") == (lost > 0)
+    assert len(re.findall("33m *7\x1b", text)) == (lost > 0)
+
+
+def test_snapshots_that_were_not_uploaded_stand_out():
+  for failures in (0, 4):
+    status = given.changed(snapshots={"upload_failures": failures})
+    text = given.render_text(status, width=100)
+    assert ("not uploaded" in text) == (failures > 0)
+    line = status_text.progress_line(status)
+    assert ("4 snapshots not uploaded" in line) == (failures > 0)
+
+
+def test_no_proxy():
+  text = given.render_text(given.changed(proxy=None))
+  assert "proxy" not in text
+  assert "MB/s" not in text
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_evaluations_at_the_target_are_counted(width):
+  for at_target, label in ((0, "target"), (2, "target 2/3"), (5, "target 3/3")):
+    status = given.changed(
+      limits={"target_evaluations": 3}, evaluation={"at_target": at_target}
+    )
+    (line,) = (
+      line for line in given.render_lines(status, width=width) if "best" in line
+    )
+    assert line.rstrip("│ ").endswith(f"475.00 {label}")
+    assert f"475.00 {label})" in status_text.evaluation_line(status)
