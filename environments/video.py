@@ -10,7 +10,7 @@ import ml_collections
 import numpy as np
 from gymnasium.utils import save_video
 
-from slipway.environments import factory, user_code, vector
+from slipway.environments import factory, ids, user_code, vector
 
 # Frames per second that the Atari console draws.
 _ATARI_FRAMES_PER_SECOND = 60
@@ -68,9 +68,9 @@ def record(
   os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
   os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
   os.environ.setdefault("MUJOCO_GL", "egl")  # needs no display
-  name, kwargs = factory.get_name_and_kwargs(config_environment)
+  name, kwargs = ids.get_name_and_kwargs(config_environment)
   coloured = None
-  if factory.is_atari(name):
+  if ids.is_atari(ids.find_spec(name)):
     environment = factory.make(config_environment, 1, seed)
     coloured = factory.make(
       _with_kwargs(config_environment, _ATARI_SCREEN), 1, seed

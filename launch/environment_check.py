@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import ml_collections
 
-from slipway.environments import factory, hanging, specs, user_code
+from slipway.environments import factory, hanging, ids, specs, user_code
 from slipway.launch.display import standard_streams
 
 # Returns the spec of the environments of a config's section `environment`.
@@ -56,7 +56,7 @@ def _report_wait(config: ml_collections.ConfigDict, command: str) -> None:
   """Prints that the command waits for the environment."""
   print(
     f"{command}: still waits after {_NOTICE_AFTER_S:.0f} s for the environment "
-    f"{factory.get_name_and_kwargs(config)[0]}, which is made, reset, stepped "
+    f"{ids.get_name_and_kwargs(config)[0]}, which is made, reset, stepped "
     "and closed before the start; config.environment.step_timeout_s="
     f"{config.step_timeout_s:g} limits reset and step (0: no limit)",
     file=sys.stderr,

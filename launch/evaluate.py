@@ -62,8 +62,7 @@ def main(argv: Sequence[str]) -> int:
       episodes = evaluation.play(environment, actor, flags.episodes)
     environment.close()
     assert episodes is not None
-    name, _ = factory.get_name_and_kwargs(config.environment)
-    print(_describe(episodes, policy.version, name))
+    print(_describe(episodes, policy.version, environment.name))
     if flags.record is not None:
       print(f"{flags.episodes} episodes recorded: {flags.record}")
     if flags.video:

@@ -10,7 +10,7 @@ from absl import flags as absl_flags
 from slipway.agents import registry
 from slipway.configs import catalog
 from slipway.configs import fields as fields_lib
-from slipway.environments import factory, user_code
+from slipway.environments import factory, ids, user_code
 from slipway.launch import memory
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
@@ -67,7 +67,7 @@ def _describe_all() -> Iterator[str]:
   yield "presets"
   for preset, names in catalog.presets().items():
     config = algorithms[names[0]].get_config(preset)
-    name, _ = factory.get_name_and_kwargs(config.environment)
+    name, _ = ids.get_name_and_kwargs(config.environment)
     only = "" if len(names) == len(algorithms) else f"; {', '.join(names)}"
     until = limits.describe(config.limits)
     yield f"  {preset:<18}{name}, until {until}{only}"

@@ -11,7 +11,7 @@ import ml_collections
 import psutil
 from absl import flags as absl_flags
 
-from slipway.environments import factory, user_code
+from slipway.environments import factory, ids, user_code
 from slipway.launch import environment_check, train_flags, training
 from slipway.launch.orchestration import limits
 from slipway.launch.processes import descendants
@@ -295,6 +295,6 @@ def find_environment(plan: sweep_folder.Plan, index: int) -> str:
   """
   try:
     config = parse(plan, index).config
-    return factory.get_name_and_kwargs(config.environment)[0]
+    return ids.get_name_and_kwargs(config.environment)[0]
   except (ValueError, user_code.UserCodeError):
     return ""

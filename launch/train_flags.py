@@ -11,7 +11,7 @@ from ml_collections import config_flags
 
 from slipway.configs import base
 from slipway.configs import fields as fields_lib
-from slipway.environments import factory
+from slipway.environments import ids
 from slipway.launch import run_config
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.options import overrides
@@ -226,7 +226,7 @@ def _set_target(
   if is_same or (flag in values and values[flag].present):
     return
   if math.isfinite(config.limits.target_return):
-    threshold = factory.find_reward_threshold(config.environment)
+    threshold = ids.find_reward_threshold(config.environment)
     config.limits.target_return = math.inf if threshold is None else threshold
 
 

@@ -24,7 +24,7 @@ from benchmarks.peers import (
 )
 from benchmarks.peers.common import continuous, progress, rollouts, tasks
 from slipway.configs import catalog, dqn, ppo
-from slipway.environments import factory
+from slipway.environments import ids
 
 _COMMON = entries.FOLDER / "common"
 _TIMEOUT_S = 60.0
@@ -248,7 +248,7 @@ def test_unknown_variant_is_rejected():
 @pytest.mark.parametrize("name", ["cartpole", "lunarlander", "pong"])
 def test_tasks_have_the_values_of_our_presets(name):
   config, task = dqn.get_config(name), tasks.TASKS[name]
-  assert task.environment == factory.get_name_and_kwargs(config.environment)[0]
+  assert task.environment == ids.get_name_and_kwargs(config.environment)[0]
   assert task.hidden_sizes == config.network.hidden_sizes
   assert task.batch_size == config.learner.batch_size
   assert task.learning_rate == config.learner.learning_rate
@@ -272,7 +272,7 @@ def test_tasks_have_the_values_of_our_presets(name):
 def test_rollout_tasks_have_the_values_of_our_presets(preset):
   task, config = rollouts.TASKS[f"ppo_{preset}"], ppo.get_config(preset)
   learner = config.learner
-  assert task.environment == factory.get_name_and_kwargs(config.environment)[0]
+  assert task.environment == ids.get_name_and_kwargs(config.environment)[0]
   assert task.hidden_sizes == config.network.hidden_sizes
   pixels = preset == "pong"
   assert config.network.activation == ("relu" if pixels else "tanh")
@@ -308,7 +308,7 @@ def test_continuous_tasks_have_the_values_of_our_presets(name):
   task = continuous.TASKS[name]
   config = catalog.algorithms()[algorithm].get_config(preset)
   network, learner, replay = config.network, config.learner, config.replay
-  assert (task.environment, task.kwargs) == factory.get_name_and_kwargs(
+  assert (task.environment, task.kwargs) == ids.get_name_and_kwargs(
     config.environment
   )
   assert task.hidden_sizes == network.hidden_sizes

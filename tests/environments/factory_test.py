@@ -13,23 +13,6 @@ from tests.environments import given
 
 
 @pytest.mark.parametrize(
-  ("name", "mode"),
-  [
-    ("CartPole-v1", "vector_entry_point"),
-    ("ALE/Pong-v5", "vector_entry_point"),
-    ("Pendulum-v1", "sync"),
-    ("LunarLander-v3", "sync"),
-    (
-      "phys2d/CartPole-v1",
-      "sync",
-    ),  # JAX; with its autoreset, batches do not work
-  ],
-)
-def test_vectorization_mode(name, mode):
-  assert factory.vectorization_mode(name) == mode
-
-
-@pytest.mark.parametrize(
   ("name", "shape", "dtype", "actions"),
   [
     ("CartPole-v1", (4,), np.float32, 2),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from slipway.environments import factory, wrappers
+from slipway.environments import factory, ids, wrappers
 from tests.environments import given
 
 _CHANGES = """
@@ -96,7 +96,7 @@ def test_a_module_changes_no_settings(assert_unchanged, tmp_path, monkeypatch):
     given.config_of("Any-v0", {"wrappers": ("changing_wrapper:wrap",)})
   )
   assert_unchanged()
-  assert not factory.is_atari("changing_toy:Toy-v0")
+  assert not ids.is_atari(ids.find_spec("changing_toy:Toy-v0"))
   assert_unchanged()
   del gymnasium.registry["Toy-v0"]
   for module in ("changing_toy", "changing_wrapper"):
