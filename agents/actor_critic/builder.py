@@ -20,6 +20,7 @@ from slipway.replay.items import (
   adder,
   packing,
   returns,
+  sequence_adder,
   sequences,
   transitions,
 )
@@ -119,7 +120,7 @@ class Builder:
   ) -> core.Adder:
     """Makes the adder of one worker's environments."""
     if config.learner.critic_target == "retrace":
-      return sequences.SequenceAdder(
+      return sequence_adder.SequenceAdder(
         _make_sequence_schema(config, spec),
         config.topology.environments_per_worker,
         config.adder.period,

@@ -7,7 +7,7 @@ from acme import specs
 from slipway.agents import core, policies
 from slipway.agents.networks import normalization, recurrent, torsos
 from slipway.configs import policy_gradient
-from slipway.replay.items import returns, sequences
+from slipway.replay.items import returns, sequence_adder, sequences
 from slipway.replay.tables import table_spec
 
 
@@ -81,7 +81,7 @@ class Builder(policies.PolicyBuilder):
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Adder:
     """Makes the adder of one worker's environments, for rollouts."""
-    return sequences.SequenceAdder(
+    return sequence_adder.SequenceAdder(
       self._make_schema(config, spec),
       config.topology.environments_per_worker,
       config.adder.unroll,

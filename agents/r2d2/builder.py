@@ -12,7 +12,7 @@ from slipway.agents.networks import (
   recurrent_q_network,
 )
 from slipway.configs import r2d2
-from slipway.replay.items import priorities, sequences
+from slipway.replay.items import priorities, sequence_adder, sequences
 from slipway.replay.tables import table_spec
 
 
@@ -60,7 +60,7 @@ class Builder(q_builder.QBuilder):
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Adder:
     """Makes the adder of one worker's environments, for sequences."""
-    return sequences.SequenceAdder(
+    return sequence_adder.SequenceAdder(
       _make_schema(config, spec),
       config.topology.environments_per_worker,
       config.adder.period,
@@ -82,14 +82,16 @@ class InitialPriority:
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
     self._eta = config.replay.eta
 
-  def __call__(self, inputs: sequences.PriorityInputs) -> np.ndarray:
+  def __call__(self, inputs: sequence_adder.PriorityInputs) -> np.ndarray:
     """Returns initial priorities float32 [B] of B sequences.
 
     Args:
       inputs: the actor's values and the rewards of T steps, [B, T, ...] or
         [B, T + 1, ...] in each field.
     """
-    x = sequences.PriorityInputs(*(part[:, self._burn_in :] for part in inputs))
+    x = sequence_adder.PriorityInputs(
+      *(part[:, self._burn_in :] for part in inputs)
+    )
     values = rescaling.unscale(x.value_of_state[:, 1:])
     targets = n_step.compute_returns(
       x.reward,

@@ -17,7 +17,7 @@ from slipway.agents.networks import (
   value_network,
 )
 from slipway.configs import base, checks, fields, groups, rules
-from slipway.replay.items import sequences
+from slipway.replay.items import sequence_adder, sequences
 from slipway.replay.tables import table_spec
 
 # 1. The config: shared groups of fields, and the algorithm's own.
@@ -142,7 +142,7 @@ class Builder(policies.PolicyBuilder):
 
   def make_adder(self, config, spec):
     """Returns the adder that forms rollouts from a worker's steps."""
-    return sequences.SequenceAdder(
+    return sequence_adder.SequenceAdder(
       self._schema(config, spec),
       config.topology.environments_per_worker,
       config.adder.unroll,

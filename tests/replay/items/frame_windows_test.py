@@ -11,7 +11,7 @@ from acme import specs
 
 from slipway.environments import factory
 from slipway.replay.items import adder as adder_lib
-from slipway.replay.items import frame_windows, sequences
+from slipway.replay.items import frame_windows, sequence_adder, sequences
 from slipway.replay.tables import dataset
 
 STACK, STEPS = 3, 4
@@ -35,7 +35,9 @@ def make_adder(spec, envs, steps, period, stacked_frames, priority=None):
     start_extras={"state": (np.dtype(np.float32), (2,))},
     stacked_frames=stacked_frames,
   )
-  return schema, sequences.SequenceAdder(schema, envs, period, 0.9, priority)
+  return schema, sequence_adder.SequenceAdder(
+    schema, envs, period, 0.9, priority
+  )
 
 
 def play(resets, pad, seed=0):

@@ -5,7 +5,7 @@ import pytest
 from acme import specs
 
 from slipway.replay.items import adder as adder_lib
-from slipway.replay.items import returns, sequences, transitions
+from slipway.replay.items import returns, sequence_adder, sequences, transitions
 
 GAMMA = 0.5  # its powers are exact in float32
 SPEC = specs.EnvironmentSpec(
@@ -78,7 +78,7 @@ def test_a_sequence_has_the_returns_of_all_steps(restored):
   schema = sequences.SequenceSchema(SPEC, 3, extras)
 
   def make():
-    return sequences.SequenceAdder(schema, 2, 3, GAMMA)
+    return sequence_adder.SequenceAdder(schema, 2, 3, GAMMA)
 
   records = np.concatenate(
     [items.records for items in feed(make(), make if restored else None)]

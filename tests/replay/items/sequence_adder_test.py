@@ -5,7 +5,7 @@ import pytest
 from acme import specs
 
 from slipway.replay.items import adder as adder_lib
-from slipway.replay.items import sequences
+from slipway.replay.items import sequence_adder, sequences
 from slipway.replay.tables import dataset
 
 STATE = 5
@@ -34,7 +34,9 @@ def make_adder(steps, period, envs, priority=zero, spec=SPEC):
     step_extras={"log_probability": (np.dtype(np.float32), ())},
     start_extras={"state": (np.dtype(np.float32), (STATE,))},
   )
-  return schema, sequences.SequenceAdder(schema, envs, period, 0.5, priority)
+  return schema, sequence_adder.SequenceAdder(
+    schema, envs, period, 0.5, priority
+  )
 
 
 def play(envs, steps, seed=0, spec=SPEC):
