@@ -19,7 +19,7 @@ from slipway.agents.dqn import builder as builder_lib
 from slipway.agents.dqn import learning
 from slipway.configs import catalog
 from slipway.environments import factory
-from slipway.launch import single as single_lib
+from slipway.launch import single_loop
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.orchestration import run_control
 from slipway.launch.runs import run as run_lib
@@ -115,7 +115,7 @@ class Stepped:
       *(config, self.folder, {"worker": 1, "trainer": 1}),
       *(run.started_at_s, self.rates),
     )
-    self.single = single_lib.Single(run, self.control)
+    self.single = single_loop.SingleLoop(run, self.control)
     self._counts: dict[str, typing.Any] | None = None  # None: outdated
 
   def counts(self) -> dict[str, typing.Any]:

@@ -1,4 +1,4 @@
-"""Runs the checks of a run in one process, step by step.
+"""Tests of the single loop: runs the checks of `single_steps`.
 
 The run resumes bit-identically, and it keeps its ratio of updates to steps.
 """
