@@ -22,7 +22,7 @@ from collections.abc import Collection, Mapping
 
 import ml_collections
 
-from slipway.configs import checks, names
+from slipway.configs import checks, names, typed_config
 
 # The largest valid integer of a config. JSON, Reverb's rate limiter and metrics
 # store counts as doubles, which hold larger integers inexactly.
@@ -77,7 +77,7 @@ def make_config(
       field.default if like is None else get(like, name, field.default)
     )
   # A copy: neither the defaults nor `like` are shared.
-  return ml_collections.ConfigDict(copy.deepcopy(tree))
+  return typed_config.TypedConfig(copy.deepcopy(tree))
 
 
 def flatten(config: ml_collections.ConfigDict) -> dict[str, typing.Any]:
@@ -122,6 +122,28 @@ def replace(
   copy = config.copy_and_resolve_references()
   copy.update_from_flattened_dict({name: value})
   return copy
+
+
+def convert_numbers(
+  config: ml_collections.ConfigDict, fields: Fields
+) -> ml_collections.ConfigDict:
+  """Returns a copy of a config whose numbers have the types of declarations.
+
+  So a file may contain 1e5 for a field of type int.
+
+  Args:
+    config: the whole config; fields of it may be missing or unknown.
+    fields: the declared fields of the config's algorithm.
+  """
+  tree = config.to_dict()
+  for name, field in fields.items():
+    *sections, last = name.split(".")
+    inner: typing.Any = tree
+    for section in sections:
+      inner = inner.get(section) if isinstance(inner, dict) else None
+    if isinstance(inner, dict) and last in inner:
+      inner[last] = typed_config.to_type_of(field.default, inner[last])
+  return typed_config.TypedConfig(tree)
 
 
 def find_missing(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 from absl import flags as absl_flags
 
-from slipway.configs import base, names
+from slipway.configs import base, names, typed_config
 from slipway.launch import running
 from slipway.launch.display import panel as panel_lib
 from slipway.launch.display import status_text
@@ -183,8 +183,8 @@ def _parse_worker_count(text: str) -> int:
     ValueError: the text is not a valid number of workers.
   """
   try:
-    count = int(text)
-  except ValueError:
+    count = typed_config.parse_int(text)
+  except (ValueError, OverflowError):
     raise ValueError(
       f"workers {text!r} is no whole number, so the number does not change: "
       "give a whole number"

@@ -50,7 +50,9 @@ def _read_checked(path: pathlib.Path) -> ml_collections.ConfigDict:
   """
   config = config_file.read(path)
   try:
-    fields.validate(config, overrides.declared_fields(config))
+    declared = overrides.declared_fields(config)
+    config = fields.convert_numbers(config, declared)
+    fields.validate(config, declared)
   except ValueError as error:
     raise ValueError(
       f"{str(path)!r} is damaged, or another version of the program wrote it "

@@ -72,11 +72,10 @@ def load_config(name: str) -> ml_collections.ConfigDict:
       file, 'mine/a2c.py:cartpole' or 'runs/first/config.json'.
 
   Raises:
-    ValueError: there is no such algorithm, preset or file.
+    ValueError: there is no such algorithm, preset or file, or its fields are
+      not those of its algorithm.
   """
-  config = overrides.load(name)
-  fields.check_names(config, overrides.declared_fields(config))
-  return config
+  return overrides.load(name)
 
 
 def load_result(run: str | os.PathLike[str]) -> RunResult:

@@ -145,7 +145,7 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
   line = overrides.split(argv)
   path = line.sources.get("config", overrides.DEFAULT_CONFIG)
   if flags_lib.requests_help(argv):
-    config = _load_config(path)
+    config = overrides.load(path)
     return flags_lib.parse(
       define(argv[:1], config),
       argv,
@@ -154,7 +154,7 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
     )
   resume, argv = line.sources.get("resume"), line.argv
   if resume is None:
-    config = _load_config(path)
+    config = overrides.load(path)
   else:
     config = run_config.read(resume)
     argv = [argv[0], f"--resume={resume}", *argv[1:]]
@@ -228,27 +228,6 @@ def _set_target(
   if math.isfinite(config.limits.target_return):
     threshold = ids.find_reward_threshold(config.environment)
     config.limits.target_return = math.inf if threshold is None else threshold
-
-
-def _load_config(path: str) -> ml_collections.ConfigDict:
-  """Loads a config, and checks the names of its fields.
-
-  The values are checked later, with the overrides, because some fields have no
-  valid default.
-
-  Args:
-    path: value of --config.
-
-  Raises:
-    ValueError: the config can't be read, or its fields are not those of its
-      algorithm.
-  """
-  config = overrides.load(path)
-  try:
-    fields_lib.check_names(config, overrides.declared_fields(config))
-  except ValueError as error:
-    raise ValueError(f"--config={path}: {error}") from error
-  return config
 
 
 def _describe_fields(path: str, config: ml_collections.ConfigDict) -> str:

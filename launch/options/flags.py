@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from absl import flags
 
-from slipway.configs import names
+from slipway.configs import names, typed_config
 from slipway.launch.options import overrides
 from slipway.launch.runs import error_text
 
@@ -68,7 +68,7 @@ def parse(
     print(f"{usage}\n\n{values.get_help()}\n\n{epilogue}".rstrip())
     sys.exit(0)
   try:
-    rest = values(list(argv))
+    rest = values(_write_whole_numbers(values, argv))
   except flags.UnrecognizedFlagError as error:
     raise ValueError(
       f"--{error.flagname} is no flag, so it would do nothing: "
@@ -131,6 +131,41 @@ def requests_help(argv: Sequence[str]) -> bool:
     argv: the program's name and its arguments.
   """
   return any(a in ("--help", "-h", "--helpfull") for a in argv[1:])
+
+
+def _write_whole_numbers(
+  values: flags.FlagValues, argv: Sequence[str]
+) -> list[str]:
+  """Returns a command line in which whole numbers have digits only: no '1e5'.
+
+  Args:
+    values: the command's flags.
+    argv: the program's name and its arguments.
+  """
+  written, is_value = [], False  # is_value: of the integer flag before
+  for argument in argv:
+    flag, given, text = argument.partition("=")
+    name = flag.lstrip("-")
+    is_integer = (
+      flag.startswith("-")
+      and name in values
+      and isinstance(values[name].parser, flags.IntegerParser)
+    )
+    if is_integer and given:
+      argument = f"{flag}={_write_whole_number(text)}"
+    elif is_value:
+      argument = _write_whole_number(argument)
+    is_value = is_integer and not given
+    written.append(argument)
+  return written
+
+
+def _write_whole_number(text: str) -> str:
+  """Returns the digits of a whole number, and other texts unchanged."""
+  try:
+    return str(typed_config.parse_int(text))
+  except ValueError:
+    return text
 
 
 def _suggest_flag(

@@ -77,16 +77,32 @@ def split(argv: Sequence[str]) -> CommandLine:
 
 
 def load(path: str) -> ml_collections.ConfigDict:
-  """Loads a config by its name or path, without overrides.
+  """Loads a config by its name or path, and checks the names of its fields.
+
+  The values are checked later, with the overrides, because some fields have no
+  valid default.
 
   Args:
     path: 'NAME' or 'NAME:PRESET', where NAME is a built-in algorithm or the
       path of a '.py' file; or the path of a run's config.json.
 
   Raises:
-    ValueError: there is no such algorithm, file or preset.
+    ValueError: there is no such algorithm, file or preset, or the config's
+      fields are not those of its algorithm.
     user_code.UserCodeError: the file's own code failed.
   """
+  config = _read(path)
+  try:
+    fields = declared_fields(config)
+    config = fields_lib.convert_numbers(config, fields)
+    fields_lib.check_names(config, fields)
+  except ValueError as error:
+    raise ValueError(f"--config={path}: {error}") from error
+  return config
+
+
+def _read(path: str) -> ml_collections.ConfigDict:
+  """Reads a config by its name or path; see `load`."""
   flag = f"--config={path}"
   if path.endswith(".json"):  # a run's config
     try:

@@ -4,7 +4,7 @@ import typing
 
 import ml_collections
 
-from slipway.configs import base, names
+from slipway.configs import base, names, typed_config
 
 # Names of the config fields that a user can change during a run.
 FIELDS = (
@@ -28,7 +28,7 @@ def change(
   Args:
     config: the whole config, which is changed.
     field: name of a field in `FIELDS`.
-    value: the new value, or its text on a command line, such as '5_000'.
+    value: the new value, or its text on a command line: '5_000' or '5e3'.
 
   Returns:
     The field's new value.
@@ -72,6 +72,8 @@ def _convert(value: typing.Any, field_type: type) -> int | float | str:
   is_text = isinstance(value, str)
   if isinstance(value, bool) or (field_type is str and not is_text):
     raise TypeError
+  if is_text and field_type is int:
+    return typed_config.parse_int(value)
   converted = field_type(value)
   if not is_text and field_type is int and converted != value:
     raise ValueError

@@ -11,6 +11,8 @@ from typing import Any
 
 import ml_collections
 
+from slipway.configs import typed_config
+
 
 def to_json(config: ml_collections.ConfigDict) -> str:
   """Returns a config as an indented JSON text, with sorted field names.
@@ -53,7 +55,7 @@ def from_json(text: str) -> ml_collections.ConfigDict:
     tree = json.loads(text)
     if not isinstance(tree, dict):
       raise ValueError("not a JSON object")
-    return ml_collections.ConfigDict(_decode(tree))
+    return typed_config.TypedConfig(_decode(tree))
   # ConfigDict raises several types of errors for impossible names.
   except (KeyError, TypeError, AttributeError, RecursionError) as error:
     raise ValueError(" ".join(f"no config: {error}".split())) from error

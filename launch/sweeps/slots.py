@@ -5,6 +5,7 @@ import time
 
 import ml_collections
 
+from slipway.configs import fields
 from slipway.launch.machines import cluster as cluster_lib
 from slipway.launch.runs import (
   config_file,
@@ -90,7 +91,7 @@ class SlotProcess:
     self.run = run
     self.log_start = run.log.stat().st_size if run.log.exists() else 0
     self._cluster, self._cpus = cluster, cpus
-    self._config = ml_collections.ConfigDict({**config, "seed": run.seed})
+    self._config = fields.replace(config, "seed", run.seed)
     self._stops = 0  # interrupts so far
     self._losses = 0  # of its machine so far
     self._status: int | None = None

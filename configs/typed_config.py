@@ -1,0 +1,79 @@
+"""TypedConfig: the config whose fields accept each number of their type.
+
+`config.limits.environment_steps = 1e5` sets the int 100,000, and a NumPy number
+becomes the int or float that the field holds. A ConfigDict of ml_collections
+rejects both.
+"""
+
+import numbers
+import typing
+
+import ml_collections
+
+
+class TypedConfig(ml_collections.ConfigDict):
+  """A config, or one of its sections, whose numbers keep their types."""
+
+  def __setitem__(self, key: typing.Any, value: typing.Any) -> None:
+    """Sets a field; a number becomes one of the field's type.
+
+    Args:
+      key: name of the field.
+      value: the new value. In a tuple, each item is converted.
+
+    Raises:
+      TypeError: the value has another type than the field; the message names
+        both.
+    """
+    if isinstance(value, dict) or type(value) is ml_collections.ConfigDict:
+      value = TypedConfig(value)
+    old = self.get(key)
+    if self.is_type_safe:
+      value = to_type_of(old, value)
+    try:
+      super().__setitem__(key, value)
+    except TypeError as error:
+      raise TypeError(
+        f"field {key!r} is {old!r} of type {type(old).__name__}, so "
+        f"{value!r:.80} of type {type(value).__name__} can't replace it: give "
+        "a value of the field's type"
+      ) from error
+
+  def __eq__(self, other: object) -> bool:
+    """Returns whether two configs have equal fields, whatever their classes."""
+    return self.eq_as_configdict(other)
+
+
+def to_type_of(old: typing.Any, value: typing.Any) -> typing.Any:
+  """Returns a number as the type of another one, if no digit is lost.
+
+  Args:
+    old: a value of the wanted type. The items of a tuple have the type of its
+      first one.
+    value: a number, or a tuple or list of numbers; other values are returned
+      unchanged, and so are numbers that can't be converted.
+  """
+  if isinstance(old, tuple) and old and isinstance(value, tuple | list):
+    return tuple(to_type_of(old[0], item) for item in value)
+  if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    return value
+  number: typing.Any = value
+  is_whole = isinstance(value, numbers.Integral) or float(number).is_integer()
+  if type(old) is int and is_whole:
+    return int(number)
+  return float(number) if type(old) is float else value
+
+
+def parse_int(text: str) -> int:
+  """Returns a whole number from its text, such as '100_000' or '1e5'.
+
+  Raises:
+    ValueError: the text is no whole number.
+  """
+  try:
+    return int(text)
+  except ValueError:
+    number = float(text)
+    if not number.is_integer():  # neither is inf or nan
+      raise ValueError(f"{text!r} is no whole number") from None
+    return int(number)
