@@ -21,6 +21,16 @@ _NO_INFO: dict = {}
 # The accepted values of NumPy's `dtype.kind`, by the kind of value that `step`
 # must return.
 _DTYPE_KINDS = {"a number": "biuf", "a bool": "biu"}
+# What each call of gymnasium's API returns.
+_RESULTS = {
+  "reset()": "(observation, info)",
+  "step()": "(observation, reward, terminated, truncated, info)",
+}
+# The advice for environments of the package gym before version 0.26.
+_OLD_API = (
+  "as in the API of gym before 0.26: {change}, or wrap an environment of that "
+  "package in shimmy.GymV21CompatibilityV0(env=...)"
+)
 
 
 class EnvironmentFault(Exception):
@@ -51,6 +61,9 @@ class EnvironmentFault(Exception):
       call: text for the message, such as 'step()'.
       error: the error that the call raised.
     """
+    wrong_api = _find_wrong_api(call, error)
+    if wrong_api is not None:  # the traceback has frames of libraries only
+      return cls(index, f"{call} {wrong_api}")
     return cls(index, f"{call} raised {user_code.describe(error)}", error)
 
 
@@ -139,6 +152,10 @@ class CheckedEnvironment(gymnasium.Wrapper):
       raise
     except BaseException as error:
       raise EnvironmentFault.from_error(self.index, "reset()", error) from error
+    if not isinstance(info, dict | None):  # an observation of two items
+      raise EnvironmentFault(
+        self.index, f"reset() {_describe_old_result('reset()')}"
+      )
     observation = self._observation
     if self.copies:
       observation = copy_observation(observation)
@@ -248,6 +265,40 @@ class CheckedEnvironment(gymnasium.Wrapper):
         f"step() returned {field}={shown:.80}, which is not {kind}: return "
         "(observation, reward, terminated, truncated, info)",
       )
+
+
+def _find_wrong_api(call: str, error: BaseException) -> str | None:
+  """Returns how an environment differs from gymnasium's API, or None.
+
+  Args:
+    call: 'reset()' or 'step()'; for other calls, the result is None.
+    error: the error that the call, or the unpacking of its result, raised.
+
+  Returns:
+    A clause that follows the name of the call, or None if the error has
+    another cause, such as the environment's own code.
+  """
+  text = str(error) if isinstance(error, (TypeError, ValueError)) else ""
+  if call not in _RESULTS or not text or user_code.is_in_user_code(error):
+    return None
+  if call == "reset()" and "argument 'seed'" in text:
+    change = "declare reset(self, *, seed=None, options=None)"
+    return f"takes no seed, {_OLD_API.format(change=change)}"
+  if "values to unpack" in text:
+    is_old = call == "reset()" or "got 4" in text
+    if is_old:
+      return _describe_old_result(call)
+    return f"returned a tuple of another length: return {_RESULTS[call]}"
+  if "cannot unpack" in text:
+    return f"returned no tuple ({text}): return {_RESULTS[call]}"
+  return None
+
+
+def _describe_old_result(call: str) -> str:
+  """Returns a clause about a result of a call that has too few values."""
+  returned = "4 values" if call == "step()" else "an observation without info"
+  advice = _OLD_API.format(change=f"return {_RESULTS[call]}")
+  return f"returned {returned}, {advice}"
 
 
 def share_observations(envs: Sequence[CheckedEnvironment]) -> bool:

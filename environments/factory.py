@@ -343,9 +343,8 @@ def _explain_constructor_failure(
     kwargs: keyword arguments that the constructor got.
     error: the error that the constructor raised.
   """
-  unknown = re.search(
-    r"unexpected keyword argument '(\w+)'", user_code.describe(error)
-  )
+  text = user_code.describe(error)
+  unknown = re.search(r"unexpected keyword argument '(\w+)'", text)
   if unknown and unknown[1] in kwargs:
     return (
       f"config.environment.kwargs.{unknown[1]} is {kwargs[unknown[1]]!r}, "
@@ -353,9 +352,28 @@ def _explain_constructor_failure(
       f"it takes {', '.join(ids.list_arguments(spec))}; "
       "--config.environment.kwargs={} removes a preset's arguments"
     )
+  named = f"config.environment.name is {name!r}"
+  if actual := re.search(r"actual class: <class '(.*?)'>", text):
+    return (
+      f"{named}, which makes {actual[1]}, no gymnasium.Env, so it can't be "
+      "stepped: derive the class from gymnasium.Env, or wrap an environment of "
+      "the package gym in shimmy.GymV21CompatibilityV0(env=...)"
+    )
+  if space := re.search(r"no attribute '((action|observation)_space)'", text):
+    return (
+      f"{named}, which has no {space[1]}, so no network can be made for it: "
+      f"set self.{space[1]} to a gymnasium space in __init__"
+    )
+  if missing := re.search(r"missing \d+ required .*?: '(\w+)'", text):
+    return (
+      f"{named}, whose constructor needs the argument {missing[1]}, so it "
+      f"cannot be made: give --config.environment.kwargs.{missing[1]}=VALUE"
+    )
+  if not kwargs:
+    return f"{named}, whose constructor fails, so it cannot be made: {text}"
   return (
     f"config.environment.kwargs is {kwargs}, with which the constructor of "
-    f"{name!r} fails, so it cannot be made: {user_code.describe(error)}"
+    f"{name!r} fails, so it cannot be made: {text}"
   )
 
 

@@ -1,6 +1,5 @@
 """Ids: finds the environment that a config names in gymnasium's registry."""
 
-import difflib
 import importlib
 import importlib.util
 import inspect
@@ -12,15 +11,10 @@ import gymnasium
 import ml_collections
 from gymnasium.envs import registration
 
-from slipway.environments import user_code
+from slipway.environments import unknown_names, user_code
 
-# The lowest similarity, in [0, 1], of an unknown gymnasium id and a known id
-# that the error message suggests.
-_MIN_SIMILARITY = 0.6
 # The vector entry point in gymnasium's registry that marks an id as Atari.
 _ATARI_ENTRY_POINT = "ale_py.vector_env:AtariVectorEnv"
-# The module that registers the DeepMind Control Suite, an optional extra.
-_DM_CONTROL_MODULE = "shimmy"
 # Prefix of the vector entry points that are not used: they need JAX, and in
 # gymnasium 1.3.0 the autoreset of one environment undoes a step of the others.
 _JAX_ENTRY_POINT = "gymnasium.envs.phys2d."
@@ -85,11 +79,7 @@ def find_spec(name: str) -> registration.EnvSpec:
   except KeyboardInterrupt:
     raise
   except BaseException as error:
-    advice = (
-      "run pip install 'slipway[dm_control]'"
-      if module == _DM_CONTROL_MODULE
-      else "correct the module, or the text before the colon"
-    )
+    advice = unknown_names.advise_on_import(module, env_id)
     line = (
       f"config.environment.name is {name!r}, but importing {module or 'ale_py'}"
       f" failed ({user_code.describe(error)}), so the id is not registered: "
@@ -102,14 +92,10 @@ def find_spec(name: str) -> registration.EnvSpec:
     return gymnasium.registry[env_id]
   if module and callable(getattr(sys.modules[module], env_id, None)):
     return registration.EnvSpec(f"{env_id}-v0", f"{module}:{env_id}")
-  near = _nearest_id(env_id)
-  if near and module:
-    near = f"{module}:{near}"
-  advice = f"did you mean {near!r}? " if near else ""
   raise ValueError(
     f"config.environment.name is {name!r}, which neither gymnasium nor a "
-    f"module knows, so no environment can be made: {advice}your own is written "
-    "'module:Class', or 'module:Name-v0' if the module registers it"
+    "module knows, so no environment can be made: "
+    f"{unknown_names.advise(name)}"
   )
 
 
@@ -167,28 +153,3 @@ def list_arguments(spec: registration.EnvSpec) -> list[str]:
     entry_point = registration.load_env_creator(entry_point)
   names = inspect.signature(entry_point).parameters.keys()
   return sorted(names - {"num_envs"})
-
-
-def _nearest_id(env_id: str) -> str | None:
-  """Returns the registered id most similar to an unknown id.
-
-  Namespaces and case matter only between equally similar names.
-
-  Args:
-    env_id: unknown gymnasium id.
-
-  Returns:
-    The known id, or None if none is similar.
-  """
-
-  def similarity(known: str) -> tuple[float, float, int]:
-    """Returns a registered id's sort key; its first number is in [0, 1]."""
-    ratios = (
-      difflib.SequenceMatcher(None, env_id.lower(), other.lower()).ratio()
-      for other in (known.rpartition("/")[2], known)
-    )
-    whole = difflib.SequenceMatcher(None, env_id, known).ratio()
-    return max(ratios), whole, gymnasium.registry[known].version or 0
-
-  nearest = max(gymnasium.registry, key=similarity)
-  return nearest if similarity(nearest)[0] >= _MIN_SIMILARITY else None

@@ -11,6 +11,23 @@ import pytest
 from slipway.environments import factory
 from tests.environments import given
 
+_TOYS, _THIS = "slipway.environments.toys", __name__
+
+
+class NoEnvironment:
+  """A class that is no gymnasium.Env."""
+
+
+class WithoutSpaces(gymnasium.Env):
+  """An environment that declares no spaces."""
+
+
+class WithArgument(gymnasium.Env):
+  """An environment whose constructor needs an argument."""
+
+  def __init__(self, size):
+    self.size = size
+
 
 @pytest.mark.parametrize(
   ("name", "shape", "dtype", "actions"),
@@ -54,6 +71,16 @@ def test_discrete_observations_are_one_hot():
     ("", {}, [".name is ''", "'module:Class'"]),
     (3, {}, [".name is 3", "'CartPole-v1'"]),
     ("absent:Toy-v0", {}, ["'absent:Toy-v0'", "importing absent failed"]),
+    ("./own/toy.py:Toy", {}, ["'./own/toy.py:Toy'", "'own.toy:Toy'"]),
+    ("MyLine-v0", {}, ["'module:Class'", "'module:MyLine-v0'"]),
+    ("Pong", {}, ["'ALE/Pong-v5'"]),
+    (f"{_TOYS}:catch", {}, [f"did you mean '{_TOYS}:Catch'?"]),
+    (f"{_TOYS}:Absent", {}, [f"'{_TOYS}:Catch'"]),
+    (f"{_TOYS}.Catch", {}, [f"did you mean '{_TOYS}:Catch'?"]),
+    (f"{_THIS}:_TOYS", {}, ["str", "class"]),
+    (f"{_THIS}:NoEnvironment", {}, ["NoEnvironment", "gymnasium.Env"]),
+    (f"{_THIS}:WithoutSpaces", {}, ["action_space", "__init__"]),
+    (f"{_THIS}:WithArgument", {}, ["environment.kwargs.size=VALUE"]),
     (
       "CartPole-v1",
       {"gravity": 3.0},
@@ -98,6 +125,13 @@ def test_an_invalid_config_is_rejected_in_one_line(name, kwargs, fields):
     assert "\n" not in message
     for field in ["config.environment", *fields]:
       assert field in message
+
+
+@pytest.mark.parametrize("name", ["MyLine-v0", "GridWorld-v0", "Corridor-v0"])
+def test_an_id_that_resembles_no_other_gets_no_suggestion(name):
+  with pytest.raises(ValueError) as caught:
+    factory.make_spec(given.config_of(name))
+  assert "did you mean" not in str(caught.value)
 
 
 def test_a_missing_dependency_is_named_in_one_line():

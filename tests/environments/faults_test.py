@@ -189,8 +189,13 @@ RETURNED = [
   ("step", put(2, np.nan), _BOX, ["terminated=nan"]),
   ("step", put(1, Odd()), _BOX, ["reward=<unprintable Odd object>"]),
   ("step", put(0, Odd()), _BOX, ["observation of step() raised Panic: no a"]),
-  ("step", lambda result: result[:4], _BOX, ["expected 5, got 4"]),
-  ("reset", lambda result: result[0], _BOX, ["reset() raised ValueError"]),
+  ("step", lambda result: result[:4], _BOX, ["4 values", "gym", "shimmy"]),
+  ("step", lambda result: result[:3], _BOX, ["step() returned", "truncated"]),
+  ("step", lambda result: None, _BOX, ["step() returned", "truncated"]),
+  ("reset", lambda result: result[0], _BOX, ["reset()", "info)", "shimmy"]),
+  ("reset", lambda result: result[0][:2], spaces.Box(0, 1, (2,)),
+   ["reset()", "info)", "shimmy"]),
+  ("reset", lambda result: None, _BOX, ["reset() returned", "info)"]),
 ]  # fmt: skip
 
 
@@ -203,6 +208,23 @@ def test_invalid_results_are_errors(call, fault, space, texts):
   assert "\n" not in caught.value.line
   for text in texts:
     assert text in caught.value.line
+
+
+class WithoutSeed(Faulty):
+  """An environment of the old API, whose reset has no seed."""
+
+  def reset(self):
+    return self.observation_space.sample()
+
+
+@pytest.mark.parametrize("limit", [0, 5])
+def test_an_environment_of_the_old_api_is_rejected(limit):
+  config = given.config_of(f"{__name__}:WithoutSeed", {"time_limit": limit})
+  with pytest.raises(checked.EnvironmentFailedError) as caught:
+    factory.make_spec(config)
+  text = str(caught.value)
+  assert "\n" not in text
+  assert "seed" in text and "gym" in text and "WithoutSeed" in text
 
 
 # Faults whose values differ from the declaration, but are unambiguous, and the

@@ -186,7 +186,7 @@ def test_a_policy_has_the_users_network(trained):
     ("network.torso=corridor:Corridor", "fails on observations"),
     ("network.torso=corridor:taken", "has the variable 'torso/linear_0/w'"),
     ("network.torso=mlq", "must be one of 'mlp'"),
-    ("environment.name=corridor:Corrido", "written 'module:Class'"),
+    ("environment.name=corridor:Corrido", "mean 'corridor:Corridor'?"),
     ("agent=corridor:Corridor", "lacks fields, check"),
   ],
 )
