@@ -96,20 +96,15 @@ class RunFolder:
     try:
       if folder.is_run():
         return folder
-      nearest = _nearest_run(folder.path)
+      advice = _advise_on_run(folder.path)
+      is_missing = not os.path.lexists(folder.path)
     except OSError as error:
       raise ValueError(
         f"{str(path)!r} can't be read ({error.strerror}), so it can't be used "
         "as a run: only the user that started a run may read its folder"
       ) from error
-    advice = (
-      f"the nearest run is {str(nearest)!r}"
-      if nearest
-      else "there is no run next to it either; give a run's folder"
-    )
-    raise ValueError(
-      f"{str(path)!r} has no config.json, so it is not a run: {advice}"
-    )
+    reason = "does not exist" if is_missing else "has no config.json"
+    raise ValueError(f"{str(path)!r} {reason}, so it is not a run: {advice}")
 
   @property
   def name(self) -> str:
@@ -429,24 +424,34 @@ def _check_disk(run_dir: pathlib.Path) -> None:
     )
 
 
-def _nearest_run(path: pathlib.Path) -> pathlib.Path | None:
-  """Returns the folder of the run that a user probably meant by a wrong path.
+def _advise_on_run(path: pathlib.Path) -> str:
+  """Returns the advice that ends an error message about a wrong path of a run.
 
-  A run that contains `path` comes first. Otherwise, the runs in the nearest
-  existing folder of `path` and its parents are compared. The run with a similar
-  name is returned, or else the newest run, or None if the folder has no runs.
+  A run that contains `path` is suggested first, then one of the same or a
+  similar name in the nearest existing folder of `path` and its parents, or in
+  its folder `runs`. If no name is similar, the newest of these runs is named.
+
+  Args:
+    path: a path where there is no run.
   """
   for parent in path.parents:
     if RunFolder(parent).is_run():
-      return parent
-  for folder in (path, *path.parents):
-    if folder.is_dir():
-      runs = {config.parent.name: config for config in _list_configs(folder)}
-      similar = difflib.get_close_matches(path.name, runs, n=1, cutoff=0.5)
-      newest = max(runs, key=lambda n: runs[n].stat().st_mtime, default=None)
-      nearest = similar[0] if similar else newest
-      return folder / nearest if nearest else None
-  return None
+      return f"did you mean {str(parent)!r}?"
+  nearest = next(x for x in (path, *path.parents) if x.is_dir())
+  configs = {
+    config.parent.name: config
+    for folder in (nearest / "runs", nearest)
+    for config in _list_configs(folder)
+  }
+  similar = difflib.get_close_matches(path.name, configs, n=1, cutoff=0.6)
+  if similar:
+    return f"did you mean {str(configs[similar[0]].parent)!r}?"
+  newest = max(
+    configs.values(), key=lambda config: config.stat().st_mtime, default=None
+  )
+  if newest is not None:
+    return f"give a run's folder; the newest is {str(newest.parent)!r}"
+  return "there is no run next to it either; give a run's folder"
 
 
 def _list_configs(folder: pathlib.Path) -> list[pathlib.Path]:

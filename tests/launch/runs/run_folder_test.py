@@ -223,7 +223,16 @@ def test_the_nearest_run(tmp_path, given_path, nearest):
     os.utime(folder.config, (mtime_s, mtime_s))
   message = error_line_of(run_folder.RunFolder.open, tmp_path / given_path)
   assert repr(str(tmp_path / given_path)) in message
-  assert message.endswith(f"nearest run is {str(tmp_path / nearest)!r}")
+  assert repr(str(tmp_path / nearest)) in message
+  is_similar = given_path not in ("runs", "runs/zzz")
+  assert ("did you mean" in message) == is_similar
+
+
+def test_a_run_is_found_in_the_folder_of_runs(tmp_path, monkeypatch):
+  make_run(tmp_path / "runs", "first")
+  monkeypatch.chdir(tmp_path)
+  message = error_line_of(run_folder.RunFolder.open, "first")
+  assert "'first'" in message and "did you mean 'runs/first'?" in message
 
 
 def test_opening_a_run(tmp_path):
