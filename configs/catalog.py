@@ -3,8 +3,24 @@
 import difflib
 import importlib
 import pathlib
+import re
 import types
 from collections.abc import Mapping
+
+from slipway.configs import presets as presets_lib
+
+# Algorithms by further names that are in use.
+_ALIASES = {
+  "a3c": "a2c",
+  "apex": "apex_dqn",
+  "behavior_cloning": "bc",
+  "behaviour_cloning": "bc",
+  "ddqn": "double_dqn",
+  "mdqn": "munchausen_dqn",
+  "per": "prioritized_dqn",
+  "pg": "reinforce",
+  "vpg": "reinforce",
+}
 
 
 def algorithms() -> Mapping[str, types.ModuleType]:
@@ -35,18 +51,41 @@ def find_config_file(name: str) -> pathlib.Path | None:
   Args:
     name: any text, such as the name of an algorithm.
   """
+  if not name.isidentifier():
+    return None
   file = pathlib.Path(__file__).with_name(f"{name}.py")
-  return file if name.isidentifier() and file.is_file() else None
+  return file if file.is_file() else None
 
 
 def find_similar(name: str) -> str | None:
-  """Returns the built-in algorithm with the most similar name.
+  """Returns the built-in config with the most similar name.
 
   Args:
-    name: name of an algorithm that does not exist.
+    name: name of an algorithm that does not exist, also with a preset and in
+      another notation, such as 'DQN-CartPole'.
 
   Returns:
-    The algorithm's name, or None if no name is similar.
+    'ALGORITHM' or 'ALGORITHM:PRESET', or None if no algorithm is similar.
   """
-  near = difflib.get_close_matches(name, algorithms(), n=1)
+  known = algorithms()
+  words = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
+  beginnings = [
+    words[:end]
+    for end in range(len(words), 0, -1)
+    if words[end : end + 1] in ("", "_")
+  ]
+  # An exact beginning comes first: 'double_dqn_pong' is not 'dqn'.
+  for find in (lambda x: x if x in known else _ALIASES.get(x), _find_close):
+    for beginning in beginnings:
+      algorithm = find(beginning)
+      if algorithm is not None:
+        task = words.removeprefix(beginning).strip("_")
+        preset = presets_lib.find_similar(task, known[algorithm].PRESETS)
+        return f"{algorithm}:{preset}" if preset else algorithm
+  return None
+
+
+def _find_close(word: str) -> str | None:
+  """Returns the algorithm whose name is most similar to a word, or None."""
+  near = difflib.get_close_matches(word, algorithms(), n=1, cutoff=0.65)
   return near[0] if near else None

@@ -235,6 +235,10 @@ def check(name: str, value: typing.Any, field: Field) -> None:
       f"{shown} must be of type {type_name(field.default)}: a value of another "
       "type can't be used"
     )
+  if isinstance(value, float) and math.isnan(value):
+    raise ValueError(
+      f"{shown} must be a number: nothing is above, below or equal to nan"
+    )
   # Infinity times zero in a loss or a clipped gradient is not a number.
   infinite = isinstance(value, float) and not math.isfinite(value)
   if infinite and abs(value) != abs(field.default):

@@ -81,6 +81,7 @@ _ALIASES: dict[str, tuple[str, ...]] = {
   "exp_name": ("name",),
   "experiment": ("name",),
   "logdir": ("run_dir",),
+  "run": ("resume",),
   "runs": ("run_dir", "run"),
   "log_dir": ("run_dir",),
   "output_dir": ("run_dir",),
@@ -144,14 +145,18 @@ def find_word(word: str, known: Collection[str]) -> str | None:
 def find_field(name: str, known: Collection[str]) -> str | None:
   """Returns the known field most similar to an unknown one, or None.
 
-  The first of these that exists is returned: a field with the same last
-  component; the field with that name in another library; a field with a similar
-  last component.
+  The first of these that exists is returned: a field with the same words and
+  other separators; a field with the same last component; the field with that
+  name in another library; a field with a similar last component.
 
   Args:
     name: dotted name of the unknown field.
     known: dotted names of all fields that exist.
   """
+  name = name.replace("-", "_")
+  for field in known:  # 'environment_name' stands for 'environment.name'
+    if field.replace(".", "_") == name.replace(".", "_"):
+      return field
   section, _, last = name.rpartition(".")
   candidates = []
   for field in known:

@@ -25,6 +25,26 @@ _COMMANDS = {
   "list": ("list", "list the algorithms and their presets"),
   "config": ("config", "show all fields of a config, with value and meaning"),
 }
+# What to use for a word that is a command of other programs.
+_ALIASES = {
+  "run": "slipway train",
+  "fit": "slipway train",
+  "resume": "slipway train --resume=RUN",
+  "eval": "slipway evaluate --run=RUN",
+  "enjoy": "slipway evaluate --run=RUN",
+  "play": "slipway evaluate --run=RUN",
+  "test": "slipway evaluate --run=RUN",
+  "record": "slipway evaluate --run=RUN --record=FOLDER",
+  "video": "slipway evaluate --run=RUN --video",
+  "export": "slipway.load(RUN).export(PATH) in Python",
+  "status": "slipway control --run=RUN status",
+  "pause": "slipway control --run=RUN pause",
+  "save": "slipway control --run=RUN save",
+  "stop": "slipway control --run=RUN stop",
+  "tune": "slipway sweep",
+  "compare": "slipway plot RUN RUN",
+  "show": "slipway config CONFIG",
+}
 # Text of `slipway --help`, in which the list of commands is filled in.
 _USAGE = """\
 Slipway: distributed reinforcement learning.
@@ -72,7 +92,7 @@ def run(argv: Sequence[str]) -> int:
     print(slipway.__version__)
     return 0
   if name not in _COMMANDS:
-    near = names.find_word(name, _COMMANDS)
+    near = _ALIASES.get(name) or names.find_word(name, _COMMANDS)
     advice = f"did you mean {near}? " if near else ""
     print(
       f"slipway: {name!r} is not a command, so nothing was done: {advice}"

@@ -22,20 +22,43 @@ def main(argv: Sequence[str]) -> int:
     argv: the program's name, and the config's name or path.
 
   Returns:
-    Exit status: 0, or 2 if there is no such config.
+    Exit status: 0, or 2 if there is no such config or a further argument.
   """
-  names = [a.removeprefix("--config=") for a in argv[1:]]
-  if flags_lib.requests_help(argv) or len(names) != 1:
+  if flags_lib.requests_help(argv):
     print(f"{_USAGE}\n\n  slipway config {overrides.DEFAULT_CONFIG}")
-    return 0 if flags_lib.requests_help(argv) else 2
+    return 0
   try:
-    config = overrides.load(names[0])
+    config = overrides.load(_find_name(argv[1:]))
     declared = overrides.declared_fields(config)
     print(overrides.help_text(config, declared))
   except (ValueError, user_code.UserCodeError) as error:
     print(f"config: {error}", file=sys.stderr)
     return 2
   return 0
+
+
+def _find_name(arguments: Sequence[str]) -> str:
+  """Returns the config's name, the only argument of the command.
+
+  Args:
+    arguments: the arguments, of which --config=NAME is a name, too.
+
+  Raises:
+    ValueError: there is no name, or there are further arguments.
+  """
+  given = [a.removeprefix("--config=") for a in arguments if a != "--config"]
+  flag = next((a for a in given if a.startswith("-")), None)
+  if flag is not None:
+    raise ValueError(
+      f"{flag} is no flag of this command, which shows a config without "
+      "changes, so it would do nothing: leave it out"
+    )
+  if len(given) != 1:
+    raise ValueError(
+      f"{len(given)} configs are given, and the command shows one: give "
+      f"ALGORITHM:PRESET, such as {overrides.DEFAULT_CONFIG}"
+    )
+  return given[0]
 
 
 if __name__ == "__main__":

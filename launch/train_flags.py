@@ -153,6 +153,11 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
       epilogue=_describe_fields(path, config),
     )
   resume, argv = line.sources.get("resume"), line.argv
+  if resume == "":
+    raise ValueError(
+      "--resume has no value, so there is no run to continue: give "
+      "--resume=FOLDER, such as runs/first"
+    )
   if resume is None:
     config = overrides.load(path)
   else:

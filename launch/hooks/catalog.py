@@ -90,7 +90,7 @@ def _find_hook(name: str) -> typing.Any:
   if built_in is None and ":" not in name:
     raise ValueError(
       f"{setting}, which is no built-in hook, so nothing would be called: "
-      f"{names.advise(name, _BUILT_IN)}, or give 'module:name' of your own"
+      f"{names.advise(name, _BUILT_IN)} (or 'module:name' of your own)"
     )
   package = built_in.package if built_in else ""
   if built_in and package and importlib.util.find_spec(package) is None:

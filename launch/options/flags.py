@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from absl import flags
 
-from slipway.configs import names, typed_config
+from slipway.configs import catalog, names, typed_config
 from slipway.launch.options import overrides
 from slipway.launch.runs import error_text
 
@@ -75,10 +75,14 @@ def parse(
       f"{_suggest_flag(error.flagname, list(values), field_values, argv[0])}"
     ) from error
   except flags.Error as error:
-    raise ValueError(_explain_error(error, values, field_values)) from error
+    words = split_words(values, argv)[1]
+    raise ValueError(
+      _explain_error(error, values, field_values, words)
+    ) from error
   if len(rest) > 1:
     raise ValueError(
-      f"{rest[1]!r} is no flag, so it would do nothing: flags start with --"
+      f"{rest[1]!r} is no flag, so it would do nothing: "
+      f"{_suggest_dashes(rest[1], values)}"
     )
   return values
 
@@ -196,10 +200,28 @@ def _suggest_flag(
   return f"`{command} --help` shows all flags"
 
 
+def _suggest_dashes(word: str, values: flags.FlagValues) -> str:
+  """Returns advice for an argument that does not begin with --.
+
+  Args:
+    word: the argument, such as 'config.seed=3' or 'dqn:cartpole'.
+    values: the command's flags.
+  """
+  text = word.lstrip("\u2013\u2014-")  # dashes that editors insert
+  name, given, _ = text.partition("=")
+  if given and (name in values or name.startswith(overrides.PREFIX)):
+    return f"did you mean --{text}?"
+  for flag in ("config", "algorithm"):
+    if flag in values and text.partition(":")[0] in catalog.algorithms():
+      return f"did you mean --{flag}={text}?"
+  return "flags start with --"
+
+
 def _explain_error(
   error: flags.Error,
   values: flags.FlagValues,
   field_values: Mapping[str, typing.Any],
+  words: Sequence[str],
 ) -> str:
   """Returns a message with the cause and the remedy of a parser's error.
 
@@ -207,8 +229,12 @@ def _explain_error(
     error: the error that absl's parser has raised.
     values: the command's flags.
     field_values: the config's values by field name.
+    words: the arguments that are no flags.
   """
   text = error_text.one_line(error)
+  if text.startswith("Missing value for flag --"):
+    flag = text.removeprefix("Missing value for flag ")
+    return f"{flag} has no value, so it would do nothing: give {flag}=VALUE"
   if not text.startswith("flag --"):
     return text
   argument, _, reason = text.removeprefix("flag ").partition(": ")
@@ -217,10 +243,16 @@ def _explain_error(
   if of_config and field in field_values:
     return overrides.describe_wrong_type(argument, field_values[field])
   if value == "None" and "other than None" in reason:  # a required flag
-    return (
-      f"--{name} is missing, so the command has no run: give "
-      f"--{name}=FOLDER, such as runs/first"
+    advice = (
+      f"did you mean --{name}={words[0]}?"
+      if words
+      else f"give --{name}=FOLDER, such as runs/first"
     )
+    return f"--{name} is missing, so the command has no run: {advice}"
+  if reason.startswith("invalid literal for int"):
+    return f"{argument} is no whole number, so it can't be used: give one"
+  if values[name].boolean:
+    return f"{argument} is neither True nor False: give --{name} or --no{name}"
   choices = getattr(values[name].parser, "enum_values", None)
   if choices:
     near = names.find_word(value, choices)

@@ -53,7 +53,8 @@ def split(argv: Sequence[str]) -> CommandLine:
     argv: the program's name and its arguments.
 
   Raises:
-    ValueError: a keyword argument has no value.
+    ValueError: a keyword argument has no value, or one of the other two is
+      given twice.
   """
   sources, kwargs, rest, keeps_kwargs = {}, {}, [], True
   arguments = iter(argv[1:])
@@ -61,6 +62,11 @@ def split(argv: Sequence[str]) -> CommandLine:
     flag, given, value = argument.partition("=")
     name = flag.lstrip("-")
     if flag in ("--config", "-config", "--resume", "-resume"):
+      if name in sources:
+        raise ValueError(
+          f"--{name} is given twice, and {sources[name]!r} would have no "
+          "effect: give one of them"
+        )
       sources[name] = value if given else next(arguments, "")
     elif name == PREFIX + _KWARGS.rstrip(".") and value.strip() == "{}":
       keeps_kwargs = False
@@ -116,12 +122,23 @@ def _read(path: str) -> ml_collections.ConfigDict:
   file = (
     name if name.endswith(".py") else str(catalog.find_config_file(name) or "")
   )
-  if not pathlib.Path(file).is_file():
-    near = catalog.find_similar(pathlib.PurePath(name).stem)
-    advice = f"did you mean {near}? " if near else ""
+  if not path:
     raise ValueError(
-      f"{flag} can't be read, so there is nothing to run: {advice}give the "
-      "path of a .py file, or one of the algorithms that `slipway list` shows"
+      "--config has no value, so there is nothing to run: give "
+      f"--config=ALGORITHM:PRESET, such as {DEFAULT_CONFIG}"
+    )
+  if not pathlib.Path(file).is_file():
+    is_path = name.endswith(".py")
+    similar_to = ":".join([pathlib.PurePath(name).stem, *preset])
+    near = catalog.find_similar(similar_to if is_path else path)
+    advice = f"did you mean {near}? " if near else ""
+    reason = (
+      f"there is no file {name!r}" if is_path else "it names no algorithm"
+    )
+    raise ValueError(
+      f"{flag} can't be read, since {reason}, so there is nothing to run: "
+      f"{advice}give ALGORITHM:PRESET as `slipway list` shows them, or the "
+      "path of a .py file"
     )
   if name.endswith(".py"):
     # The file may import modules of its folder, as a script may, unless other
@@ -212,6 +229,11 @@ def check_names(argv: Sequence[str], known: Collection[str]) -> None:
         f"{shown}: only --mode sets the mode, so this would have no effect: "
         "give --mode=VALUE"
       )
+    if f"{field}." == _KWARGS:
+      raise ValueError(
+        f"{shown}: each keyword argument has a flag of its own, so nothing "
+        f"would change: give --{PREFIX}{_KWARGS}NAME=VALUE"
+      )
     if field not in known:
       raise ValueError(
         f"{shown}: the config has no field {fields_lib.format_value(field)}, "
@@ -233,11 +255,15 @@ def quote_names(
     before: the config's values by field name, without the overrides.
   """
   quoted = []
-  for argument in argv:
+  arguments = iter(argv)
+  for argument in arguments:
     flag, given, value = argument.partition("=")
     old = before.get(flag.lstrip("-").removeprefix(PREFIX))
     holds_names = isinstance(old, tuple) and {*map(type, old)} <= {str}
-    if given and holds_names and not value.startswith(("(", "[", "'", '"')):
+    if holds_names and not given:  # the value is the next argument, if any
+      value = next(arguments, "")
+      given = "=" if value else ""
+    if holds_names and given and not value.startswith(("(", "[", "'", '"')):
       value = repr(tuple(x.strip() for x in value.split(",") if x.strip()))
     quoted.append(f"{flag}{given}{value}")
   return quoted

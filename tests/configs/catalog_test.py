@@ -5,7 +5,7 @@ import re
 import pytest
 
 from slipway.agents import registry
-from slipway.configs import catalog, dqn, fields, r2d2
+from slipway.configs import catalog, dqn, fields, presets, r2d2
 from slipway.launch.runs import config_file
 from tests.environments import given, recorded
 
@@ -42,8 +42,23 @@ def test_the_presets_of_all_algorithms():
 def test_an_unknown_preset_is_rejected_in_one_line(name):
   with pytest.raises(ValueError, match="'pung' is unknown") as error:
     catalog.algorithms()[name].get_config("pung")
-  presets = ", ".join(catalog.algorithms()[name].PRESETS)
-  assert str(error.value).endswith(f"choose one of {presets}")
+  known = ", ".join(catalog.algorithms()[name].PRESETS)
+  assert str(error.value).endswith(f"choose one of {known}")
+
+
+@pytest.mark.parametrize(
+  ("wrong", "similar"),
+  [
+    ("cartpol", "cartpole"),
+    ("CartPole-v1", "cartpole"),
+    ("atari", "atari57"),
+    ("breakout", "minatar_breakout"),
+    ("mujoco", None),
+    ("", None),
+  ],
+)
+def test_the_most_similar_preset(wrong, similar):
+  assert presets.find_similar(wrong, dqn.PRESETS) == similar
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -96,7 +111,22 @@ def test_r2d2_rescales_values_instead_of_clipping_rewards():
 
 
 @pytest.mark.parametrize(
-  ("wrong", "similar"), [("raimbow", "rainbow"), ("qrdqn", "qr_dqn")]
+  ("wrong", "similar"),
+  [
+    ("raimbow", "rainbow"),
+    ("qrdqn", "qr_dqn"),
+    ("PPO", "ppo"),
+    ("DQN:CartPole", "dqn:cartpole"),
+    ("dqn-cartpole", "dqn:cartpole"),
+    ("dqn.cartpole", "dqn:cartpole"),
+    ("double-dqn_pong", "double_dqn:pong"),
+    ("ddqn:cartpol", "double_dqn:cartpole"),
+    ("ppo:breakout", "ppo:minatar_breakout"),
+    ("a3c", "a2c"),
+    ("trpo", None),
+    ("something", None),
+    ("", None),
+  ],
 )
 def test_the_most_similar_algorithm(wrong, similar):
   assert catalog.find_similar(wrong) == similar

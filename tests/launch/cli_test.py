@@ -22,7 +22,14 @@ def test_help_opens_with_examples(arguments, capsys):
 
 
 @pytest.mark.parametrize(
-  ("word", "advice"), [("trian", "did you mean train?"), ("fly", "are train")]
+  ("word", "advice"),
+  [
+    ("trian", "did you mean train?"),
+    ("fly", "are train"),
+    ("eval", "slipway evaluate --run="),
+    ("status", "slipway control --run="),
+    ("export", ".export("),
+  ],
 )
 def test_an_unknown_command_prints_one_line(word, advice, capsys):
   assert cli.run(["slipway", word]) == 2
@@ -41,6 +48,21 @@ def test_config_shows_each_field(capsys):
   out = capsys.readouterr().out
   assert "--config.learner.learning_rate=" in out
   assert "--config.variables.max_age" not in out  # a field of other algorithms
+
+
+@pytest.mark.parametrize(
+  ("arguments", "value"),
+  [
+    ([], "0 configs"),
+    (["dqn", "ppo"], "2 configs"),
+    (["dqn", "--config.seed=3"], "--config.seed=3"),
+    (["--conifg=dqn"], "--conifg=dqn"),
+  ],
+)
+def test_config_rejects_other_arguments(arguments, value, capsys):
+  assert cli.run(["slipway", "config", *arguments]) == 2
+  out, err = capsys.readouterr()
+  assert value in err and err.count("\n") == 1 and not out
 
 
 @pytest.mark.parametrize("command", ["train", "list", "plot"])

@@ -57,6 +57,7 @@ ACCEPTED = [
   (("--config.hooks=csv,mine:notify",), "hooks", ("csv", "mine:notify")),
   (('--config.hooks=("csv", "wandb")',), "hooks", ("csv", "wandb")),
   (("--config.hooks=",), "hooks", ()),
+  (("--config.hooks", "csv,mine:notify"), "hooks", ("csv", "mine:notify")),
   (("--config.environment.name=Acrobot-v1",), "environment.name",
    "Acrobot-v1"),
   (("--config.environment.kwargs.gravity=-5",), "environment.kwargs",
@@ -143,18 +144,33 @@ REJECTED = [
   (("--noconfig.mode",), ["--noconfig.mode", "--mode=VALUE"]),
   (("--config=nope",), ["--config=nope can't be read"]),
   (("--config=configs",), ["--config=configs can't be read"]),
-  (("--config=",), ["--config= can't be read"]),
-  (("--config",), ["--config= can't be read"]),
+  (("--config=",), ["--config has no value"]),
+  (("--config",), ["--config has no value"]),
+  (("--config=dqn", "--config=ppo"), ["--config", "twice", "'dqn'"]),
+  (("--resume=",), ["--resume has no value"]),
   (("--config=dqn:cartpol",),
-   ["--config=dqn:cartpol", "'cartpol' is unknown", "cartpole,"]),
+   ["--config=dqn:cartpol", "'cartpol' is unknown", "mean cartpole?"]),
+  (("--config=dqn:CartPole-v1",), ["'CartPole-v1'", "mean cartpole?"]),
+  (("--config=DQN-CartPole",), ["=DQN-CartPole", "mean dqn:cartpole?"]),
+  (("--config=dqn/cartpole",), ["=dqn/cartpole", "mean dqn:cartpole?"]),
+  (("--config=own/dqn.py",), ["no file 'own/dqn.py'", "mean dqn?"]),
   (("--config=configs",), ["--config=configs can't be read"]),
   (("cartpole",), ["'cartpole' is no flag", "--"]),
+  (("config.seed=3",), ["'config.seed=3'", "mean --config.seed=3?"]),
+  (("dqn:pong",), ["'dqn:pong'", "mean --config=dqn:pong?"]),
+  (("\u2014name=x",), ["mean --name=x?"]),
+  (("--run=runs/a",), ["--run is no flag", "mean --resume?"]),
+  (("--config.environment_name=A",), ["mean --config.environment.name?"]),
+  (("--config.environment.action-mask=1",),
+   ["mean --config.environment.action_mask?"]),
+  (("--config.environment.kwargs={'a': 1}",), ["kwargs.NAME=VALUE"]),
   (("--config.environment.game=Pong",),
    ["--config.environment.game=Pong", "'CartPole-v1'", "no effect"]),
   (("--nme=x",), ["--nme is no flag", "did you mean --name?"]),
   (("--runs=x",), ["--runs is no flag", "did you mean --run_dir?"]),
-  (("--overwrite=perhaps",), ["--overwrite=perhaps"]),
-  (("--name",), ["--name"]),
+  (("--overwrite=perhaps",), ["--overwrite=perhaps", "--nooverwrite"]),
+  (("--name",), ["--name has no value"]),
+  (("--config.hooks",), ["--config.hooks has no value"]),
 ]  # fmt: skip
 
 
@@ -378,9 +394,9 @@ def test_flags_that_a_resume_rejects(run, arguments, words):
     assert phrase in str(caught.value)
 
 
-@pytest.mark.parametrize("value", ["", "frist", "a-run/snapshots"])
+@pytest.mark.parametrize("value", ["frist", "a-run/snapshots"])
 def test_no_such_run_to_resume(run, value):
-  path = run.parent / value if value else ""
+  path = run.parent / value
   with pytest.raises(ValueError, match="is not a run") as caught:
     parse(f"--resume={path}")
   if value == "a-run/snapshots":

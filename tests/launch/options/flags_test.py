@@ -15,6 +15,9 @@ EVALUATE_REJECTED = [
   (("--run=a", f"--seed={2**31}"), [f"--seed={2**31}"]),
   (("--run=a", "--episods=3"), ["did you mean --episodes?"]),
   (("--run=a", "b"), ["'b' is no flag"]),
+  (("runs/b",), ["--run is missing", "did you mean --run=runs/b?"]),
+  (("--run=a", "--episodes=1k"), ["--episodes=1k", "whole number"]),
+  (("--run=a", "--video=perhaps"), ["--video=perhaps", "--novideo"]),
 ]
 
 
@@ -34,3 +37,13 @@ def test_flags_that_evaluate_rejects(arguments, words):
   assert "\n" not in str(caught.value)
   for phrase in words:
     assert phrase in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  "arguments", [("--episodes=1e2",), ("--episodes", "1e2")]
+)
+def test_whole_numbers_may_have_exponents(arguments):
+  values = flags.parse(
+    evaluate.define_flags(), ["evaluate", "--run=a", *arguments], ""
+  )
+  assert values.episodes == 100
