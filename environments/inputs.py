@@ -51,6 +51,11 @@ class InputReader:
         f"for it: give one of shape {_format_shapes(wanted)}, or a batch along "
         "a first axis"
       )
+    if size == (0,) and not is_single:
+      raise ValueError(
+        "observation is a batch of 0 observations, so there is no action: give "
+        "at least one"
+      )
     parts = [
       _cast_exactly(x[None] if is_single else x, leaf)
       for x, leaf in zip(values, self._leaves, strict=True)
@@ -106,9 +111,15 @@ def _cast_exactly(values: np.ndarray, leaf: spaces.Leaf) -> np.ndarray:
     leaf: the leaf.
 
   Raises:
-    ValueError: the space has whole numbers, and a value is not one of its type.
+    ValueError: a value is not finite, or the space has whole numbers, and a
+      value is not one of its type.
   """
   dtype: typing.Any = leaf.space.dtype
+  if not np.isfinite(values).all():
+    raise ValueError(
+      f"observation{spaces.subscripts(leaf.path)} has nan or inf, so there is "
+      "no action for it: give finite numbers, as in the training"
+    )
   if values.dtype == dtype:
     return values
   with np.errstate(invalid="ignore"):
@@ -126,7 +137,8 @@ def _format_shapes(shapes: Sequence[tuple[int, ...] | None]) -> str:
   """Returns the shapes of an observation's arrays as text.
 
   Args:
-    shapes: shape of each array of the observation; None for a missing one.
+    shapes: shape of each array of the observation; None where there is no
+      array of numbers.
   """
-  shown = ["missing" if s is None else str(list(s)) for s in shapes]
+  shown = ["no numbers" if s is None else str(list(s)) for s in shapes]
   return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"

@@ -10,7 +10,13 @@ import numpy as np
 
 from slipway.agents import core, policies, registry
 from slipway.agents.networks import network as network_lib
-from slipway.environments import arrays, conversion, factory, inputs
+from slipway.environments import (
+  arrays,
+  checked,
+  conversion,
+  factory,
+  inputs,
+)
 from slipway.launch import run_config
 from slipway.launch.runs import (
   best_variables,
@@ -129,11 +135,16 @@ class Policy:
       An element of the action space, or a batch of them [B, ...].
 
     Raises:
-      ValueError: the observation has another shape or type, or the mask is
-        missing, has another shape or allows no action.
+      ValueError: the observation has another shape or type, or is not in the
+        space; the reward is no number; the mask is missing, has another shape
+        or allows no action; or there is a mask, and the policy was trained
+        without masks.
     """
     is_single, batch = self._inputs.read_observation(observation)
-    observations = self._environment.convert_observations_to_spec(batch)
+    try:
+      observations = self._environment.convert_observations_to_spec(batch)
+    except checked.EnvironmentFault as fault:
+      raise ValueError(f"{fault}, so there is no action for it") from fault
     expected = self._environment.spec.observations
     if isinstance(expected, arrays.MaskedArray):
       if action_mask is None:
@@ -143,7 +154,13 @@ class Policy:
         )
       legal = self._inputs.read_masks(action_mask, len(observations))
       observations = expected.join(observations, legal)
-    rewards = np.broadcast_to(np.asarray(reward, np.float32), len(observations))
+    elif action_mask is not None:
+      raise ValueError(
+        "action_mask is given, but the policy was trained without action masks "
+        "(config.environment.action_mask=False), so the mask would have no "
+        "effect: leave it out, or train with masks"
+      )
+    rewards = _read_rewards(reward, len(observations))
     output = self.actor.act(
       observations,
       self._environment.convert_rewards_to_spec(rewards),
@@ -228,6 +245,29 @@ class Policy:
         "learner's get_variables()"
       )
     return network_lib.select_variables(self._variables, prefix.rstrip("/"))
+
+
+def _read_rewards(reward: typing.Any, batch_size: int) -> np.ndarray:
+  """Returns the rewards float32 [B] of B observations.
+
+  Args:
+    reward: a number, or B numbers.
+    batch_size: B.
+
+  Raises:
+    ValueError: the argument is neither.
+  """
+  try:
+    rewards = np.broadcast_to(np.asarray(reward, np.float32), batch_size)
+    if not np.isfinite(rewards).all():  # None becomes nan
+      raise ValueError("not finite")
+    return rewards
+  except (TypeError, ValueError) as error:
+    raise ValueError(
+      f"reward is {' '.join(repr(reward).split()):.80}, neither a number nor "
+      f"{batch_size} numbers, one per observation, so there is no action: give "
+      "the environment's reward"
+    ) from error
 
 
 def _find_prefixes(

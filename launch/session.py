@@ -157,6 +157,11 @@ def start(
     RuntimeError: a module that a config names calls this when it is imported.
   """
   user_code.check_not_importing("slipway.train or slipway.start")
+  if isinstance(flags, str):
+    raise ValueError(
+      f"flags is {flags!r}, whose letters would be flags: give a list, "
+      f"[{flags!r}]"
+    )
   if resume is not None:
     folder = run_folder.RunFolder.open(resume).path
     arguments = [f"--resume={folder}"]
@@ -468,8 +473,19 @@ class Training:
 
 
 def _resolve_config(config: Config) -> ml_collections.ConfigDict:
-  """Returns `config` itself, or loads the config with this name."""
-  return load_config(config) if isinstance(config, str) else config
+  """Returns `config` itself, or loads the config with this name.
+
+  Raises:
+    ValueError: it is neither a config nor the name of one.
+  """
+  if isinstance(config, str):
+    return load_config(config)
+  if not isinstance(config, ml_collections.ConfigDict):
+    raise ValueError(
+      f"config is {config!r:.80}, a {type(config).__name__}, so there is "
+      "nothing to train: give the result of slipway.load_config, or a name"
+    )
+  return config
 
 
 def _reserve_folder(

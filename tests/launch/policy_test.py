@@ -173,9 +173,12 @@ def test_lists_and_tuples_are_observations(name):
   ("name", "observation", "line"),
   [
     ("vector", [0.0, 1.0], r"shape \[2\]"),
-    ("vector", [[0.0], [1.0, 2.0]], "missing"),
-    ("vector", "abc", "missing"),
-    ("tuple", (1, {}), "missing"),
+    ("vector", [[0.0], [1.0, 2.0]], "no numbers"),
+    ("vector", "abc", "no numbers"),
+    ("vector", (np.zeros(3), {}), "no numbers"),
+    ("vector", [0.0, np.nan, 0.0], "nan"),
+    ("vector", np.zeros((0, 3)), "0 observations"),
+    ("tuple", (1, {}), "no numbers"),
     ("tuple", ([0, 1], np.zeros((3, 2))), r"\(\[2\], \[3, 2\]\)"),
     ("tuple", (0.5, [1, 2]), "int64 lacks"),
     ("hw", np.full((40, 48), 300), "uint8 lacks"),
@@ -186,6 +189,28 @@ def test_a_wrong_observation_is_named_in_one_line(name, observation, line):
   with pytest.raises(ValueError, match=line) as caught:
     policy(observation)
   assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("observation", [16, -1, [3, 99]])
+def test_an_observation_that_a_discrete_space_lacks(observation):
+  policy = make_policy(make_config("dqn", {"name": "FrozenLake-v1"}))
+  with pytest.raises(ValueError, match=r"Discrete\(16\)") as caught:
+    policy(observation)
+  assert str(np.max(np.abs(observation))) in str(caught.value)
+
+
+@pytest.mark.parametrize("reward", ["high", [1.0, 2.0], None])
+def test_a_wrong_reward_is_named_in_one_line(reward):
+  policy = make_policy(make_config("dqn", shaped.config_of()))
+  with pytest.raises(ValueError, match="reward is ") as caught:
+    policy(np.zeros((3, 3)), reward)
+  assert repr(reward) in str(caught.value)
+
+
+def test_a_mask_without_effect_is_rejected():
+  policy = make_policy(make_config("dqn", shaped.config_of()))
+  with pytest.raises(ValueError, match="action_mask"):
+    policy(np.zeros(3), action_mask=[1, 1, 0])
 
 
 def test_masks_may_have_the_forms_that_environments_return():

@@ -93,6 +93,8 @@ def test_a_status_follows_the_run(run_dir):
     ("apex_dqn:cartpol", {}, "preset 'cartpol' is unknown"),
     ("nothing", {}, "--config=nothing can't be read"),
     (None, {}, "config is None"),
+    ({"seed": 3}, {}, "{'seed': 3}"),
+    ("ppo:cartpole", {"flags": "--mode=single"}, "flags is '--mode=single'"),
     ("ppo:cartpole", {"name": "a/b"}, "a/b"),
     ("ppo:cartpole", {"flags": ["--launc=ray"]}, "--launc is no flag"),
   ],
