@@ -92,7 +92,13 @@ def run(
       return 2
     try:
       ends = limits.describe(config.limits) or "it is stopped; it has no limit"
-      standard_streams.print_line(f"{message}\nends after: {ends}")
+      message += f"\nends after: {ends}"
+      if _needs_external_processes(config, spec, builder, flags.launch):
+        message += (
+          "\nno workers: nothing is learned until a process collects by "
+          f"slipway.connect({str(shown.path)!r})"
+        )
+      standard_streams.print_line(message)
       launch(run_lib.Run(config, spec, folder, started_at_s), signal_handler)
       standard_streams.print_line(ending.describe(folder, config, shown))
       ending.check_learned(folder, config)
@@ -144,6 +150,27 @@ def check(
     available_bytes = memory.machine_bytes()
     memory.check(whole, spec, builder, available_bytes, not on_cluster)
   return spec, builder
+
+
+def _needs_external_processes(
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  builder: core.Builder,
+  launch: str,
+) -> bool:
+  """Returns whether no process of the run itself steps environments.
+
+  Args:
+    config: the whole config.
+    spec: spec of the environment.
+    builder: the algorithm's builder; one without a table has no workers.
+    launch: value of --launch.
+  """
+  return (
+    config.mode != "single"
+    and _count_workers(config, launch == "ray") == 0
+    and builder.make_table(config, spec) is not None
+  )
 
 
 def _count_workers(config: ml_collections.ConfigDict, on_cluster: bool) -> int:

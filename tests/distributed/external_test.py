@@ -111,6 +111,7 @@ def test_learning_from_a_robot(start_run, start_loop, tmp_path, monkeypatch):
     "--config.watchdog.period_s=5.0",
   )
   run.wait_until(lambda: (run.path / "control.json").exists())
+  assert f"slipway.connect({str(run.path)!r})" in run.stdout
   assert run.status()["nodes"]["external"] == {"up": 0, "expected": 0}
   assert "evaluator" not in run.status()["nodes"]
   loop = start_loop(run)
