@@ -20,6 +20,7 @@ class Check(typing.NamedTuple):
     invalid: an example of an invalid value, which tests use.
     maximum: the largest value that a machine can handle; inf: no maximum.
     beyond: clause that states the consequence of a value above `maximum`.
+    choices: the valid texts, of which the message suggests a similar one.
   """
 
   accepts: Callable[[typing.Any], bool]
@@ -28,6 +29,7 @@ class Check(typing.NamedTuple):
   invalid: typing.Any
   maximum: float = math.inf
   beyond: str = ""
+  choices: Sequence[str] = ()
 
   def up_to(self, maximum: float, beyond: str) -> "Check":
     """Returns this check with an upper bound.
@@ -99,7 +101,11 @@ def one_of(choices: Sequence[str], consequence: str) -> Check:
   """
   wanted = f"one of {', '.join(map(repr, choices))}"
   return Check(
-    lambda x: x in choices, wanted, consequence, invalid=f"not {choices[0]}"
+    lambda x: x in choices,
+    wanted,
+    consequence,
+    invalid=f"not {choices[0]}",
+    choices=choices,
   )
 
 
@@ -126,6 +132,7 @@ def one_of_or_user_code(choices: Sequence[str], consequence: str) -> Check:
     wanted,
     consequence,
     invalid="nothing",
+    choices=choices,
   )
 
 

@@ -247,7 +247,11 @@ def check(name: str, value: typing.Any, field: Field) -> None:
     )
   rule = field.check
   if rule is not None and not rule.accepts(value):
-    raise ValueError(f"{shown} must be {rule.wanted}: {rule.consequence}")
+    near = names.find_word(str(value), rule.choices)
+    advice = f"; did you mean {near!r}?" if near else ""
+    raise ValueError(
+      f"{shown} must be {rule.wanted}: {rule.consequence}{advice}"
+    )
   if rule is not None and rule.maximum < math.inf and value > rule.maximum:
     raise ValueError(f"{shown} must be at most {rule.maximum}: {rule.beyond}")
   if not infinite:

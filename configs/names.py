@@ -132,14 +132,17 @@ def find_alias(name: str, known: Collection[str]) -> str | None:
 def find_word(word: str, known: Collection[str]) -> str | None:
   """Returns the known word most similar to `word`, or None if none is similar.
 
+  Case does not matter.
+
   Args:
     word: unknown word, such as a flag.
     known: all words that exist.
   """
+  by_lower_case = {x.lower(): x for x in known}
   near = difflib.get_close_matches(
-    word, known, n=1, cutoff=_MIN_WORD_SIMILARITY
+    word.lower(), by_lower_case, n=1, cutoff=_MIN_WORD_SIMILARITY
   )
-  return near[0] if near else None
+  return by_lower_case[near[0]] if near else None
 
 
 def find_field(name: str, known: Collection[str]) -> str | None:

@@ -91,8 +91,7 @@ class Recorder:
       environment: Environment whose steps will be added.
 
     Raises:
-      ValueError: The folder has files.
-      OSError: The folder's parent can't be written to.
+      ValueError: The folder has files, or its parent can't be written to.
     """
     self._folder = pathlib.Path(folder).absolute()
     if self._folder.exists() and (
@@ -113,10 +112,17 @@ class Recorder:
     # The unfinished episode of each environment.
     self._observations: list[list] = [[] for _ in range(environment.num_envs)]
     self._steps: list[list] = [[] for _ in range(environment.num_envs)]
-    self._folder.parent.mkdir(parents=True, exist_ok=True)
-    self._temporary = pathlib.Path(
-      tempfile.mkdtemp(prefix=f".{self._folder.name}-", dir=self._folder.parent)
-    )
+    parent = self._folder.parent
+    try:
+      parent.mkdir(parents=True, exist_ok=True)
+      self._temporary = pathlib.Path(
+        tempfile.mkdtemp(prefix=f".{self._folder.name}-", dir=parent)
+      )
+    except OSError as error:
+      raise ValueError(
+        f"folder is {str(folder)!r}, but {str(parent)!r} can't be written "
+        f"({error.strerror}), so no episode can be recorded: give another path"
+      ) from error
     # A subfolder, since only its owner may read the temporary folder itself.
     self._written = self._temporary / "written"
     self._written.mkdir()

@@ -10,10 +10,12 @@ without the frames of Slipway and of the libraries that call user code.
 """
 
 import contextlib
+import difflib
 import importlib
 import itertools
 import os
 import pathlib
+import sys
 import sysconfig
 import threading
 import traceback
@@ -196,9 +198,12 @@ def load(error_prefix: str, name: str, expected: str) -> typing.Any:
   except KeyboardInterrupt:
     raise
   except BaseException as error:
+    similar = _find_similar(module, attribute)
+    advice = f"did you mean '{similar}'? " if similar else ""
     line = (
       f"{error_prefix} can't be imported ({describe(error)}), so nothing could "
-      f"run: give 'module:Name' of {expected}, in a module on the Python path"
+      f"run: {advice}give 'module:Name' of {expected}, in a module on the "
+      "Python path"
     )
     is_missing = isinstance(error, ModuleNotFoundError) and (
       f"{module}.".startswith(f"{error.name}.")
@@ -206,6 +211,21 @@ def load(error_prefix: str, name: str, expected: str) -> typing.Any:
     if is_missing or not is_in_user_code(error):
       raise ValueError(line) from error
     raise UserCodeError(line, error) from error
+
+
+def _find_similar(module: str, attribute: str) -> str | None:
+  """Returns the 'module:Name' that was probably meant by a wrong one, or None.
+
+  Args:
+    module: name of a module, or path of its file, which may not exist.
+    attribute: the name after the colon.
+  """
+  if module.endswith(".py"):
+    dotted = module.removesuffix(".py").lstrip("./").replace("/", ".")
+    return f"{dotted}:{attribute}"
+  known = vars(sys.modules[module]) if module in sys.modules else ()
+  near = difflib.get_close_matches(attribute, known, n=1, cutoff=0.7)
+  return f"{module}:{near[0]}" if near else None
 
 
 def find_line(error: BaseException, file: str) -> int | None:

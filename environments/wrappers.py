@@ -218,7 +218,7 @@ def _load_wrapper(name: str) -> Callable[[gymnasium.Env], Any]:
   )
   if not callable(wrap):
     raise ValueError(
-      f"{error_prefix} is a {type(wrap).__name__} and can't be called, so no "
-      "environment could be made: give a function or class that takes one"
+      f"{error_prefix} is of type {type(wrap).__name__} and can't be called, "
+      "so no environment could be made: give a function or class that takes one"
     )
   return wrap

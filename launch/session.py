@@ -482,7 +482,7 @@ def _resolve_config(config: Config) -> ml_collections.ConfigDict:
     return load_config(config)
   if not isinstance(config, ml_collections.ConfigDict):
     raise ValueError(
-      f"config is {config!r:.80}, a {type(config).__name__}, so there is "
+      f"config is {config!r:.80} of type {type(config).__name__}, so there is "
       "nothing to train: give the result of slipway.load_config, or a name"
     )
   return config

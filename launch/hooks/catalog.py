@@ -106,8 +106,8 @@ def _find_hook(name: str) -> typing.Any:
   )
   if is_class_without_call or not callable(called):
     raise ValueError(
-      f"{setting}, a {type(found).__name__} that can't be called, so nothing "
-      "would happen: give a function, or a class with a method __call__"
+      f"{setting}, of type {type(found).__name__}, which can't be called, so "
+      "nothing would happen: give a function, or a class with a method __call__"
     )
   if not _takes_event(found):
     raise ValueError(

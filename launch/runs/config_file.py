@@ -82,8 +82,8 @@ def _encode(value: Any, field: str) -> Any:
   if value is None or isinstance(value, (bool, int, float, str)):
     return value
   raise ValueError(
-    f"{field} is {value!r}, a {type(value).__name__}, which config.json cannot "
-    "hold: give numbers, strings, tuples or None"
+    f"{field} is {value!r} of type {type(value).__name__}, which config.json "
+    "cannot hold: give numbers, strings, tuples or None"
   )
 
 

@@ -74,6 +74,20 @@ def test_a_missing_builder(name):
 
 
 @pytest.mark.parametrize(
+  ("name", "near"),
+  [
+    ("slipway.agents.dqn.builder:Bilder", "builder:Builder'"),
+    ("./own/algorithm.py:Builder", "'own.algorithm:Builder'"),
+  ],
+)
+def test_a_wrong_name_of_a_builder_suggests_the_right_one(name, near):
+  with pytest.raises(ValueError) as error:
+    registry.make_builder(name)
+  assert repr(name) in str(error.value)
+  assert near in str(error.value).partition("did you mean")[2]
+
+
+@pytest.mark.parametrize(
   ("name", "lacks"),
   [
     ("os:getpid", "fields, check, make_table"),

@@ -253,3 +253,23 @@ def test_a_config_has_the_fields_of_its_family():
   assert set(fields.flatten(config)) == set(
     fields.flatten(apex_dqn.get_config())
   )
+
+
+@pytest.mark.parametrize(
+  ("field", "value", "near"),
+  [
+    ("network.torso", "Nature_CNN", "'nature_cnn'"),
+    ("replay.sampler", "prioritised", "'prioritized'"),
+    ("mode", "Single", "'single'"),
+  ],
+)
+def test_a_similar_choice_is_suggested(field, value, near):
+  config = change(config_of("dqn"), field, value)
+  message = message_of(config, declared("dqn"))
+  assert f"config.{field}={value!r}" in message
+  assert message.endswith(f"did you mean {near}?")
+
+
+def test_an_unknown_choice_gets_no_suggestion():
+  config = change(config_of("dqn"), "network.torso", "transformer")
+  assert "did you mean" not in message_of(config, declared("dqn"))

@@ -273,6 +273,14 @@ def test_episodes_without_masks_are_not_read_as_masked(tmp_path):
   assert "\n" not in str(caught.value)
 
 
+def test_a_folder_that_cannot_be_made_is_named(tmp_path):
+  (tmp_path / "file").touch()
+  path = tmp_path / "file" / "episodes"
+  with pytest.raises(ValueError, match="can't be written") as caught:
+    record(path, CARTPOLE, 3)
+  assert repr(str(path)) in str(caught.value)
+
+
 def test_files_are_not_replaced(tmp_path):
   other_files(tmp_path)
   with pytest.raises(ValueError, match="already has files"):

@@ -261,7 +261,7 @@ def test_wrapped_environments_are_saved_exactly(fields):
   [
     ("Clock-v0", {"wrappers": ("absent:X",)}, ["'absent:X'", "ModuleNotFound"]),
     ("Clock-v0", names("Absent"), [":Absent'", "AttributeError"]),
-    ("Clock-v0", names("HERE"), [":HERE'", "a str and can't be called"]),
+    ("Clock-v0", names("HERE"), [":HERE'", "type str and can't be called"]),
     ("Clock-v0", names("nothing"), [":nothing'", "type NoneType"]),
     (
       "Clock-v0",

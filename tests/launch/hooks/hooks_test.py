@@ -74,7 +74,7 @@ REJECTED = [
   ("", "use one of csv, wandb, mlflow"),
   ("no_such_module:f", "ModuleNotFoundError"),
   ("my_hooks:no_such", "AttributeError"),
-  ("my_hooks:not_callable", "an? int that can't be called"),
+  ("my_hooks:not_callable", "int, which can't be called"),
   ("my_hooks:NoCall", "can't be called"),
   ("my_hooks:NeedsArgument", "with one argument"),
   ("my_hooks:without_argument", "with one argument"),
