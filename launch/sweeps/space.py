@@ -18,6 +18,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slipway.configs import catalog
+from slipway.configs import fields as fields_lib
 from slipway.launch.options import flags
 
 # Names of flags that an axis can vary in place of a field of the config, as in
@@ -258,6 +260,14 @@ def _is_range(values: str) -> bool:
   return values.startswith(_LOG) or any(map(flags.is_number, (low, high)))
 
 
+def _is_int_field(name: str) -> bool:
+  """Returns whether a config field of a built-in algorithm is an int."""
+  return any(
+    type(fields_lib.get(module.get_config(), name)) is int
+    for module in catalog.algorithms().values()
+  )
+
+
 def _parse_range(text: str, field: str, values: str) -> Range:
   """Parses 'LOW..HIGH' or 'log:LOW..HIGH'.
 
@@ -273,10 +283,10 @@ def _parse_range(text: str, field: str, values: str) -> Range:
   is_log = values.startswith(_LOG)
   try:
     bounds = float(low), float(high)
-    # Written with digits only, as a field of integers demands.
+    # Bounds with digits only, or whole ones such as 1e5 of an int field.
     is_integer = all(
       x.replace("_", "").lstrip("+-").isdigit() for x in (low, high)
-    )
+    ) or (all(x.is_integer() for x in bounds) and _is_int_field(field))
     if not -_MAX_BOUND < bounds[0] < bounds[1] < _MAX_BOUND:
       raise ValueError
     if is_log and bounds[0] <= 0:

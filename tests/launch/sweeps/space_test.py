@@ -61,6 +61,23 @@ def test_samples_stay_in_their_ranges_and_are_reproducible():
 
 
 @pytest.mark.parametrize(
+  ("text", "is_integer"),
+  [
+    ("limits.environment_steps=1e3..1e5", True),
+    ("replay.capacity=log:1e3..1e5", True),
+    ("learner.batch_size=8..64", True),
+    ("limits.wall_clock_s=1e1..1e2", False),
+    ("replay.capacity=1.5..3.5", False),
+    ("field_of_mine=1e1..1e2", False),
+  ],
+)
+def test_a_range_has_the_type_of_its_field(text, is_integer):
+  axis = space.parse(text)
+  sampled = {*space.draw([axis], seed=0, index=0).values()}.pop()
+  assert sampled.isdigit() is is_integer
+
+
+@pytest.mark.parametrize(
   ("text", "line"),
   [
     ("learner.tau", "has no field or no values"),
