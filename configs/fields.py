@@ -247,7 +247,8 @@ def check(name: str, value: typing.Any, field: Field) -> None:
     )
   rule = field.check
   if rule is not None and not rule.accepts(value):
-    near = names.find_word(str(value), rule.choices)
+    is_text = isinstance(value, str)
+    near = names.find_word(value, rule.choices) if is_text else None
     advice = f"; did you mean {near!r}?" if near else ""
     raise ValueError(
       f"{shown} must be {rule.wanted}: {rule.consequence}{advice}"

@@ -63,7 +63,7 @@ def _advise_on_module(module: str, env_id: str) -> str:
       f"{module}: name a class, or a function that returns an environment"
     )
   classes = _list_environments(imported)
-  near = _find_similar(env_id, classes)
+  near = _find_similar(env_id, classes) or _find_nearest_id(env_id)
   if near is not None:
     return f"did you mean '{module}:{near}'?"
   shown = ", ".join(f"'{module}:{x}'" for x in classes[:_MAX_LISTED])

@@ -72,7 +72,8 @@ def test_a_float_must_be_finite(agent):
         fields.validate(config, declared(agent))
       else:
         message = message_of(config, declared(agent))
-        assert message.startswith(f"config.{name}={value!r} must be finite: ")
+        wanted = "a number" if math.isnan(value) else "finite"
+        assert message.startswith(f"config.{name}={value!r} must be {wanted}: ")
 
 
 @pytest.mark.parametrize("agent", AGENTS)
