@@ -150,8 +150,8 @@ def test_settings_that_can_not_be_trained_are_skipped(tmp_path):
   process = start(
     *(f"--run_dir={tmp_path}", "--name=swept", "--search=optuna"),
     *("--settings=4", "--search_seed=7", "--vary=adder.discount=0.5..1.5"),
-    # 1e2 is no integer, so no config can be made from the setting.
-    "--vary=learner.batch_size=32,1e2",
+    # 2.5 is no integer, so no config can be made from the setting.
+    "--vary=learner.batch_size=32,2.5",
     *(*_FLAGS, "--config.limits.trainer_steps=5"),
   )
   output, _ = process.communicate()

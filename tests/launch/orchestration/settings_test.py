@@ -49,7 +49,7 @@ REJECTED = [
   ("limits.trainer_steps", True, "type, int"),
   ("limits.trainer_steps", None, "type, int"),
   ("limits.wall_clock_s", "soon", "limits.wall_clock_s='soon' is not of"),
-  ("limits.wall_clock_s", "nan", "must be finite"),
+  ("limits.wall_clock_s", "nan", "must be a number"),
   ("limits.target_return", "nan", "config.limits.target_return=nan"),
   ("rates.environment_steps_per_s", "inf", "must be finite"),
 ]
