@@ -1,12 +1,13 @@
 """Queue reader: samples whole batches from a Reverb queue without losses."""
 
-import threading
+import functools
 import typing
 
 import numpy as np
 import reverb
 
 from slipway.replay.tables import shard_monitor, table_status, tables
+from slipway.replay.transport import blocking_call
 
 # Seconds between two checks, during a call, whether the server is still up.
 _CHECK_S = 0.1
@@ -49,7 +50,8 @@ class QueueReader:
     self._size = 0
     self._client: reverb.Client | None = None
     self._incarnation = 0  # of the server that the client is connected to
-    self._blocked_calls: list[_SampleCall] = []  # as the server was down
+    # Calls that were given up, as the server was down.
+    self._blocked_calls: list[blocking_call.BlockingCall[Samples | None]] = []
 
   def status(self) -> table_status.TableStatus | None:
     """Polls the counts; drops the connection if the server has restarted.
@@ -83,18 +85,20 @@ class QueueReader:
       return None
     if self._client is None:
       self._client = reverb.Client(self._monitor.address)
-    call = _SampleCall(self._client, self._batch_size, self._size)
+    call = blocking_call.BlockingCall(
+      functools.partial(_sample, self._client, self._batch_size, self._size)
+    )
     self._size -= self._batch_size
-    while call.is_alive():
-      call.join(_CHECK_S)
-      if call.is_alive() and not self._monitor.up:
+    while not call.wait(_CHECK_S):
+      if not self._monitor.up:
         self._client, self._size = None, 0
         self._blocked_calls.append(call)
         return None
-    if call.samples is None:
+    samples = call.result()
+    if samples is None:
       self._client, self._size = None, 0
       self._monitor.mark_lost()
-    return call.samples
+    return samples
 
   def _take_finished_call(self) -> Samples | None:
     """Returns the batch of a call that was blocked, but has finished now.
@@ -105,49 +109,34 @@ class QueueReader:
       The batch; None: no blocked call has finished, or the call has failed.
     """
     for call in self._blocked_calls:
-      if not call.is_alive():
+      if call.wait(timeout_s=0.0):
         self._blocked_calls.remove(call)
-        return call.samples
+        return call.result()
     return None
 
 
-class _SampleCall(threading.Thread):
-  """Daemon thread that runs one call of `reverb.Client.sample`.
+def _sample(
+  client: reverb.Client, batch_size: int, table_size: int
+) -> Samples | None:
+  """Samples a batch; if the server dies, blocks until one is up again.
 
-  The call has no timeout and cannot be cancelled. If the server dies, the call
-  blocks until a server is up at the address, and then takes items from it.
+  Args:
+    client: client of the server.
+    batch_size: items to sample.
+    table_size: number of items in the queue, for `Samples.table_size`.
 
-  Attributes:
-    samples: the batch, once the thread has ended; None: the call has failed.
+  Returns:
+    The batch; None: the server has disconnected.
   """
-
-  def __init__(self, client: reverb.Client, batch_size: int, table_size: int):
-    """Starts the thread.
-
-    Args:
-      client: client of the server.
-      batch_size: items to sample.
-      table_size: number of items in the queue, for `Samples.table_size`.
-    """
-    super().__init__(name="queue-sampling", daemon=True)
-    self._client, self._batch_size = client, batch_size
-    self._table_size = table_size
-    self.samples: Samples | None = None
-    self.start()
-
-  def run(self) -> None:
-    """Samples the batch and sets `samples`."""
-    try:
-      items = list(
-        self._client.sample(
-          tables.TRANSITIONS, self._batch_size, emit_timesteps=False
-        )
-      )
-    except (RuntimeError, reverb.errors.ReverbError):
-      return
-    self.samples = Samples(
-      np.array([item.info.key for item in items], np.uint64),
-      np.array([item.info.probability for item in items]),
-      self._table_size,
-      np.stack([np.asarray(item.data[0]) for item in items]),
+  try:
+    items = list(
+      client.sample(tables.TRANSITIONS, batch_size, emit_timesteps=False)
     )
+  except (RuntimeError, reverb.errors.ReverbError):
+    return None
+  return Samples(
+    np.array([item.info.key for item in items], np.uint64),
+    np.array([item.info.probability for item in items]),
+    table_size,
+    np.stack([np.asarray(item.data[0]) for item in items]),
+  )

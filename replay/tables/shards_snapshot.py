@@ -108,10 +108,9 @@ class ShardsSaver:
     if saver is None:
       return False
     # A call of a server that is down may block for ever.
-    while saver.is_alive() and folder.is_up():
-      saver.join(_CHECK_S)
-    if saver.is_alive():
-      return False
+    while not saver.wait_saved(_CHECK_S):
+      if not folder.is_up():
+        return False
     try:
       saver.finish()
     except (RuntimeError, OSError, reverb.errors.ReverbError) as error:

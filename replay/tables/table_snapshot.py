@@ -15,7 +15,6 @@ import math
 import os
 import pathlib
 import shutil
-import threading
 import time
 from collections.abc import Sequence
 
@@ -25,6 +24,7 @@ from reverb.cc import schema_pb2
 from reverb.cc.checkpointing import checkpoint_pb2
 
 from slipway.replay.tables import limiter as limiter_lib
+from slipway.replay.transport import blocking_call
 
 # Names of the files in a checkpoint of Reverb.
 _TABLES, _ITEMS, _CHUNKS = (
@@ -45,8 +45,8 @@ _LOCKED_S = 0.05
 _REPLY_S = 5
 
 
-class TableSaver(threading.Thread):
-  """Thread that saves the tables of one Reverb server as a checkpoint.
+class TableSaver:
+  """Saver of one Reverb server's tables, as a checkpoint, in a thread.
 
   ```python
   saver = table_snapshot.TableSaver(address, saving_dir, path)
@@ -68,21 +68,12 @@ class TableSaver(threading.Thread):
       path: new folder for the checkpoint, on the same file system as
         `saving_dir`.
     """
-    super().__init__(name="table-saving", daemon=True)
     self._client = reverb.Client(address)
     self._saving_dir, self._path = saving_dir, path
     # Files of an earlier checkpoint that failed would be taken for files of
     # this one.
     empty(saving_dir)
-    self._error: Exception | None = None
-    self.start()
-
-  def run(self) -> None:
-    """Makes the server write a checkpoint, and moves it to the path."""
-    try:
-      os.rename(self._client.checkpoint(), self._path)
-    except Exception as error:  # `finish` raises it.
-      self._error = error
+    self._call = blocking_call.BlockingCall(self._save)
 
   def wait_copied(self, timeout_s: float) -> bool:
     """Waits until the checkpoint's content is fixed.
@@ -96,11 +87,15 @@ class TableSaver(threading.Thread):
       False after the timeout; True also if saving has failed.
     """
     end_s = time.monotonic() + timeout_s
-    while self.is_alive() and not self._is_copied():
+    while not self.wait_saved(timeout_s=0.0) and not self._is_copied():
       if time.monotonic() >= end_s:
         return False
       time.sleep(_CHECK_PERIOD_S)
     return True
+
+  def wait_saved(self, timeout_s: float) -> bool:
+    """Waits at most `timeout_s` seconds; returns whether saving has ended."""
+    return self._call.wait(timeout_s)
 
   def _is_copied(self) -> bool:
     """Returns whether the server has listed all items and released the lock."""
@@ -122,9 +117,11 @@ class TableSaver(threading.Thread):
       RuntimeError: the server is down, or could not write the checkpoint.
       OSError: the checkpoint could not be moved.
     """
-    self.join()
-    if self._error is not None:
-      raise self._error
+    self._call.result()
+
+  def _save(self) -> None:
+    """Makes the server write a checkpoint, and moves it to the path."""
+    os.rename(self._client.checkpoint(), self._path)
 
 
 def copy_with_settings(

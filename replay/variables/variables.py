@@ -14,8 +14,6 @@ newest = source.poll()  # None: no new version
 ```
 """
 
-import atexit
-import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -24,7 +22,7 @@ import numpy as np
 import reverb
 import tensorflow as tf
 
-from slipway.replay.transport import routes
+from slipway.replay.transport import blocking_call, routes
 from slipway.replay.variables import poll_schedule, variable_packing
 
 # Name of the Reverb table with the variables.
@@ -174,48 +172,6 @@ class VariablesPublisher:
     return self._writer
 
 
-class _Fetch(threading.Thread):
-  """Daemon thread that runs one fetch, so that callers can stop waiting for it.
-
-  Reverb's `sample` has no timeout: if the server dies, it blocks until a server
-  is up at the address. A daemon thread does not keep the process alive.
-  """
-
-  def __init__(self, function: Callable[[], PackedVariables | None]):
-    """Starts the thread, which calls the function once."""
-    super().__init__(name="variables-fetch", daemon=True)
-    self._function = function
-    self._result: PackedVariables | None = None
-    self._error: Exception | None = None
-    self.start()
-
-  def run(self):
-    """Calls the function, and stores its result or its error."""
-    try:
-      self._result = self._function()
-    except Exception as error:  # `result` raises it.
-      self._error = error
-
-  def result(self) -> PackedVariables | None:
-    """Returns the function's result, or raises its error; call it when done."""
-    if self._error is not None:
-      raise self._error
-    return self._result
-
-
-def _wait_for_fetches() -> None:
-  """Waits at most 3 s for each running fetch; registered for process exit.
-
-  A process that exits while a thread runs Reverb's C++ code would abort.
-  """
-  for thread in threading.enumerate():
-    if isinstance(thread, _Fetch):
-      thread.join(_INFO_TIMEOUT_S + 1)
-
-
-atexit.register(_wait_for_fetches)
-
-
 class VariablesClient:
   """Client that fetches new versions of the variables; not thread-safe.
 
@@ -241,7 +197,9 @@ class VariablesClient:
     self._address = address
     self._waits_for = waits_for or routes.DirectRoute(address).waits_for
     self._client: reverb.Client | None = None  # from the first reply on
-    self._fetch: _Fetch | None = None
+    self._fetch: blocking_call.BlockingCall[PackedVariables | None] | None = (
+      None
+    )
     self._inserts = -1  # count of inserts at the last sample
     self._uptime_ms = 0  # of the table, at the last poll
     self._identity = (0, 0.0)  # number and time of the last version
@@ -262,9 +220,8 @@ class VariablesClient:
       ValueError: the server has no table of variables.
     """
     if self._fetch is None:
-      self._fetch = _Fetch(self._fetch_newest)
-    self._fetch.join(timeout_ms / 1_000)
-    if self._fetch.is_alive():
+      self._fetch = blocking_call.BlockingCall(self._fetch_newest)
+    if not self._fetch.wait(timeout_ms / 1_000):
       self._inserts = -1  # The reply may come from a restarted server.
       raise TimeoutError(
         f"{self._address} sent no variables within {timeout_ms} ms; is the"
