@@ -27,7 +27,7 @@ from slipway.replay.items import (
 from slipway.replay.tables import table_spec
 
 
-class Builder:
+class Builder(policies.PolicyBuilder):
   """Builder of DDPG, TD3, SAC, D4PG and MPO, which differ in their configs."""
 
   fields = actor_critic.FIELDS
@@ -73,7 +73,7 @@ class Builder:
     worker: int,
     restarts: int = 0,
     earlier_env_steps: int = 0,
-  ) -> core.Actor:
+  ) -> acting.ExploringActor:
     """Makes the exploring actor of a worker; see `core.Builder`."""
     noise = None
     if config.learner.policy_loss == "deterministic":
@@ -90,12 +90,6 @@ class Builder:
       earlier_env_steps,
       with_log_prob=config.learner.critic_target == "retrace",
     )
-
-  def make_greedy_actor(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> core.Actor:
-    """Makes the actor for evaluation, which takes the policy's modes."""
-    return policies.PolicyActor(self.make_network(config, spec), None)
 
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
