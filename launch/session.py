@@ -169,7 +169,8 @@ def start(
       config = _resolve_config(config)
       arguments += _list_overrides(folder, config)
       mode = mode or config.mode
-    return Training(folder, [*arguments, *_make_mode_flags(mode), *flags])
+    arguments += [*_make_mode_flags(mode), *flags]
+    return Training(folder, arguments, contextlib.ExitStack())
   if config is None:
     raise ValueError(
       "config is None, so there is nothing to train: give a config, the name "
@@ -177,24 +178,24 @@ def start(
     )
   config = _resolve_config(config)
   text = config_file.to_json(config)
-  if name is None:
-    folder = _reserve_folder(config, run_dir)
-  else:
-    folder = pathlib.Path(run_dir, name)
-  with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
-    file.write(text)
-  arguments = [
-    f"--config={file.name}",
-    f"--name={folder.name if name is None else name}",
-    f"--run_dir={run_dir}",
-    *(["--overwrite"] if overwrite else []),
-  ]
-  return Training(
-    folder,
-    [*arguments, *_make_mode_flags(mode), *flags],
-    file.name,
-    is_reserved=name is None,
-  )
+  with contextlib.ExitStack() as resources:
+    if name is None:
+      reserved = run_folder.reserved(run_dir, _make_name(config))
+      name = resources.enter_context(reserved).name
+    with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+      file.write(text)
+    resources.callback(pathlib.Path(file.name).unlink, missing_ok=True)
+    arguments = [
+      f"--config={file.name}",
+      f"--name={name}",
+      f"--run_dir={run_dir}",
+      *(["--overwrite"] if overwrite else []),
+    ]
+    return Training(
+      pathlib.Path(run_dir, name),
+      [*arguments, *_make_mode_flags(mode), *flags],
+      resources,
+    )
 
 
 class Training:
@@ -213,21 +214,17 @@ class Training:
     self,
     folder: pathlib.Path,
     arguments: typing.Sequence[str],
-    config_path: str | None = None,
-    is_reserved: bool = False,
+    resources: contextlib.ExitStack,
   ):
     """Starts the training's process; to be called by `start` only.
 
     Args:
       folder: the run's folder.
       arguments: flags of `slipway train`.
-      config_path: temporary file with the config, which is removed when the
-        training has ended; None if there is no such file.
-      is_reserved: whether `run_folder.reserve` has made the folder, which is
-        removed if the training is rejected.
+      resources: stack with what the training needs until its end, when it is
+        closed.
     """
     self.folder = folder.absolute()
-    self._config_path, self._is_reserved = config_path, is_reserved
     self._errors: collections.deque[str] = collections.deque(
       maxlen=_KEPT_ERROR_LINES
     )
@@ -236,7 +233,7 @@ class Training:
     # Whether the run uses this process's terminal. It then shows the panel, and
     # Ctrl-C interrupts both processes.
     self._shares_terminal = sys.stdout is sys.__stdout__ and sys.stdout.isatty()
-    self._process, self._alive_pipe = attached_process.start(
+    self._process, alive_pipe = attached_process.start(
       arguments,
       stdout=None if self._shares_terminal else subprocess.PIPE,
       stderr=subprocess.PIPE,
@@ -244,6 +241,8 @@ class Training:
       text=True,
       errors="replace",
     )
+    self._resources = resources.pop_all()
+    self._resources.callback(attached_process.close, alive_pipe)
     self._printers = [threading.Thread(target=self._print_errors, daemon=True)]
     if not self._shares_terminal:
       self._printers.append(
@@ -274,7 +273,7 @@ class Training:
       self._process.wait()
       raise
     finally:
-      self._close()
+      self._resources.close()
 
   def __iter__(self) -> Iterator[run_status.RunStatus]:
     """Yields the run's status about once a second, until the run has ended.
@@ -419,7 +418,7 @@ class Training:
   def _check_exit_status(self) -> None:
     """Raises an error if the training's process has failed.
 
-    It must have ended. The pipe and the temporary config file are closed.
+    It must have ended. Its resources are closed.
 
     Raises:
       ValueError: the training was rejected, and nothing was started.
@@ -428,7 +427,7 @@ class Training:
     for printer in self._printers:
       printer.join()
     status = self._process.returncode
-    self._close()
+    self._resources.close()
     if status == 0:
       return
     messages = [line for line in self._errors if line.startswith("train: ")]
@@ -442,16 +441,6 @@ class Training:
       or f"the training ended with exit status {status}; see its logs in "
       f"{str(self.folder / 'logs')!r}"
     )
-
-  def _close(self) -> None:
-    """Closes the pipe to the training, and removes what was made for it."""
-    if self._alive_pipe >= 0:
-      attached_process.close(self._alive_pipe)
-      self._alive_pipe = -1
-    if self._config_path is not None:
-      pathlib.Path(self._config_path).unlink(missing_ok=True)
-    if self._is_reserved:
-      run_folder.release(self.folder)
 
   def _print_lines(self) -> None:
     """Prints the run's standard output to its end; the function of a thread."""
@@ -488,27 +477,13 @@ def _resolve_config(config: Config) -> ml_collections.ConfigDict:
   return config
 
 
-def _reserve_folder(
-  config: ml_collections.ConfigDict, run_dir: str | os.PathLike[str]
-) -> pathlib.Path:
-  """Makes an empty folder for a run without a name; see `run_folder.reserve`.
-
-  Args:
-    config: the run's config.
-    run_dir: folder of all runs.
-
-  Returns:
-    The folder, whose name has the algorithm, the environment and the time.
-
-  Raises:
-    ValueError: the disk is nearly full or not writable.
-  """
+def _make_name(config: ml_collections.ConfigDict) -> str:
+  """Returns a name of a run: its algorithm, its environment and the time."""
   environment = config.environment
-  name = run_folder.make_name(
+  return run_folder.make_name(
     str(config.agent).rpartition(":")[2],
     environment.game or environment.name.rpartition(":")[2],
   )
-  return run_folder.reserve(run_dir, name)
 
 
 def _make_mode_flags(mode: str | None) -> list[str]:

@@ -62,9 +62,8 @@ def main(argv: Sequence[str]) -> int:
         name = flags.name
         if name is None:
           default = run_folder.make_name("sweep", "")
-          reserved = run_folder.reserve(flags.run_dir, default)
-          resources.callback(run_folder.release, reserved)
-          name = reserved.name
+          reserved = run_folder.reserved(flags.run_dir, default)
+          name = resources.enter_context(reserved).name
         folder = sweep_folder.SweepFolder.create(
           flags.run_dir, name, flags.overwrite
         )

@@ -256,10 +256,8 @@ def _begin_run(
   config_file.to_json(flags.config)
   name = flags.name
   if not flags["name"].present:
-    reserved = run_folder.reserve(flags.run_dir, name)
-    # An environment may change the working folder.
-    resources.callback(run_folder.release, reserved.absolute())
-    name = reserved.name
+    reserved = run_folder.reserved(flags.run_dir, name)
+    name = resources.enter_context(reserved).name
   before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
   run_folder.check_name(name)
   run_folder.check_path(before.path)

@@ -54,7 +54,7 @@ class RunFolder:
   ) -> "RunFolder":
     """Makes the folder of a new run, with its subfolders, on the disk.
 
-    An empty folder of that name, such as one that `reserve` has made, is used.
+    An empty folder of that name, such as one that `reserved` makes, is used.
 
     Args:
       run_dir: folder of all runs; made if it is missing.
@@ -250,7 +250,7 @@ def make_name(algorithm: str, task: str) -> str:
   """Returns a name for a new run, such as 'apex_dqn_cartpole-20261122-213000'.
 
   The numbers are the current date and local time. Runs that start in the same
-  second get the same name; `reserve` makes it unique.
+  second get the same name; `reserved` makes it unique.
 
   Args:
     algorithm: name of the algorithm or of its config file.
@@ -260,21 +260,26 @@ def make_name(algorithm: str, task: str) -> str:
   return f"{'_'.join(words)}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def reserve(run_dir: str | os.PathLike[str], name: str) -> pathlib.Path:
+@contextlib.contextmanager
+def reserved(
+  run_dir: str | os.PathLike[str], name: str
+) -> Iterator[pathlib.Path]:
   """Makes an empty folder, whose name no other run or process has.
 
+  The folder is removed after the `with` block if it is still empty, so that
+  nothing is left behind by a run that was rejected.
+
   ```python
-  path = reserve("runs", make_name("ppo", "cartpole"))
-  RunFolder.create(path.parent, path.name, overwrite=False)
+  with reserved("runs", make_name("ppo", "cartpole")) as path:
+    RunFolder.create(path.parent, path.name, overwrite=False)
   ```
 
   Args:
     run_dir: folder of all runs; made if it is missing.
     name: the name, to which '-2', '-3' and so on is appended if it is taken.
 
-  Returns:
-    Path of the folder. The caller gives it to `release` at the end, so that
-    nothing is left behind by a run that was rejected.
+  Yields:
+    Path of the folder.
 
   Raises:
     ValueError: the name is invalid, or the disk is nearly full or not writable.
@@ -285,13 +290,12 @@ def reserve(run_dir: str | os.PathLike[str], name: str) -> pathlib.Path:
   while not _make_new(path):
     count += 1
     path = path.with_name(f"{name}-{count}")
-  return path
-
-
-def release(path: pathlib.Path) -> None:
-  """Removes a folder that `reserve` has made, if it is still empty."""
-  with contextlib.suppress(OSError):  # it has files, or was removed before
-    path.rmdir()
+  absolute = path.absolute()  # the block may change the working folder
+  try:
+    yield path
+  finally:
+    with contextlib.suppress(OSError):  # it has files, or was removed before
+      absolute.rmdir()
 
 
 def is_empty(path: pathlib.Path) -> bool:

@@ -1,5 +1,6 @@
 """Tests of the run folder: names, one-line errors, and saved configs."""
 
+import contextlib
 import json
 import os
 from concurrent import futures
@@ -244,14 +245,11 @@ def test_opening_a_run(tmp_path):
 
 
 def test_folders_that_are_reserved_at_once_have_different_names(tmp_path):
-  with futures.ThreadPoolExecutor(8) as pool:
-    paths = list(
-      pool.map(lambda _: run_folder.reserve(tmp_path, "a"), range(8))
-    )
-  assert {path.name for path in paths} == {
-    *("a", "a-2", "a-3", "a-4", "a-5", "a-6", "a-7", "a-8"),
-  }
-  run = make_run(tmp_path, "a-2")
-  for path in paths:
-    run_folder.release(path)
+  with contextlib.ExitStack() as stack, futures.ThreadPoolExecutor(8) as pool:
+    reserved = [run_folder.reserved(tmp_path, "a") for _ in range(8)]
+    paths = list(pool.map(stack.enter_context, reserved))
+    assert {path.name for path in paths} == {
+      *("a", "a-2", "a-3", "a-4", "a-5", "a-6", "a-7", "a-8"),
+    }
+    run = make_run(tmp_path, "a-2")
   assert list(tmp_path.iterdir()) == [run.path]
