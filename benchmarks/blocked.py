@@ -1,13 +1,11 @@
 """Benchmark `blocked`: the proxy's memory while the rate limiter blocks."""
 
 import statistics
-import tempfile
 import time
 
-import portpicker
 import psutil
 
-from benchmarks import faults, goal, processes, report
+from benchmarks import faults, goal, processes, report, writing
 
 GOAL_MB = 2.0  # growth of the resident set
 
@@ -34,11 +32,8 @@ def measure(
   """
   raw = []
   with (
-    processes.crew(writers, faults.prepare, processes.ONE_THREAD) as crew,
-    tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
-    faults.at_a_place(
-      folder, portpicker.pick_unused_port(), _QUEUE_SIZE
-    ) as place,
+    processes.crew(writers, writing.prepare, processes.ONE_THREAD) as crew,
+    faults.at_a_place(_QUEUE_SIZE) as place,
   ):
     place.start("server")
     place.start("proxy")

@@ -4,11 +4,13 @@ import contextlib
 import os
 import pathlib
 import signal
+import tempfile
 import time
 import typing
 from collections.abc import Iterator
 
 import numpy as np
+import portpicker
 
 from benchmarks import processes
 
@@ -98,24 +100,18 @@ class Place:
 
 
 @contextlib.contextmanager
-def at_a_place(folder: str, port: int, queue_size: int) -> Iterator[Place]:
+def at_a_place(queue_size: int) -> Iterator[Place]:
   """Yields a `Place`, whose processes are stopped at the end of the block.
 
   Args:
-    folder: tmpfs directory for the proxy's files.
-    port: port of the server.
     queue_size: capacity of the server's table, from which nothing is sampled.
   """
-  place = Place(folder, port, queue_size)
-  try:
-    yield place
-  finally:
-    place.close()
-
-
-def prepare() -> None:
-  """Imports the modules that a writer needs."""
-  import reverb  # noqa: F401  # pyright: ignore[reportUnusedImport]
+  with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+    place = Place(folder, portpicker.pick_unused_port(), queue_size)
+    try:
+      yield place
+    finally:
+      place.close()
 
 
 def _serve(port: int, queue_size: int):

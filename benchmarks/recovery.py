@@ -2,12 +2,9 @@
 
 import bisect
 import statistics
-import tempfile
 import time
 
-import portpicker
-
-from benchmarks import faults, goal, processes, report
+from benchmarks import faults, goal, processes, report, writing
 
 GOAL_S = 3.0
 
@@ -47,7 +44,7 @@ def measure(
     up_s: seconds for which the writers continue after the restart.
   """
   raw = []
-  with processes.crew(writers, faults.prepare, processes.ONE_THREAD) as crew:
+  with processes.crew(writers, writing.prepare, processes.ONE_THREAD) as crew:
     for repetition in range(runs):
       for case, (victim, proxied) in CASES.items():
         row = _measure(crew, victim, proxied, down_s, up_s)
@@ -100,12 +97,7 @@ def _measure(
     down_s: seconds between the kill and the restart.
     up_s: seconds for which the writers continue after the restart.
   """
-  with (
-    tempfile.TemporaryDirectory(dir="/dev/shm") as folder,
-    faults.at_a_place(
-      folder, portpicker.pick_unused_port(), _QUEUE_SIZE
-    ) as place,
-  ):
+  with faults.at_a_place(_QUEUE_SIZE) as place:
     place.start("server")
     if proxied:
       place.start("proxy")

@@ -5,7 +5,6 @@ import typing
 from collections.abc import Callable
 
 import ml_collections
-import portpicker
 
 from benchmarks import filling, processes, scale_shape, writing
 
@@ -13,7 +12,6 @@ if typing.TYPE_CHECKING:
   from slipway.replay.tables import shard_monitor
 
 _TICK_S = 0.01  # in which the kernel counts the time of processes
-_FILL = 16  # items between two flushes
 _UP_WITHIN_S = 30.0
 _CLOSE_S = 0.5
 
@@ -48,26 +46,11 @@ def serve(config: ml_collections.ConfigDict):
   Returns:
     The server, which must be kept referenced, and its address.
   """
-  from slipway.replay.tables import tables, trajectory_manager
-  from slipway.replay.variables import variables
-
-  processes.quiet()
-  table, records = (
+  return writing.serve_tables(
     filling.make_table_spec(config),
-    scale_shape.make_records(config),
+    scale_shape.make_variables(config),
+    *scale_shape.make_records(config),
   )
-  manager = trajectory_manager.TrajectoryManager(
-    [tables.make_table(table), variables.make_table()],
-    portpicker.pick_unused_port(),
-  )
-  publisher = variables.VariablesPublisher(manager.address)
-  publisher.publish(scale_shape.make_variables(config))
-  publisher.close()
-  # A table that still grows costs its server more: fresh memory.
-  with writing.Writer(manager.address, *records) as writer:
-    while writer.written < table.capacity:
-      writer.write(_FILL, in_flight=_FILL)
-  return manager, manager.address
 
 
 def prepare() -> None:

@@ -4,11 +4,15 @@ import contextlib
 import itertools
 import time
 import typing
+from collections.abc import Mapping
 
 import numpy as np
 import portpicker
 
 from benchmarks import processes
+
+if typing.TYPE_CHECKING:
+  from slipway.replay.tables import table_spec
 
 # Confirmed at least this often, and as many again in flight: what
 # `slipway.replay.items.writer` keeps.
@@ -100,10 +104,8 @@ def serve(rows: np.ndarray):
   Returns:
     The server, which must be kept referenced, and its address.
   """
-  from slipway.replay.tables import table_spec, tables, trajectory_manager
-  from slipway.replay.variables import variables
+  from slipway.replay.tables import table_spec
 
-  processes.quiet()
   spec = table_spec.TableSpec(
     schema=_Rows(rows.shape[1:]),
     capacity=_CAPACITY,
@@ -111,16 +113,40 @@ def serve(rows: np.ndarray):
     steps_per_item=1,
     priority_exponent=_PRIORITY_EXPONENT,
   )
+  return serve_tables(spec, {"w": np.zeros(1, np.float32)}, rows)
+
+
+def serve_tables(
+  spec: "table_spec.TableSpec",
+  weights: Mapping[str, np.ndarray],
+  rows: np.ndarray,
+  records_per_item: int = 1,
+):
+  """Starts a server with the variables, and with a full table of items.
+
+  Args:
+    spec: spec of the table.
+    weights: the variables, by name.
+    rows: uint8 [M, record_bytes], written until the table is full.
+    records_per_item: records per item.
+
+  Returns:
+    The server, which must be kept referenced, and its address.
+  """
+  from slipway.replay.tables import tables, trajectory_manager
+  from slipway.replay.variables import variables
+
+  processes.quiet()
   manager = trajectory_manager.TrajectoryManager(
     [tables.make_table(spec), variables.make_table()],
     portpicker.pick_unused_port(),
   )
   publisher = variables.VariablesPublisher(manager.address)
-  publisher.publish({"w": np.zeros(1, np.float32)})
+  publisher.publish(weights)
   publisher.close()
   # A table that still grows costs its server more: fresh memory.
-  with Writer(manager.address, rows) as writer:
-    while writer.written < _CAPACITY:
+  with Writer(manager.address, rows, records_per_item) as writer:
+    while writer.written < spec.capacity:
       writer.write(_ROWS_A_FLUSH, in_flight=_ROWS_A_FLUSH)
   return manager, manager.address
 
