@@ -30,7 +30,7 @@ from slipway.launch.orchestration import limits as limits_lib
 from slipway.launch.orchestration import messages, run_control, stop_order
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.processes import signals as signals_lib
-from slipway.launch.runs import best_variables, checkpoints, snapshot_store
+from slipway.launch.runs import checkpoints, snapshot_store
 from slipway.launch.runs import run as run_lib
 from slipway.replay.tables import limiter, local_table
 from slipway.replay.variables import variable_packing
@@ -253,30 +253,17 @@ class SingleLoop:
     repeated: evaluation.Episodes,
     newest: variable_packing.VersionedVariables,
   ) -> float | None:
-    """Records an evaluation, and saves its variables if it is the best so far.
-
-    Args:
-      episodes: the evaluation's episodes.
-      repeated: the episodes of its repetition; none if it was not repeated.
-      newest: the evaluated variables.
-
-    Returns:
-      The highest mean return of a repetition so far, or None if there was none.
-    """
+    """Records an evaluation's results; see `ports.EvaluationSink`."""
     self.report()  # the evaluation is recorded with current counts
-    reply = self._control.evaluated(
-      messages.Evaluation(
-        episodes.returns, episodes.lengths, newest.version, repeated.returns
-      )
+    reply = evaluator_lib.report_evaluation(
+      self._control,
+      self._folder.best,
+      self._control.outbox,
+      episodes,
+      repeated,
+      newest,
     )
-    if reply.is_best:
-      best_variables.save(
-        self._folder.best,
-        newest.version,
-        newest.variables,
-        self._control.outbox,
-      )
-      self._best_is_new = True
+    self._best_is_new |= reply.is_best
     return reply.best_return
 
   def _should_end(self) -> bool:

@@ -1,7 +1,9 @@
 """Evaluator: measures the episode returns of a greedy actor."""
 
+import pathlib
 import time
 import typing
+import uuid
 from collections.abc import Callable, Mapping
 
 import ml_collections
@@ -12,7 +14,9 @@ from slipway.agents import core, seeds
 from slipway.environments import factory
 from slipway.environments import specs as specs_lib
 from slipway.launch.nodes import evaluation, ports
-from slipway.launch.orchestration import messages, waits
+from slipway.launch.orchestration import control_service, messages, waits
+from slipway.launch.runs import best_variables
+from slipway.launch.runs import outbox as outbox_lib
 from slipway.replay.variables import variable_packing
 
 # Added to config.seed, so that the evaluation environments do not repeat the
@@ -20,6 +24,41 @@ from slipway.replay.variables import variable_packing
 _SEED_OFFSET = 1 << 63
 # Seconds above which an evaluation in progress is reported as a wait.
 _WAITS_AFTER_S = 60.0
+
+
+def report_evaluation(
+  control: control_service.ControlService,
+  path: pathlib.Path,
+  outbox: outbox_lib.Outbox,
+  episodes: evaluation.Episodes,
+  repeated: evaluation.Episodes,
+  newest: variable_packing.VersionedVariables,
+) -> messages.EvaluationReply:
+  """Reports an evaluation, and saves its variables if it is the best so far.
+
+  Args:
+    control: the control of the run, or a client of it.
+    path: path of the file with the best variables.
+    outbox: the outbox that writes the file.
+    episodes: the evaluation's episodes.
+    repeated: the episodes of its repetition; none if it was not repeated.
+    newest: the evaluated variables.
+
+  Returns:
+    The control's reply.
+  """
+  reply = control.evaluated(
+    messages.Evaluation(
+      episodes.returns,
+      episodes.lengths,
+      newest.version,
+      repeated.returns,
+      uuid.uuid4().hex,
+    )
+  )
+  if reply.is_best:
+    best_variables.save(path, newest.version, newest.variables, outbox)
+  return reply
 
 
 class Evaluator:

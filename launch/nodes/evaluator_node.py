@@ -1,7 +1,5 @@
 """Evaluator node: runs the evaluator of a distributed run."""
 
-import uuid
-
 import ml_collections
 import msgspec
 from acme import specs
@@ -10,7 +8,7 @@ from slipway.agents import registry
 from slipway.environments import hanging
 from slipway.launch.nodes import addresses, evaluation, evaluator, link
 from slipway.launch.orchestration import control_service, messages
-from slipway.launch.runs import best_variables, outbox, run_folder
+from slipway.launch.runs import outbox, run_folder
 from slipway.replay.variables import variable_packing
 
 _POLL_PERIOD_S = 0.1  # seconds between two polls for new variables
@@ -69,31 +67,11 @@ class EvaluatorNode:
   ) -> float | None:
     """Sends an evaluation's results to the control node.
 
-    If the evaluation is the best so far, its variables are saved in the run's
-    folder.
-
-    Args:
-      episodes: the evaluation's episodes.
-      repeated: the episodes of its repetition; none if it was not repeated.
-      newest: the variables that were evaluated.
-
-    Returns:
-      The highest mean return of a repetition so far, or None if there was none.
+    See `ports.EvaluationSink`.
     """
-    reply = self._control.evaluated(
-      messages.Evaluation(
-        episodes.returns,
-        episodes.lengths,
-        newest.version,
-        repeated.returns,
-        uuid.uuid4().hex,
-      )
-    )
-    if reply.is_best:
-      best_variables.save(
-        self._folder.best, newest.version, newest.variables, self._outbox
-      )
-    return reply.best_return
+    return evaluator.report_evaluation(
+      self._control, self._folder.best, self._outbox, episodes, repeated, newest
+    ).best_return
 
   def _report(self) -> messages.EvaluatorReport:
     """Returns the evaluator's report, with the files that wait for the disk."""

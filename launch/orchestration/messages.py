@@ -78,7 +78,7 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       episodes, or empty if there was none. An evaluator repeats an evaluation
       whose mean return is at least the best one.
     key: unique id of the evaluation, so that a retried call counts it only
-      once; empty if the call is never retried.
+      once; each call without an id counts.
   """
 
   returns: typing.Annotated[list[Return], msgspec.Meta(min_length=1)]
