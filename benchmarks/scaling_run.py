@@ -49,20 +49,17 @@ def measure(
   return {"import_s": import_s, "start_up_s": start_up_s, **row}
 
 
-def measure_start_up(
-  workers: int, overrides: Sequence[str] = ()
-) -> dict[str, float]:
+def measure_start_up(workers: int) -> dict[str, float]:
   """Starts a run, and stops it after the first update.
 
   Args:
     workers: number of worker processes.
-    overrides: further flags of the run.
 
   Returns:
     Values of the start-up, by column of the CSV file.
   """
   import_s = _import_s()
-  with _started(workers, overrides) as run:
+  with _started(workers, ()) as run:
     return {"import_s": import_s, "start_up_s": _wait_until_it_learns(run)}
 
 

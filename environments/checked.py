@@ -116,7 +116,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
       other environments of the batch may overwrite them.
   """
 
-  def __init__(self, env: gymnasium.Env, index: int, masked: bool = False):
+  def __init__(self, env: gymnasium.Env, index: int, masked: bool):
     """Wraps an environment.
 
     Args:

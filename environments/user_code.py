@@ -272,7 +272,7 @@ def format_traceback(error: BaseException) -> str:
 
 
 def format_stack(
-  innermost: types.FrameType | None, outermost: types.FrameType | None = None
+  innermost: types.FrameType | None, outermost: types.FrameType | None
 ) -> str:
   """Returns the stack of a thread as text, with the frames of user code only.
 

@@ -439,8 +439,10 @@ def make_improvement(
 
   Args:
     config: the whole config.
-    spec: spec of an environment with continuous actions.
-    policy: declaration of the policy's network, of the kind `policy_kind`.
+    spec: spec of one environment, whose actions may be discrete only for
+      'soft'.
+    policy: declaration of the policy's network: deterministic, a tanh-Gaussian
+      or categorical.
   """
   if config.learner.policy_loss == "deterministic":
     return DeterministicImprovement(config, policy)

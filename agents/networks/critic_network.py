@@ -71,10 +71,10 @@ class DiscreteCriticNetwork(CriticNetwork):
     self,
     spec: specs.EnvironmentSpec,
     sizes: tuple[int, ...],
-    critics: int = 1,
-    activation: str = "relu",
-    scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL,
-    layer_norm: str = "none",
+    critics: int,
+    activation: str,
+    scheme: initializers.Scheme,
+    layer_norm: str,
   ):
     """Declares the network; arguments as for `CriticNetwork`.
 

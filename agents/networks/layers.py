@@ -262,8 +262,8 @@ def mlp(
   name: str,
   x: Array,
   sizes: tuple[int, ...],
-  activation: str = "relu",
-  initializer: initializers.LayerInitializer = initializers.truncated_normal,
+  activation: str,
+  initializer: initializers.LayerInitializer,
   layer_norm: str = "none",
 ) -> Array:
   """Returns the outputs [B, sizes[-1]] of a multi-layer perceptron.

@@ -19,10 +19,7 @@ class PolicyHead:
   """Output layer of a policy network, with its action distributions."""
 
   def __init__(
-    self,
-    spec: specs.EnvironmentSpec,
-    kind: str,
-    scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL,
+    self, spec: specs.EnvironmentSpec, kind: str, scheme: initializers.Scheme
   ):
     """Declares the output layer.
 

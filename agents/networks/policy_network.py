@@ -107,11 +107,7 @@ class PolicyValueNetwork:
 
   needs_random = False
 
-  def __init__(
-    self,
-    policy: PolicyNetwork,
-    scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL,
-  ):
+  def __init__(self, policy: PolicyNetwork, scheme: initializers.Scheme):
     """Declares the network.
 
     Args:

@@ -28,9 +28,9 @@ class RecurrentPolicyNetwork:
     self,
     torso: recurrent.RecurrentTorso,
     head: policy_head.PolicyHead,
-    scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL,
-    value_torso: recurrent.RecurrentTorso | None = None,
-    with_values: bool = False,
+    scheme: initializers.Scheme,
+    value_torso: recurrent.RecurrentTorso | None,
+    with_values: bool,
   ):
     """Declares the network.
 

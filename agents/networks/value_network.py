@@ -18,8 +18,8 @@ class ValueNetwork:
     spec: specs.EnvironmentSpec,
     torso: str,
     sizes: tuple[int, ...],
-    activation: str = "relu",
-    scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL,
+    activation: str,
+    scheme: initializers.Scheme,
   ):
     """Declares the network.
 
