@@ -232,7 +232,8 @@ def check_names(argv: Sequence[str], known: Collection[str]) -> None:
     if f"{field}." == _KWARGS:
       raise ValueError(
         f"{shown}: each keyword argument has a flag of its own, so nothing "
-        f"would change: give --{PREFIX}{_KWARGS}NAME=VALUE"
+        f"would change: give --{PREFIX}{_KWARGS}NAME=VALUE, or {{}} to remove "
+        "the preset's"
       )
     if field not in known:
       raise ValueError(
