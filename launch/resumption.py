@@ -53,16 +53,6 @@ _FIXED_FIELDS_IN_SINGLE = {
   "replay.sampler": "a uniform table saves no priorities",
   "replay.priority_exponent": "the saved weights of the items depend on it",
 }
-# Formats of the count that has reached a limit, by the limit's name, for error
-# messages.
-_COUNT_FORMATS = {
-  "environment_steps": "{:,} environment steps",
-  "trainer_steps": "{:,} trainer steps",
-  "episodes": "{:,} episodes",
-  "wall_clock_s": "taken {:,.1f} s",
-  "target_return": "a mean return of {:,.2f} in its last evaluation",
-  "evaluations_without_improvement": "{:,} evaluations without improvement",
-}
 
 
 def wait_until_ended(folder: run_folder.RunFolder) -> None:
@@ -357,7 +347,7 @@ def _check_limits(
     return
   counts = limits_lib.Counts.from_counters(counters, limits)
   name = limits_lib.find_reached(limits, counts)[0]
-  has = _COUNT_FORMATS[name].format(getattr(counts, name))
+  has = limits_lib.describe_count(name, getattr(counts, name))
   none = "inf" if name == "target_return" else "0"
   raise ValueError(
     f"config.limits.{name}={limits[name]!r} is reached: the run has {has}, so "

@@ -9,12 +9,12 @@ from slipway.launch.runs import run_counters, run_status
 
 # The reason of the stop if limits.combine='all' and several limits are set.
 ALL_LIMITS = "all_limits"
-# Descriptions of the limits, by name.
-_DESCRIPTIONS = {
+# Formats of a limit or of the run's count, by the limit's name.
+_FORMATS = {
   "environment_steps": "{:,} environment steps",
   "trainer_steps": "{:,} trainer steps",
   "episodes": "{:,} episodes",
-  "wall_clock_s": "{:,g} s",
+  "wall_clock_s": "{:,g} s of wall-clock time",
   "target_return": "a mean return of {:,g}",
   "evaluations_without_improvement": "{:,} evaluations without improvement",
 }
@@ -110,6 +110,16 @@ def find_configured(limits: ml_collections.ConfigDict) -> list[str]:
   ]
 
 
+def describe_count(name: str, value: float) -> str:
+  """Returns text such as '500,000 environment steps'.
+
+  Args:
+    name: name of a limit.
+    value: the limit, or the run's count.
+  """
+  return _FORMATS[name].format(value)
+
+
 def describe(limits: ml_collections.ConfigDict) -> str:
   """Returns text about the limits that a config sets.
 
@@ -121,7 +131,7 @@ def describe(limits: ml_collections.ConfigDict) -> str:
   """
   texts = []
   for name in find_configured(limits):
-    text = _DESCRIPTIONS[name].format(limits[name])
+    text = describe_count(name, limits[name])
     if name == "target_return" and limits.target_evaluations > 1:
       text += f" ({limits.target_evaluations} evaluations in a row)"
     texts.append(text)

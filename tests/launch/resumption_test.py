@@ -195,7 +195,7 @@ REJECTED = {
   ),
   "wall-clock": (
     ["--config.limits.wall_clock_s=61.5"],
-    ["config.limits.wall_clock_s=61.5", "has taken 61.5 s", "raise it"],
+    ["config.limits.wall_clock_s=61.5", "has 61.5 s", "raise it"],
   ),
   "return": (
     ["--config.limits.target_return=210"],

@@ -14,7 +14,7 @@ DESCRIBED = [
   ({"target_return": float("inf")}, ""),
   ({"target_return": float("inf"), "environment_steps": 10_000,
     "wall_clock_s": 90.0},
-   "10,000 environment steps or 90 s"),
+   "10,000 environment steps or 90 s of wall-clock time"),
   ({"target_return": float("inf"), "trainer_steps": 5, "episodes": 7,
     "combine": "all"},
    "5 trainer steps and 7 episodes"),
