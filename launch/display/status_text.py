@@ -287,10 +287,13 @@ def progress_line(status: run_status.RunStatus) -> str:
       f"{format_rate(variables.loads_per_trainer_step)} loads per trainer step "
       f"({_join_target(loads)})"
     )
-  parts.append(
-    f"mean return {format_decimal(status.evaluation.mean_return)} "
-    f"({_describe_returns(status)})"
-  )
+  if status.training_return is not None:
+    parts.append(f"training return {format_decimal(status.training_return)}")
+  if status.evaluation.count or status.training_return is None:
+    parts.append(
+      f"mean return {format_decimal(status.evaluation.mean_return)} "
+      f"({_describe_returns(status)})"
+    )
   if snapshots.written:
     parts.append(
       f"snapshot {format_count(snapshots.age_s)} s old, "

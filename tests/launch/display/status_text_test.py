@@ -39,7 +39,7 @@ def test_a_plain_line_shows_everything():
     "4,000 target); "
     "15,432 trainer steps (401/s); replay 42,310 of 50,000 items, 8.02 samples "
     "per insert (8.00 target); variables 0.21 s old, 0.0493 loads per trainer "
-    "step (0.05 target); mean return 312.35 "
+    "step (0.05 target); training return 188.20; mean return 312.35 "
     "(mean of last 10 301.50, best 340.05, 475.00 target); "
     "snapshot 12 s old, 3 written; "
     "5 min to 1,000,000 environment steps; "

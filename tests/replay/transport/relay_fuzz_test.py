@@ -195,10 +195,6 @@ _ENDINGS = {
 }
 
 
-def _descriptors():
-  return len(os.listdir("/proc/self/fd"))
-
-
 def _wait_for_end(connection):
   with contextlib.suppress(ConnectionError):
     while connection.recv(65_536):
@@ -217,7 +213,7 @@ def test_garbage_disturbs_no_writer_and_leaves_no_connection(
     writer = _Writer(running.address)
     stack.callback(writer.end)
     polling.wait_until(lambda: writer.written > 100)
-    before = running.stats(), _descriptors()
+    stats_before, sockets = running.stats(), peers.open_sockets()
     stay, refused, count = [], 0, 400
     for _ in range(count):
       payload = rng.choice(list(_PAYLOADS))
@@ -240,15 +236,14 @@ def test_garbage_disturbs_no_writer_and_leaves_no_connection(
     for connection, _ in stay:
       _reset(connection)
     while_garbage = writer.written
-    open_before = before[0].connections_open
+    open_before = stats_before.connections_open
     polling.wait_until(lambda: running.stats().connections_open == open_before)
-    # gRPC may also have closed descriptors of an earlier test.
-    polling.wait_until(lambda: _descriptors() <= before[1])
+    polling.wait_until(lambda: peers.open_sockets() <= sockets)
     polling.wait_until(lambda: writer.written > while_garbage + 100)
     written = writer.end()
     stats = running.stats()
     assert stats.connections_open == open_before
-    assert stats.connections_total == before[0].connections_total + count
+    assert stats.connections_total == stats_before.connections_total + count
     # A reset discards unread data, maybe the preface, so the relay may count
     # more rejected clients.
     assert refused <= stats.connections_refused < count
