@@ -36,6 +36,9 @@ _MAX_DEAD_UNITS = 0.9
 # Number of evaluations after which equal returns cause advice. With more, it
 # would be late where evaluations are minutes apart.
 _EQUAL_RETURNS = 10
+# The same after evaluations with higher returns. A policy may get worse for a
+# while before it gets better.
+_LOWEST_RETURNS = 20
 
 
 class Advisor:
@@ -186,17 +189,27 @@ def _advise_on_equal_returns(
   metrics: _Metrics,
   returns: Sequence[float],
 ) -> str | None:
-  """Returns advice if no evaluation of the whole run differs from another."""
-  # Of a longer run, the first evaluations are no longer known.
-  is_known = _EQUAL_RETURNS <= len(returns) < base.RETURNS_KEPT
-  if not is_known or min(returns) != max(returns):
+  """Returns advice if the newest evaluations have one return, the lowest."""
+  if not returns or returns[-1] >= config.limits.target_return:
     return None
-  if returns[-1] >= config.limits.target_return:
+  last, lowest = returns[-1], min(returns)
+  if lowest != max(returns):
+    tail = returns[-_LOWEST_RETURNS:]
+    if len(tail) < _LOWEST_RETURNS or {*tail} != {lowest}:
+      return None
+    return (
+      f"the last {_LOWEST_RETURNS} evaluations had a mean return of {last:g}, "
+      "the lowest so far, so the policy may no longer try anything else: raise "
+      "the exploration or its noise, or lower config.learner.learning_rate="
+      f"{config.learner.learning_rate:g}"
+    )
+  # Of a longer run, the first evaluations are no longer known.
+  if not _EQUAL_RETURNS <= len(returns) < base.RETURNS_KEPT:
     return None
   return (
-    f"all {len(returns)} evaluations so far had a mean return of "
-    f"{returns[-1]:g}, so the policy may never have seen a better one: raise "
-    "the exploration or its noise, or let the environment reward progress"
+    f"all {len(returns)} evaluations so far had a mean return of {last:g}, so "
+    "the policy may never have seen a better one: raise the exploration or its "
+    "noise, or let the environment reward progress"
   )
 
 

@@ -131,6 +131,10 @@ def test_a_short_excess_gives_no_advice(clock):
     ([-200.0] * 29 + [-199.0], False),
     # The returns before the kept ones are unknown.
     ([500.0] * base.RETURNS_KEPT, False),
+    # A policy has seen better returns, and stays at the lowest one.
+    ([-200.0, -190.0] + [-200.0] * 19, False),
+    ([-190.0] + [-200.0] * 20, True),
+    ([-200.0, -190.0] + [-195.0] * 20, False),
   ],
 )
 def test_returns_that_never_change(returns, is_advised):
