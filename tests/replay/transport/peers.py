@@ -1,10 +1,11 @@
 """Clients, upstreams and admissions for tests of relays."""
 
 import contextlib
-import os
 import select
 import socket
 import struct
+
+import psutil
 
 from slipway.replay.transport import relay, relay_link
 
@@ -120,14 +121,22 @@ def reset(connection):
   connection.close()
 
 
-def open_sockets():
-  """Returns the sockets of this process, each by a name that no other has.
+def count_sockets(*addresses):
+  """Returns the number of this process's sockets with an end at an address.
 
-  Other descriptors do not count: gRPC opens and closes some at times of its
-  own, also for clients that other tests have left.
+  All others do not count, since clients that other tests have left connect
+  again and again.
+
+  Args:
+    *addresses: 'HOST:PORT', 'unix:PATH' or a port.
   """
-  found = set()
-  for descriptor in os.listdir("/proc/self/fd"):
-    with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-      found.add(os.readlink(f"/proc/self/fd/{descriptor}"))
-  return {name for name in found if name.startswith("socket:")}
+  wanted = {str(x).removeprefix("unix:").rpartition(":")[2] for x in addresses}
+
+  def is_at(end):
+    # An Internet address has host and port, that of a Unix socket is a path.
+    return str(end[1] if isinstance(end, tuple) and end else end) in wanted
+
+  return sum(
+    is_at(x.laddr) or is_at(x.raddr)
+    for x in psutil.Process().net_connections("all")
+  )

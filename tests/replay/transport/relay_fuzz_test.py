@@ -213,7 +213,8 @@ def test_garbage_disturbs_no_writer_and_leaves_no_connection(
     writer = _Writer(running.address)
     stack.callback(writer.end)
     polling.wait_until(lambda: writer.written > 100)
-    stats_before, sockets = running.stats(), peers.open_sockets()
+    ends = running.address, server.port
+    stats_before, sockets = running.stats(), peers.count_sockets(*ends)
     stay, refused, count = [], 0, 400
     for _ in range(count):
       payload = rng.choice(list(_PAYLOADS))
@@ -238,7 +239,7 @@ def test_garbage_disturbs_no_writer_and_leaves_no_connection(
     while_garbage = writer.written
     open_before = stats_before.connections_open
     polling.wait_until(lambda: running.stats().connections_open == open_before)
-    polling.wait_until(lambda: peers.open_sockets() <= sockets)
+    polling.wait_until(lambda: peers.count_sockets(*ends) <= sockets)
     polling.wait_until(lambda: writer.written > while_garbage + 100)
     written = writer.end()
     stats = running.stats()

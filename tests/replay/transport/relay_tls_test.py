@@ -364,7 +364,8 @@ def test_an_unauthenticated_peer_gets_no_data_and_is_counted(
     with peers.connect(far.address):
       pass  # the event loop opens its last descriptors for the first peer
     polling.wait_until(lambda: far.stats().connections_refused == 1)
-    before = peers.open_sockets()
+    ends = far.address, upstream.port
+    before = peers.count_sockets(*ends)
     for count in range(2, 5):
       peer_socket = _UNAUTHENTICATED[name](far.address, tmp_path / str(count))
       if count == 2:
@@ -379,7 +380,7 @@ def test_an_unauthenticated_peer_gets_no_data_and_is_counted(
       assert (stats.connections_total, stats.connections_open) == (count, 0)
     assert upstream.has_no_connection(for_s=0.05)
     assert (stats.bytes_up, stats.connections_failed) == (0, 0)
-    polling.wait_until(lambda: peers.open_sockets() <= before)
+    polling.wait_until(lambda: peers.count_sockets(*ends) <= before)
     far.check()
   assert caplog.records == []
   assert capfd.readouterr() == ("", "")
@@ -452,7 +453,8 @@ def test_garbage_disturbs_no_client_and_leaves_no_connection(
     upstream.accept() as peer,
     contextlib.ExitStack() as stack,
   ):
-    before, count = peers.open_sockets(), 300
+    ends = far.address, near.address, upstream.port
+    before, count = peers.count_sockets(*ends), 300
     for index in range(count):
       name = rng.choice([*_UNAUTHENTICATED, "record"])
       connect = _UNAUTHENTICATED.get(name) or _send(
@@ -473,6 +475,6 @@ def test_garbage_disturbs_no_client_and_leaves_no_connection(
     polling.wait_until(lambda: far.stats().connections_refused == count)
     assert far.stats().connections_open == 1
     assert upstream.has_no_connection()
-    polling.wait_until(lambda: peers.open_sockets() <= before)
+    polling.wait_until(lambda: peers.count_sockets(*ends) <= before)
     far.check()
     near.check()
