@@ -180,7 +180,7 @@ def measure(
 
   runs = itertools.product(range(1, seeds + 1), learners)
   if PEER in learners:  # before several runs need it at once
-    installation.install_for(_peer_entry())
+    installation.install_for(entries.find_peer(PEER))
   with futures.ThreadPoolExecutor(at_once) as pool:
     raw = list(pool.map(lambda run: measure_run(*run), runs))
   # A benchmark that continues may have rows of several runs at once.
@@ -288,7 +288,7 @@ def _train(config: str, env_steps: int, seed: int) -> tuple[float, float]:
 def _train_peer(task: Task, seed: int) -> tuple[float, float]:
   """Trains Stable-Baselines3; returns what `_train` returns."""
   name, variant = task.peer
-  entry = dataclasses.replace(_peer_entry(), variant=variant)
+  entry = dataclasses.replace(entries.find_peer(PEER), variant=variant)
   command = [
     *installation.make_command(entry, name, seed),
     f"--steps={task.env_steps}",
@@ -304,12 +304,6 @@ def _train_peer(task: Task, seed: int) -> tuple[float, float]:
     line = program.wait(is_end, program.began_s + _LIMIT_S)
     assert line.evaluated is not None
     return line.evaluated, last_s[0] - program.began_s
-
-
-def _peer_entry() -> entries.Entry:
-  """Returns the peer's entry."""
-  (entry,) = [x for x in entries.PEERS if x.name == PEER]
-  return entry
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ import types
 
 import gymnasium
 
+from slipway.environments import user_code
+
 # The lowest similarity, in [0, 1], of two names without versions at which one
 # is suggested for the other. 'GridWorld' and 'Earthworld' have 0.63.
 _MIN_SIMILARITY = 0.75
@@ -44,8 +46,7 @@ def advise_on_import(module: str, env_id: str) -> str:
   if module == "shimmy":  # it registers the DeepMind Control Suite
     return "run pip install 'slipway[dm_control]'"
   if module.endswith(".py"):
-    dotted = module.removesuffix(".py").lstrip("./").replace("/", ".")
-    return f"did you mean '{dotted}:{env_id}'?"
+    return f"did you mean '{user_code.name_of_file(module)}:{env_id}'?"
   return "correct the module, or the text before the colon"
 
 

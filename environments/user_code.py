@@ -213,6 +213,11 @@ def load(error_prefix: str, name: str, expected: str) -> typing.Any:
     raise UserCodeError(line, error) from error
 
 
+def name_of_file(path: str) -> str:
+  """Returns the name of the module in a file, such as 'folder/x.py'."""
+  return path.removesuffix(".py").lstrip("./").replace("/", ".")
+
+
 def _find_similar(module: str, attribute: str) -> str | None:
   """Returns the 'module:Name' that was probably meant by a wrong one, or None.
 
@@ -221,8 +226,7 @@ def _find_similar(module: str, attribute: str) -> str | None:
     attribute: the name after the colon.
   """
   if module.endswith(".py"):
-    dotted = module.removesuffix(".py").lstrip("./").replace("/", ".")
-    return f"{dotted}:{attribute}"
+    return f"{name_of_file(module)}:{attribute}"
   known = vars(sys.modules[module]) if module in sys.modules else ()
   near = difflib.get_close_matches(attribute, known, n=1, cutoff=0.7)
   return f"{module}:{near[0]}" if near else None

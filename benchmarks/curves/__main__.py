@@ -13,7 +13,7 @@ from concurrent import futures
 
 from benchmarks import command_line, machine, whole_run
 from benchmarks.curves import data, page, peers, picture, tasks
-from benchmarks.peers import installation
+from benchmarks.peers import entries, installation
 from slipway.configs import catalog
 from slipway.launch.runs import curves as run_curves
 
@@ -69,13 +69,14 @@ def _run_missing(
     runs: dict[futures.Future[tuple[list[data.Row], list[str]]], str] = {}
     saved: dict[str, data.Saved] = {}
     for algorithm in args.algorithms:
-      is_peer = algorithm in peers.PEERS
-      if is_peer:  # before several runs need it at once
-        installation.install_for(peers.find_entry(algorithm))
+      if algorithm in peers.PEERS:
+        config = peers.PEERS[algorithm].entry
+        # Before several runs need it at once.
+        installation.install_for(entries.find_peer(config))
+      else:
+        config = " ".join(_command(algorithm, task))
       head = {
-        "config": peers.PEERS[algorithm].entry
-        if is_peer
-        else " ".join(_command(algorithm, task)),
+        "config": config,
         "steps": str(task.env_steps),
         "advice": "",
         **made_with,

@@ -75,8 +75,9 @@ def measure(
   def is_end(line: watched.Line) -> bool:
     return line.env_steps >= task.env_steps
 
+  peer = PEERS[name]
   command = installation.make_command(
-    find_entry(name), PEERS[name].tasks[task_name], seed
+    entries.find_peer(peer.entry), peer.tasks[task_name], seed
   )
   with watched.start_program([*command, "--until=inf"]) as program:
     while True:
@@ -95,9 +96,3 @@ def measure(
         )
       if is_end(line):
         return rows
-
-
-def find_entry(name: str) -> entries.Entry:
-  """Returns the entry of a peer, by its name in `PEERS`."""
-  (entry,) = [x for x in entries.PEERS if x.name == PEERS[name].entry]
-  return entry

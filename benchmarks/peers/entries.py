@@ -304,6 +304,12 @@ def find_learner(task: str) -> Entry:
   return found
 
 
+def find_peer(name: str) -> Entry:
+  """Returns the peer's entry with a name, such as `SB3_ZOO`."""
+  (found,) = [entry for entry in PEERS if entry.name == name]
+  return found
+
+
 def select(folders: tuple[str, ...]) -> list[Entry]:
   """Returns Slipway's entries, followed by the peers' of the given folders."""
   peers = [entry for entry in PEERS if entry.folder in folders]

@@ -124,8 +124,7 @@ def reset(connection):
 def count_sockets(*addresses):
   """Returns the number of this process's sockets with an end at an address.
 
-  All others do not count, since clients that other tests have left connect
-  again and again.
+  All others do not count: clients of earlier tests may have some, too.
 
   Args:
     *addresses: 'HOST:PORT', 'unix:PATH' or a port.
