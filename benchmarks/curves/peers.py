@@ -82,6 +82,9 @@ def measure(
   with watched.start_program([*command, "--until=inf"]) as program:
     while True:
       line = program.wait(is_new, program.began_s + task.limit_s)
+      # A program reports once a second, and may be past the end by then.
+      if (line.evaluated_at or 0) > task.env_steps:
+        return rows
       if line.evaluated_at != evaluated_at:
         evaluated_at = line.evaluated_at
         wall_s = line.at_s - program.began_s - line.paused_s
