@@ -24,6 +24,13 @@ class Task:
   target: float | None = None
 
 
+def _minatar(game: str) -> Task:
+  """Returns the task of a MinAtar game, such as 'Asterix'."""
+  # The preset is for all games, of which it names one.
+  flags = (f"--config.environment.game={game}",)
+  return Task("minatar_breakout", f"MinAtar {game}", 500_000, 3_600.0, flags)
+
+
 TASKS = {
   "cartpole": Task("cartpole", "CartPole-v1", 150_000, 600.0, target=475.0),
   "cartpole_policy_gradients": Task(
@@ -54,12 +61,20 @@ TASKS = {
     *("lunarlander", "LunarLander-v3, four times as long", 400_000, 7_200.0),
     target=200.0,
   ),
-  "minatar_breakout": Task(
-    "minatar_breakout", "MinAtar Breakout", 500_000, 3_600.0
-  ),
+  "minatar_breakout": _minatar("Breakout"),
+  "minatar_asterix": _minatar("Asterix"),
+  "minatar_freeway": _minatar("Freeway"),
+  "minatar_seaquest": _minatar("Seaquest"),
+  "minatar_space_invaders": _minatar("SpaceInvaders"),
   "pong_policy_gradients": Task(
     "pong", "Pong, policy gradients", 1_000_000, 7_200.0, target=18.0
   ),
   "pendulum": Task("pendulum", "Pendulum-v1", 20_000, 600.0, target=-200.0),
+  "lunarlander_continuous": Task(
+    *("lunarlander", "LunarLander-v3, continuous actions", 100_000, 3_600.0),
+    target=200.0,
+  ),
   "halfcheetah": Task("halfcheetah", "HalfCheetah-v5", 120_000, 3_600.0),
+  "hopper": Task("hopper", "Hopper-v5", 120_000, 3_600.0),
+  "walker2d": Task("walker2d", "Walker2d-v5", 120_000, 3_600.0),
 }
