@@ -21,11 +21,11 @@ from benchmarks import (
   proxy,
   ratios,
   report,
-  scaling_run,
   trainer,
   worker,
   writing_rig,
 )
+from benchmarks.scaling import one_run
 
 _RUNS = 3  # repetitions of each
 # Share of the machine's CPU time. If other processes use more of it during a
@@ -196,7 +196,7 @@ def _start_ups() -> list[report.Row]:
     {
       "repetition": repetition,
       "workers": _WORKERS,
-      **scaling_run.measure_start_up(_WORKERS),
+      **one_run.measure_start_up(_WORKERS),
     }
     for repetition in range(_RUNS)
   ]

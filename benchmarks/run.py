@@ -14,14 +14,14 @@ from benchmarks import (
   proxy,
   recovery,
   rounds,
-  scale,
-  scaling,
   snapshot,
   solving,
   trainer,
   variables,
   worker,
 )
+from benchmarks.scale import measuring as scale
+from benchmarks.scaling import measuring as scaling
 
 NAMES = (
   "worker",

@@ -5,7 +5,8 @@ import os
 import psutil
 import pytest
 
-from benchmarks import scaling, scaling_run, tree
+from benchmarks import tree
+from benchmarks.scaling import measuring, one_run
 
 pytestmark = pytest.mark.timeout(240)
 _SMALL = (
@@ -16,7 +17,7 @@ _SMALL = (
 
 @pytest.mark.benchmarks
 def test_a_run_is_measured_by_role(tmp_path):
-  report = scaling.measure(
+  report = measuring.measure(
     1, tmp_path, workers=(2,), seconds=2.0, overrides=_SMALL
   )
   (row,) = report.raw
@@ -26,7 +27,7 @@ def test_a_run_is_measured_by_role(tmp_path):
   assert row["samples_per_insert"] > 0
   assert row["import_s"] > 0
   assert row["start_up_s"] > 0
-  parts = [f"{role}_pss_mb" for role in scaling_run.ROLES]
+  parts = [f"{role}_pss_mb" for role in one_run.ROLES]
   # The roles add up to the tree: no process has two roles, or an unknown one.
   assert sum(row[part] for part in parts) == pytest.approx(row["tree_pss_mb"])
   assert all(row[part] > 1.0 for part in parts)
@@ -41,7 +42,7 @@ def test_a_run_is_measured_by_role(tmp_path):
 
 
 def _row(repetition, workers, **values):
-  zeros = {f"{role}_cores": 0.0 for role in scaling_run.ROLES}
+  zeros = {f"{role}_cores": 0.0 for role in one_run.ROLES}
   return {
     "repetition": repetition,
     "workers": workers,
@@ -72,7 +73,7 @@ def test_the_limit_of_a_run_is_named(workers, values, limit, monkeypatch):
   monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1})
   # The row of another number of workers has no effect.
   rows = [_row(0, workers, **values), _row(0, 8, cores=0.0)]
-  assert scaling._limit(rows, workers) == limit
+  assert measuring._limit(rows, workers) == limit
 
 
 def test_members_have_their_roles():

@@ -1,25 +1,13 @@
-"""Scale: plans larger clusters. `python -m benchmarks.scale [--config=...]`.
+"""Measures a run's components, and plans clusters from their capacities."""
 
-Measures the capacity of one process of each kind on this machine, and computes
-how many workers and machines it supports, and which component saturates first.
-"""
-
-import argparse
 import dataclasses
 import os
-import sys
 from collections.abc import Sequence
 
 import ml_collections
 
-from benchmarks import (
-  command_line,
-  filling,
-  machine,
-  report,
-  scale_plan,
-  scale_rig,
-)
+from benchmarks import filling, report
+from benchmarks.scale import plans, rig
 from slipway.launch.options import overrides
 
 CONFIG = "apex_dqn:cartpole"
@@ -60,7 +48,7 @@ def measure(
   runs: int,
   config_path: str = CONFIG,
   cores_per_machine: int = CORES_PER_MACHINE,
-  effort: scale_rig.Effort | None = None,
+  effort: rig.Effort | None = None,
 ) -> report.Report:
   """Measures all components, and makes plans from their capacities.
 
@@ -73,17 +61,17 @@ def measure(
   Raises:
     ValueError: the config can't be read, or has no fixed ratio.
   """
-  effort = effort or scale_rig.Effort()
-  config = _load(config_path)
-  raw, shape = scale_rig.measure(config, runs, effort)
-  work = scale_plan.Work(
+  effort = effort or rig.Effort()
+  config = load(config_path)
+  raw, shape = rig.measure(config, runs, effort)
+  work = plans.Work(
     shape.steps_per_item,
     config.replay.samples_per_insert,
     shape.batch_size,
     config.variables.publish_period,
   )
-  plans = [
-    scale_plan.make_plan(_carried(raw), work, shards, cores_per_machine)
+  found = [
+    plans.make_plan(_carried(raw), work, shards, cores_per_machine)
     for shards in SHARDS
   ]
   return report.Report(
@@ -102,20 +90,24 @@ def measure(
     ),
     raw=raw,
     medians=_medians(raw),
-    more=[[_plan_row(plan) for plan in plans]],
-    goals=[_describe_plan(plan, cores_per_machine) for plan in plans],
+    more=[[_plan_row(plan) for plan in found]],
+    goals=[_describe_plan(plan, cores_per_machine) for plan in found],
   )
 
 
-def _load(config_path: str) -> ml_collections.ConfigDict:
-  """Loads a config for which plans can be made; raises like `measure`."""
+def load(config_path: str) -> ml_collections.ConfigDict:
+  """Loads a config for which plans can be made; raises like `measure`.
+
+  Args:
+    config_path: 'FILE:PRESET'.
+  """
   config = overrides.load(config_path)
   if filling.make_table_spec(config).is_queue:
     raise ValueError(
       f"config.agent={config.agent!r} learns from each item once, so no ratio "
       "relates its trainer to its workers: choose an algorithm with replay"
     )
-  scale_plan.check_ratio(config.replay.samples_per_insert)
+  plans.check_ratio(config.replay.samples_per_insert)
   return config
 
 
@@ -126,8 +118,8 @@ def _name(config_path: str) -> str:
   return f"{stem}_{preset}" if preset else stem
 
 
-def _carried(raw: Sequence[report.Row]) -> scale_plan.Capacities:
-  """Returns the median capacity of each component, from rows of `scale_rig`."""
+def _carried(raw: Sequence[report.Row]) -> plans.Capacities:
+  """Returns the median capacity of each component, from rows of `rig`."""
 
   def most(part: str) -> float:
     """Returns a component's capacity with the best number of streams."""
@@ -137,7 +129,7 @@ def _carried(raw: Sequence[report.Row]) -> scale_plan.Capacities:
       for streams in {row["streams"] for row in rows}
     )
 
-  return scale_plan.Capacities(*map(most, scale_rig.PLANNED))
+  return plans.Capacities(*map(most, rig.PLANNED))
 
 
 def _medians(raw: Sequence[report.Row]) -> list[report.Row]:
@@ -162,7 +154,7 @@ def _medians(raw: Sequence[report.Row]) -> list[report.Row]:
   ]
 
 
-def _plan_row(plan: scale_plan.Plan) -> report.Row:
+def _plan_row(plan: plans.Plan) -> report.Row:
   """Returns a plan as a row of the page's table."""
   return {
     "shards": plan.shards,
@@ -176,7 +168,7 @@ def _plan_row(plan: scale_plan.Plan) -> report.Row:
   }
 
 
-def _describe_plan(plan: scale_plan.Plan, cores_per_machine: int) -> str:
+def _describe_plan(plan: plans.Plan, cores_per_machine: int) -> str:
   """Returns a plan as a sentence of the page."""
   first = plan.first
   carries = {part.name: part.steps_per_s for part in plan.parts}
@@ -189,57 +181,3 @@ def _describe_plan(plan: scale_plan.Plan, cores_per_machine: int) -> str:
     f"replay is {carries['replay'] / carries['trainer']:,.1f} times that of "
     "the trainer."
   )
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-  """Measures the components, and prints and writes the plans.
-
-  Args:
-    arguments: arguments of the command line; None: those of this process.
-
-  Returns:
-    Exit status: 0, or 2 for a config that can't be planned with.
-  """
-  args = _parse(arguments)
-  head = machine.describe()  # before: the load is not the benchmark's own
-  try:
-    _load(args.config)
-  except ValueError as error:
-    print(f"scale: {error}", file=sys.stderr)
-    return 2
-  found = measure(
-    1 if args.quick else args.runs,
-    args.config,
-    args.cores_per_machine,
-    scale_rig.QUICK if args.quick else None,
-  )
-  found.write(args.out / FOLDER, head)
-  print(found.markdown(head))
-  return 0
-
-
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-  parser = argparse.ArgumentParser(prog="benchmarks.scale", description=__doc__)
-  parser.add_argument(
-    "--config",
-    default=CONFIG,
-    help=f"config for which to plan, ALGORITHM:PRESET; default: {CONFIG}",
-  )
-  parser.add_argument(
-    "--quick", action="store_true", help="measure for one minute only"
-  )
-  command_line.add_count(
-    parser, "--runs", 5, "repetitions, whose medians determine the plans"
-  )
-  command_line.add_count(
-    parser,
-    "--cores_per_machine",
-    CORES_PER_MACHINE,
-    "cores of each machine with workers",
-  )
-  command_line.add_out(parser)
-  return parser.parse_args(arguments)
-
-
-if __name__ == "__main__":
-  sys.exit(main())

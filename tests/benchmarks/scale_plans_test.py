@@ -2,9 +2,9 @@
 
 import pytest
 
-from benchmarks import scale_plan
+from benchmarks.scale import plans
 
-CAPACITIES = scale_plan.Capacities(
+CAPACITIES = plans.Capacities(
   inserts_per_s=10_000.0,
   samples_per_s=40_000.0,
   updates_per_s=500.0,
@@ -12,7 +12,7 @@ CAPACITIES = scale_plan.Capacities(
   fetches_per_s=100.0,
   steps_per_s=5_000.0,
 )
-WORK = scale_plan.Work(
+WORK = plans.Work(
   steps_per_item=4, samples_per_insert=8.0, batch_size=16, publish_period=20
 )
 
@@ -20,7 +20,7 @@ WORK = scale_plan.Work(
 def plan(shards=1, cores=8, **changes):
   capacities = {k: v for k, v in changes.items() if k in CAPACITIES._fields}
   work = {k: v for k, v in changes.items() if k in WORK._fields}
-  return scale_plan.make_plan(
+  return plans.make_plan(
     CAPACITIES._replace(**capacities), WORK._replace(**work), shards, cores
   )
 

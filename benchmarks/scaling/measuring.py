@@ -4,7 +4,8 @@ import os
 import pathlib
 from collections.abc import Sequence
 
-from benchmarks import goal, report, scaling_picture, scaling_run
+from benchmarks import goal, report
+from benchmarks.scaling import one_run, picture
 from slipway.configs import apex_dqn
 
 TREE_GOAL_MB = 1_000.0  # PSS of all processes, with 4 workers
@@ -57,12 +58,12 @@ def measure(
     {
       "repetition": repetition,
       "workers": count,
-      **scaling_run.measure(count, seconds, overrides),
+      **one_run.measure(count, seconds, overrides),
     }
     for repetition in range(runs)
     for count in workers
   ]
-  scaling_picture.draw(raw, folder / "scaling.png")
+  picture.draw(raw, folder / "scaling.png")
   return report.Report(
     name="scaling",
     title="Scaling: speed and memory of a run against its workers",
@@ -78,7 +79,7 @@ def measure(
     more=[
       [
         _memory(raw, role, workers)
-        for role in scaling_run.ROLES
+        for role in one_run.ROLES
         if _is_in(raw, role)
       ]
     ],

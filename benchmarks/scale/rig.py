@@ -12,17 +12,16 @@ from benchmarks import (
   collecting,
   processes,
   report,
-  scale_parts,
-  scale_shape,
   writing,
 )
+from benchmarks.scale import components, shapes
 from slipway.launch.processes import threads
 
 INSERTED, SAMPLED, TRAINED, RELAYED, FETCHED, COPIED, STEPPED = (
   *("replay: inserted", "replay: sampled", "trainer: trained"),
   *("proxy: relayed", "replay: fetched", "worker: copied", "worker: stepped"),
 )
-# Measured components, in the order of `scale_plan.Capacities`.
+# Measured components, in the order of `plans.Capacities`.
 PLANNED = (INSERTED, SAMPLED, TRAINED, RELAYED, FETCHED, STEPPED)
 
 _CONNECT_S = 1.0  # for all streams, before the warm-up
@@ -66,8 +65,8 @@ class _Rig:
   """
 
   config: ml_collections.ConfigDict
-  shape: scale_shape.Shape
-  records: scale_shape.Records
+  shape: shapes.Shape
+  records: shapes.Records
   server: tuple[int, str]
   effort: Effort
 
@@ -94,11 +93,11 @@ class _Rig:
     effort, shape = self.effort, self.shape
     times = effort.warm_up_s, effort.window_s
     trainer = threads.make_role_variables("trainer", self.config)
-    with processes.crew(1, scale_parts.prepare, trainer) as (member,):
-      done = member.call(scale_parts.sample, self.config, self.server, *times)
+    with processes.crew(1, components.prepare, trainer) as (member,):
+      done = member.call(components.sample, self.config, self.server, *times)
       sampled_bytes = shape.item_bytes
       yield _row(SAMPLED, 1, done, done.server_cpu_s, sampled_bytes)
-      done = member.call(scale_parts.train, self.config, self.server, *times)
+      done = member.call(components.train, self.config, self.server, *times)
       yield _row(
         TRAINED,
         1,
@@ -107,7 +106,7 @@ class _Rig:
         sampled_bytes * shape.batch_size,
         carried=done.count / done.wall_s,
       )
-      done = member.call(scale_parts.fetch, self.server, *times)
+      done = member.call(components.fetch, self.server, *times)
       yield _row(FETCHED, 1, done, done.server_cpu_s, shape.variables_bytes)
 
   def act(self) -> Iterator[report.Row]:
@@ -115,7 +114,7 @@ class _Rig:
     effort, shape = self.effort, self.shape
     with tempfile.TemporaryDirectory(dir=_SHARED_MEMORY) as folder:
       done = processes.call(
-        scale_parts.copy,
+        components.copy,
         *(self.config, f"{folder}/variables"),
         *(effort.warm_up_s, effort.window_s),
         environment=processes.ONE_THREAD,
@@ -135,7 +134,7 @@ class _Rig:
         *(self.config, server[1], server[0], steps // 10, steps),
         environment=processes.ONE_THREAD,
       )
-    done = scale_parts.Done(
+    done = components.Done(
       collected.env_steps,
       collected.wall_s,
       collected.worker_cpu_s,
@@ -152,7 +151,7 @@ class _Rig:
 
   def _write(
     self, crew: list[processes.Member], pid: int, address: str, streams: int
-  ) -> scale_parts.Done:
+  ) -> components.Done:
     """Runs all writers, and measures the CPU time of process `pid`."""
     effort = self.effort
     start_s = time.monotonic() + _CONNECT_S + effort.warm_up_s
@@ -170,7 +169,7 @@ class _Rig:
     written = [member.end() for member in crew]
     # By rates: a writer's window ends with a flush of its own.
     per_s = sum(one.items / one.wall_s for one in written)
-    return scale_parts.Done(
+    return components.Done(
       per_s * passed.wall_s,
       passed.wall_s,
       sum(one.cpu_s for one in written),
@@ -180,7 +179,7 @@ class _Rig:
 
 def measure(
   config: ml_collections.ConfigDict, runs: int, effort: Effort
-) -> tuple[list[report.Row], scale_shape.Shape]:
+) -> tuple[list[report.Row], shapes.Shape]:
   """Measures all components, one after the other.
 
   Args:
@@ -191,9 +190,9 @@ def measure(
   Returns:
     Rows of a raw file, and the sizes that the config determines.
   """
-  shape, records, config = processes.call(scale_shape.describe, config)
+  shape, records, config = processes.call(shapes.describe, config)
   raw = []
-  with processes.serving(scale_parts.serve, config) as server:
+  with processes.serving(components.serve, config) as server:
     rig = _Rig(config, shape, records, server, effort)
     for repetition in range(runs):
       for part in (rig.write, rig.read, rig.act):
@@ -204,7 +203,7 @@ def measure(
 def _row(
   part: str,
   streams: int,
-  done: scale_parts.Done,
+  done: components.Done,
   cpu_s: float,
   each_bytes: float,
   carried: float | None = None,

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import ml_collections
 
-from benchmarks import filling, processes, scale_shape, writing
+from benchmarks import filling, processes, writing
+from benchmarks.scale import shapes
 
 if typing.TYPE_CHECKING:
   from slipway.replay.tables import shard_monitor
@@ -41,15 +42,15 @@ def serve(config: ml_collections.ConfigDict):
   """Starts a server with a full table that never blocks, and with variables.
 
   Args:
-    config: a config from `scale_shape.describe`.
+    config: a config from `shapes.describe`.
 
   Returns:
     The server, which must be kept referenced, and its address.
   """
   return writing.serve_tables(
     filling.make_table_spec(config),
-    scale_shape.make_variables(config),
-    *scale_shape.make_records(config),
+    shapes.make_variables(config),
+    *shapes.make_records(config),
   )
 
 
@@ -191,7 +192,7 @@ def copy(
   """
   from slipway.replay.variables import shared_variables, variable_packing
 
-  packed = variable_packing.pack(scale_shape.make_variables(config))
+  packed = variable_packing.pack(shapes.make_variables(config))
   writer = shared_variables.SharedVariablesWriter(path)
   reader, version = shared_variables.SharedVariables(path), 0
   marks = []

@@ -1,0 +1,1 @@
+"""Plans larger clusters from the capacity of each component of a run."""

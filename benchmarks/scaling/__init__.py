@@ -1,0 +1,1 @@
+"""Speed and memory of runs with more and more workers."""
