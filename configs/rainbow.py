@@ -26,6 +26,9 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
     # With DQN's 12,500 and 15 steps it was learned sooner, but held less;
     # docs/learning.md.
     c.learner.decay_steps = 25_000  # 200,000 environment steps
+    # Half of DQN's. A cross-entropy's gradients do not become smaller as the
+    # errors do, so larger steps kept losing what was learned; docs/learning.md.
+    c.learner.learning_rate = 1e-3
   if preset in dqn.ATARI:
     c.learner.learning_rate = 6.25e-5  # table 1
     c.learner.adam_epsilon = 1.5e-4  # table 1
