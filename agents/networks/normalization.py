@@ -40,8 +40,8 @@ def check(
 ) -> None:
   """Raises ValueError if an environment's observations can't be normalized.
 
-  Observations with action masks and uint8 images can't. Does nothing if the
-  config selects no normalization of observations.
+  Observations with action masks and uint8 images can't; uint8 vectors can. Does
+  nothing if the config selects no normalization of observations.
 
   Args:
     config: the whole config.
@@ -56,11 +56,12 @@ def check(
       "that config.environment.action_mask=True adds to observations: use "
       "--noconfig.normalization.observations"
     )
-  if normalizes_observations(config) and observations.dtype == np.uint8:
+  is_image = observations.dtype == np.uint8 and len(observations.shape) > 1
+  if normalizes_observations(config) and is_image:
     raise ValueError(
       "config.normalization.observations=True is for vectors, but the "
-      f"environment gives uint8 {list(observations.shape)}, images, which "
-      "networks scale themselves: use --noconfig.normalization.observations"
+      f"environment gives uint8 {list(observations.shape)}, images, whose "
+      "pixels have one scale already: use --noconfig.normalization.observations"
     )
 
 

@@ -12,6 +12,7 @@ from slipway.configs import bc, c51, dqn, mpo, ppo, r2d2, sac
 from slipway.environments import factory
 from slipway.replay.items import returns, transitions
 from tests.agents import collected
+from tests.environments import shaped
 
 SCALES = np.array([1e-3, 1.0, 1e3, 1e6])
 GET_CONFIG = {
@@ -140,13 +141,19 @@ def test_a_learner_publishes_the_statistics_of_its_batches(name):
   np.testing.assert_allclose(scale, 1 / values.std(0), rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["dqn", "ppo", "sac"])
-def test_an_acting_network_equals_the_learning_one(name):
+@pytest.mark.parametrize(
+  ("name", "observation"),
+  [("dqn", None), ("ppo", None), ("sac", None), ("ppo", "bytes")],
+)
+def test_an_acting_network_equals_the_learning_one(name, observation):
   """Normalization is a layer in NumPy, but a separate step in TensorFlow."""
   config = make_config(name)
-  learner, batches = learn(config)
+  if observation:
+    config.environment.update(shaped.config_of(observation=observation))
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
+  builder.check(config, spec)
+  learner, batches = learn(config)
   actor = builder.make_greedy_actor(config, spec)
   actor.load(learner.get_variables())
   observation = find_counted(batches[0])[:32]

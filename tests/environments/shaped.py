@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 OBSERVATIONS = {
   "vector": spaces.Box(-1.0, 1.0, (3,), np.float32),
+  "bytes": spaces.Box(0, 255, (5,), np.uint8),
   "parts": spaces.Dict(
     {
       "position": spaces.Box(-1.0, 1.0, (2, 2), np.float64),
