@@ -99,13 +99,13 @@ FIELDS: fields.Fields = {
   "learner.policy_period": Field(
     1,
     "trainer steps per update of the policy; Fujimoto et al. 2018, section "
-    "5.2: 2",
+    "6.1: 2",
     checks.at_least(1, "the policy would not be learned"),
   ),
   "learner.target_update_period": Field(
     1,
     "trainer steps per move of the target networks by tau; Fujimoto et al. "
-    "2018, section 5.2: 2",
+    "2018, section 6.1: 2",
     checks.at_least(1, "the targets would never change"),
   ),
   "learner.tau": Field(
@@ -125,7 +125,7 @@ FIELDS: fields.Fields = {
   "learner.target_noise": Field(
     0.0,
     "standard deviation of the noise on the target policy's actions, for "
-    "'deterministic'; Fujimoto et al. 2018, section 5.3: 0.2",
+    "'deterministic'; Fujimoto et al. 2018, section 6.1: 0.2",
     checks.at_least(0, "a deviation is never negative", "0: no noise").up_to(
       1e3, "all actions would be at their bounds"
     ),
