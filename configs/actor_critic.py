@@ -13,6 +13,9 @@ from slipway.configs import base, checks, fields, groups, presets, rules, tasks
 
 Field = fields.Field
 
+# Lowest value at which the loss 'constrained' keeps its temperature.
+_LOWEST_TEMPERATURE = 1e-6
+
 # Sets values of a config.
 _Setter = Callable[[ml_collections.ConfigDict], None]
 
@@ -407,7 +410,18 @@ def check(config: ml_collections.ConfigDict) -> None:
       f"config.exploration.noise_std={noise.noise_std}, the largest one: lower "
       "it"
     )
-  if config.learner.critic_target == "retrace":
+  learner = config.learner
+  if (
+    learner.policy_loss == "constrained"
+    and learner.temperature < _LOWEST_TEMPERATURE
+  ):
+    raise ValueError(
+      f"config.learner.temperature={learner.temperature} is below "
+      f"{_LOWEST_TEMPERATURE}, the lowest one that config.learner.policy_loss="
+      "'constrained' learns, so the first update would raise it: use at least "
+      f"{_LOWEST_TEMPERATURE}"
+    )
+  if learner.critic_target == "retrace":
     _check_retrace(config)
   rules.check_requirements(config, FIELDS, _REQUIREMENTS)
 

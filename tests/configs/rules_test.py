@@ -455,6 +455,12 @@ REJECTED = [
   ),
   (
     "mpo",
+    {"learner__temperature": 1e-9},
+    "config.learner.temperature=1e-09 is below 1e-06, the lowest one that "
+    "config.learner.policy_loss='constrained' learns",
+  ),
+  (
+    "mpo",
     {"replay__eta": 0.5},
     "config.replay.eta=0.5 has no effect with",
   ),
