@@ -24,7 +24,7 @@ _FLAGS = (
   "--config.limits.target_return=inf",
   "--config.limits.environment_steps=0",
   "--config.limits.trainer_steps=1_000_000_000",
-  "--config.evaluation.period_steps=1_000_000_000",
+  "--config.evaluation.period_steps=0",
 )
 
 _METHOD = """\

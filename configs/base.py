@@ -223,8 +223,11 @@ FIELDS: fields.Fields = {
   ),
   "evaluation.period_steps": Field(
     500,
-    "trainer steps between two evaluations in mode 'single'",
-    checks.at_least(1, "the run would do nothing but evaluate"),
+    "trainer steps between two evaluations in mode 'single', in which a run "
+    "that ends before its first one evaluates its final policy; 0: none",
+    checks.at_least(
+      0, "the run would do nothing but evaluate", "0: no evaluations"
+    ),
   ),
   # Snapshots and faults.
   "snapshot.period_s": Field(
@@ -377,6 +380,31 @@ def check_environment(config: ml_collections.ConfigDict) -> None:
       "after one frame, so illegal actions would be taken: use "
       "--config.environment.frame_skip=1"
     )
+
+
+def check_evaluations(config: ml_collections.ConfigDict) -> None:
+  """Checks that a run has the evaluations which its limits need.
+
+  Args:
+    config: the whole config, valid field by field.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
+  limits, period = config.limits, config.evaluation.period_steps
+  if config.mode != "single" or period:
+    return
+  for name, none in (
+    ("target_return", math.inf),
+    ("evaluations_without_improvement", 0),
+  ):
+    if limits[name] != none:
+      raise ValueError(
+        f"config.limits.{name}={limits[name]!r} is reached by evaluations "
+        "only, which config.evaluation.period_steps=0 switches off in mode "
+        f"'single', so the run would not end by it: use {none!r} for the "
+        "first one, or a value above 0 for the second"
+      )
 
 
 def check_external(config: ml_collections.ConfigDict) -> None:

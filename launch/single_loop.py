@@ -123,8 +123,9 @@ class SingleLoop:
       self._restarts,
       self._savable,
     )
-    # Trainer steps at the last evaluation, and counts before the resume.
-    self._evaluated_at = self._env_steps_before = self._episodes_before = 0
+    # Trainer steps at the last evaluation, or None before the first.
+    self._evaluated_at: int | None = None
+    self._env_steps_before = self._episodes_before = 0  # counts at the resume
     self._read_limits()
     if newest and state:
       self._restore(newest.path, state)
@@ -278,21 +279,31 @@ class SingleLoop:
       is_complete and self._has_reached_step_limit()
     ):
       self._check_control()
-    return self._stop_now or (is_complete and self._stop)
+    return self._stop_now or (self._stop and self._is_complete())
 
   def _is_complete(self) -> bool:
     """Returns whether neither an update nor an evaluation is due."""
-    if self._is_evaluation_due():
-      return False
+    return not (self._is_update_due() or self._is_evaluation_due())
+
+  def _is_update_due(self) -> bool:
+    """Returns whether the table has items for an update within the limit."""
     last = self._last_trainer_step
     if self._table is None or (last and self._trainer.steps >= last):
-      return True
-    return not self._rates.is_update_due(self._updates.statuses()[0])
+      return False
+    return self._rates.is_update_due(self._updates.statuses()[0])
 
   def _is_evaluation_due(self) -> bool:
-    """Returns whether the period since the last evaluation has passed."""
+    """Returns whether the period since the last evaluation has passed.
+
+    A run that ends before its first evaluation evaluates its final policy.
+    """
     period = self._config.evaluation.period_steps
-    return self._trainer.steps // period > self._evaluated_at // period
+    if period == 0:
+      return False
+    if self._trainer.steps // period > (self._evaluated_at or 0) // period:
+      return True
+    is_first = self._evaluated_at is None
+    return self._stop and is_first and not self._is_update_due()
 
   def _has_reached_step_limit(self) -> bool:
     """Returns whether a limit on steps or episodes is reached."""

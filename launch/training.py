@@ -136,6 +136,7 @@ def check(
   config = flags.config
   fields.validate(config, overrides.declared_fields(config))
   base.check_environment(config.environment)
+  base.check_evaluations(config)
   spec = make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   on_cluster = flags.launch == "ray"

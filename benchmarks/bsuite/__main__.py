@@ -27,7 +27,7 @@ _SHARED = (
   "--config.environment.name=benchmarks.bsuite.environment:RecordedEnvironment",
   "--config.topology.environments_per_worker=1",
   "--config.limits.target_return=inf",
-  "--config.evaluation.period_steps=1_000_000_000",
+  "--config.evaluation.period_steps=0",
   "--config.snapshot.period_s=100_000",
 )
 # The values of the suite's own agents (bsuite/baselines), for all experiments.

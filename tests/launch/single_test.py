@@ -89,6 +89,31 @@ def first(train):
   return train("first")
 
 
+def test_a_run_that_ends_before_its_first_evaluation_has_one(train):
+  folder = train(
+    "short",
+    "--config.limits.trainer_steps=0",
+    "--config.limits.environment_steps=500",
+  )
+  summary = json.loads(folder.summary.read_text())
+  assert 0 < summary["trainer_steps"] < 75
+  assert summary["eval_return"] is not None
+  (row,) = rows_of(folder)
+  assert int(row["trainer_steps"]) == summary["trainer_steps"]
+  newest = snapshot_store.SnapshotStore(folder).newest()
+  assert int((folder.snapshots / "best").read_text()) == newest.number
+  assert folder.best.exists()
+
+
+def test_evaluations_that_are_switched_off(train):
+  folder = train(
+    "unevaluated",
+    "--config.evaluation.period_steps=0",
+    "--config.limits.trainer_steps=2",
+  )
+  assert rows_of(folder) == [] and not folder.best.exists()
+
+
 def test_one_seed_gives_one_run(train, first):
   again = train("again")
   assert steps(again) == steps(first)

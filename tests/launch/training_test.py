@@ -67,6 +67,20 @@ def test_rules_of_the_environment_section_precede_the_first_step():
     )
 
 
+@pytest.mark.parametrize(
+  "limit", ["target_return=475", "evaluations_without_improvement=3"]
+)
+def test_limits_that_no_evaluation_could_reach(limit):
+  arguments = (
+    "--config.evaluation.period_steps=0",
+    "--config.limits.target_return=inf",
+    f"--config.limits.{limit}",
+  )
+  check_line(*arguments)  # other modes have a period in seconds
+  with pytest.raises(ValueError, match="so the run would not end by it"):
+    check_line(*arguments, "--mode=single")
+
+
 ASYNC_PPO = ("--config=configs/ppo.py:cartpole", "--mode=async")
 
 # arguments, number of environments (8 per worker)
