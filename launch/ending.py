@@ -2,6 +2,7 @@
 
 import math
 import shlex
+import signal
 
 import ml_collections
 
@@ -59,6 +60,34 @@ def check_learned(
       "before the first update, so nothing was learned: give more seconds; "
       "they count from the command, and the start takes the first few"
     )
+
+
+def check_saved(folder: run_folder.RunFolder) -> None:
+  """Checks that a run has its last snapshot, unless a signal has stopped it.
+
+  A signal leaves a few seconds for that snapshot, since the processes may be
+  killed soon, so a run may lack it then.
+
+  Args:
+    folder: the run's folder, with its summary.
+
+  Raises:
+    RuntimeError: the last snapshot was abandoned, since it took too long.
+  """
+  summary = run_summary.RunSummary.read(folder)
+  stopped_by_signal = summary.stopped_because in signal.Signals.__members__
+  if not summary.last_snapshot_late or stopped_by_signal:
+    return
+  newest = summary.snapshots
+  follows = (
+    f"a resumed run continues from snapshot {newest}, before the run's end"
+    if newest
+    else "it was the first one, and the run can't be resumed"
+  )
+  raise RuntimeError(
+    "the last snapshot was abandoned, because it took too long to write: "
+    f"{follows}; use a faster disk, or lower replay.capacity"
+  )
 
 
 def _flag_past_limit(

@@ -27,6 +27,8 @@ class RunSummary(msgspec.Struct, frozen=True):
       table.
     items_discarded: items that a table no longer accepted at the run's end.
     snapshots: number of the newest snapshot.
+    last_snapshot_late: whether the run's last snapshot was abandoned, since it
+      took too long.
     snapshot_upload_failures: number of failed uploads of snapshots.
     env_steps_per_s: environment steps per second since the first update.
     trainer_steps_per_s: updates per second since the first update.
@@ -60,7 +62,9 @@ class RunSummary(msgspec.Struct, frozen=True):
   env_steps_per_s: float | None
   trainer_steps_per_s: float | None
   trainer_steps_per_env_step: float | None
-  advice: list[str] = []  # runs of before this field have none
+  # Runs of before these fields have neither.
+  advice: list[str] = []
+  last_snapshot_late: bool = False
 
   @property
   def ended_before_first_update(self) -> bool:
@@ -120,4 +124,5 @@ class RunSummary(msgspec.Struct, frozen=True):
       trainer_steps_per_s=scalars.ratio(trainer_steps, wall_s),
       trainer_steps_per_env_step=scalars.ratio(trainer_steps, env_steps),
       advice=status.advice,
+      last_snapshot_late=status.snapshots.late,
     )

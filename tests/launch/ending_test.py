@@ -14,7 +14,15 @@ from slipway.launch.runs import run_folder, run_status, run_summary
 def make_run(tmp_path):
   """Returns a function that makes an ended run's folder and config."""
 
-  def make(because, best=True, snapshot=True, learned=9, **limits):
+  def make(
+    because,
+    best=True,
+    snapshot=True,
+    learned=9,
+    written=1,
+    late=False,
+    **limits,
+  ):
     config = dqn.get_config()
     config.limits.target_return = math.inf
     config.limits.update(limits)
@@ -26,6 +34,7 @@ def make_run(tmp_path):
       env_steps=50,
       episodes=7,
       wall_s=70.5,
+      snapshots=run_status.SnapshotsStatus(written=written, late=late),
     )
     summary = run_summary.RunSummary.from_status(status)
     folder.summary.write_bytes(msgspec.json.encode(summary))
@@ -101,4 +110,25 @@ def test_a_time_that_was_over_before_the_first_update(
     return
   with pytest.raises(RuntimeError, match=r"wall_clock_s=1\.0") as error:
     ending.check_learned(folder, config)
+  assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+  ("because", "late", "written", "words"),
+  [
+    ("trainer_steps", True, 3, "continues from snapshot 3"),
+    ("control", True, 0, "can't be resumed"),
+    ("trainer_steps", False, 3, ""),
+    ("SIGTERM", True, 3, ""),  # which leaves only seconds for it
+  ],
+)
+def test_a_last_snapshot_that_was_abandoned(
+  make_run, because, late, written, words
+):
+  folder, _ = make_run(because, written=written, late=late)
+  if not words:
+    ending.check_saved(folder)
+    return
+  with pytest.raises(RuntimeError, match=words) as error:
+    ending.check_saved(folder)
   assert "\n" not in str(error.value)
