@@ -25,7 +25,7 @@ class EvaluatorNode:
     data: addresses.DataAddresses,
     control: control_service.ControlService,
   ):
-    """Makes the evaluator with its environments.
+    """Registers the evaluator at the control node, and makes the evaluator.
 
     Args:
       config: the whole config.
@@ -39,8 +39,11 @@ class EvaluatorNode:
     self._folder, self._control = folder, control
     self._outbox = outbox.Outbox()
     builder = registry.make_builder(config.agent)
+    # Episodes of new seeds: an evaluator that repeated those of its earlier
+    # processes would repeat an environment's failure, too.
+    restarts = control.register("evaluator", 0).restart_count
     self._evaluator = evaluator.Evaluator(
-      config, spec, builder, self._send_result
+      config, spec, builder, self._send_result, restarts
     )
     self._variables = data.make_variables_source()
 
