@@ -13,6 +13,9 @@ from fsspec.implementations import local
 
 from slipway.launch.runs import manifest, run_folder
 
+# Characters that fsspec expands as patterns where it removes and moves files,
+# except on a local disk.
+_PATTERN_CHARACTERS = "*?["
 _BEST = "best"  # name of the file with the number of the best snapshot
 _NUMBERED = re.compile(r"\d{6,}")  # names of the snapshots' folders
 
@@ -34,10 +37,18 @@ class SnapshotLocation:
 
     Raises:
       ImportError: the package for the protocol of the URL is missing.
-      ValueError: fsspec does not support the protocol.
+      ValueError: fsspec does not support the protocol, or the URL has a
+        character of a pattern.
     """
     self._files, path = fsspec.url_to_fs(root)
     self._root = str(path).rstrip("/")
+    is_local = isinstance(self._files, local.LocalFileSystem)
+    found = [x for x in _PATTERN_CHARACTERS if x in self._root]
+    if found and not is_local:
+      raise ValueError(
+        f"it has {' and '.join(map(repr, found))}, which fsspec takes for a "
+        "pattern of several paths"
+      )
     self._folder = f"{self._root}/snapshots"
 
   def numbers(self) -> list[int]:

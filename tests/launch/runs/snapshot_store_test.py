@@ -67,7 +67,8 @@ class Location:
     if kind == "memory":
       self.url = f"memory://{uuid.uuid4().hex}/runs"
     elif kind != "local":
-      path = tmp_path / "shared" / "runs"
+      # On a local disk, no character is one of a pattern.
+      path = tmp_path / "shared [1]*?" / "runs"
       self.url = str(path) if kind == "path" else f"file://{path}"
     root = f"{self.url}/a-run" if self.url else str(self.here)
     self.files, path = fsspec.url_to_fs(root)
@@ -436,7 +437,13 @@ def test_a_check_leaves_no_file(remote):
 
 @pytest.mark.parametrize(
   "url, cause",
-  [("foo://a/b", "Protocol not known"), ("s3://bucket/runs", "s3fs")],
+  [
+    ("foo://a/b", "Protocol not known"),
+    ("s3://bucket/runs", "s3fs"),
+    # Removing a snapshot there would remove those of other folders, too.
+    ("memory://runs*/a", r"'\*', which fsspec takes for a pattern"),
+    ("memory://[a]?", r"'\?' and '\['"),
+  ],
 )
 def test_a_rejected_url(tmp_path, url, cause):
   with pytest.raises(ValueError, match=cause) as error:
