@@ -1,5 +1,6 @@
 """The command `slipway plot`, which compares the curves of runs."""
 
+import os
 import pathlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -42,7 +43,8 @@ def main(argv: Sequence[str]) -> int:
     output = pathlib.Path(flags.output)
     file_format = _get_format(output)
     groups = comparison.read([run_folder.RunFolder.open(run) for run in runs])
-    _write(output, comparison.draw(groups, file_format))
+    content = comparison.draw(groups, file_format)
+    output = _write(output, content, replace=bool(flags["output"].present))
   except ValueError as error:
     print(f"plot: {error}", file=sys.stderr)
     return 2
@@ -57,7 +59,9 @@ def _define_flags() -> absl_flags.FlagValues:
   absl_flags.DEFINE_string(
     "output",
     "comparison.png",
-    "Path of the picture, whose ending is its format: .png, .pdf or .svg.",
+    "Path of the picture, whose ending is its format: .png, .pdf or .svg. A "
+    "file at a path that you give is replaced; one of the default name is not: "
+    "the picture is then comparison-2.png and so on.",
     flag_values=values,
   )
   absl_flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
@@ -79,15 +83,30 @@ def _get_format(path: pathlib.Path) -> str:
   return file_format
 
 
-def _write(path: pathlib.Path, content: bytes) -> None:
-  """Writes the picture; raises ValueError if the file can't be written."""
+def _write(path: pathlib.Path, content: bytes, replace: bool) -> pathlib.Path:
+  """Writes the picture, and returns its path.
+
+  Args:
+    path: path of the picture.
+    content: the picture.
+    replace: whether to replace a file at that path. Otherwise, '-2', '-3' and
+      so on is appended to the name if it is taken.
+
+  Raises:
+    ValueError: the file can't be written.
+  """
+  stem, count = path.stem, 1
   try:
+    while not replace and os.path.lexists(path):
+      count += 1
+      path = path.with_stem(f"{stem}-{count}")
     path.write_bytes(content)
   except OSError as error:
     raise ValueError(
       f"--output={path} can't be written ({error.strerror}), so there is no "
       "picture: give another path"
     ) from error
+  return path
 
 
 def _describe(groups: Sequence[comparison.Group]) -> Iterator[str]:

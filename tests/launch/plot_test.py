@@ -157,6 +157,21 @@ def test_the_format_is_that_of_the_name(make_run, tmp_path, name, begin):
   assert (tmp_path / name).read_bytes().startswith(begin)
 
 
+def test_only_a_file_at_a_given_path_is_replaced(
+  make_run, tmp_path, monkeypatch, capsys
+):
+  run = make_run("a", 1, [1.0, 2.0]).path
+  monkeypatch.chdir(tmp_path)
+  (tmp_path / "comparison.png").write_text("of the user")
+  for name in ("comparison-2.png", "comparison-3.png"):
+    assert plot(run) == 0
+    assert capsys.readouterr().out.endswith(f"picture: {name}\n")
+    assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+  assert (tmp_path / "comparison.png").read_text() == "of the user"
+  assert plot(run, "--output=comparison.png") == 0
+  assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_what_can_not_be_plotted_prints_one_line(make_run, tmp_path, capsys):
   whole = make_run("whole", 1, [1.0]).path
   empty = make_run("empty", 1, []).path
