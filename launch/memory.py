@@ -148,7 +148,7 @@ def estimate(
       _WORKERS_COMPONENT,
       topology.workers
       * topology.environments_per_worker
-      * (_size_bytes(observation) + item_bytes),
+      * (_size_bytes(observation) + table.schema.held_bytes + item_bytes),
       "topology.environments_per_worker",
     ),
   ]

@@ -119,7 +119,7 @@ class NStepAdder:
     stack = schema.stacked_frames
     if stack:
       self._frames = frames_lib.FrameRing(
-        num_envs, schema.observation_shape, steps=n_step + stack
+        num_envs, schema.observation_shape, schema.ring_steps
       )
       dtype, shape = np.dtype(np.int64), (stack,)
     else:

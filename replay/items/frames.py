@@ -42,8 +42,7 @@ class FrameRing:
     """
     self._stack = shape[0]  # S
     self.frame_bytes = padded_frame_bytes(shape)
-    # An observation that begins an episode has S new frames.
-    size = (steps + 1) * num_envs * self._stack
+    size = num_envs * ring_frames(self._stack, steps)
     # The frame with number i is in row i % size.
     self._ring = np.zeros((size, self.frame_bytes), np.uint8)
     # The last observation of each environment, and the numbers of its frames.
@@ -165,6 +164,17 @@ def check_spec(spec: specs.EnvironmentSpec, stacked_frames: int) -> None:
       f"{observations.dtype} {list(shape)}: use "
       "--config.adder.stacked_frames=0"
     )
+
+
+def ring_frames(stack: int, steps: int) -> int:
+  """Returns how many frames a `FrameRing` stores per environment.
+
+  Args:
+    stack: S, frames in an observation.
+    steps: minimum number of steps for which a frame stays stored.
+  """
+  # An observation that begins an episode has S new frames.
+  return (steps + 1) * stack
 
 
 def padded_frame_bytes(shape: tuple[int, ...]) -> int:

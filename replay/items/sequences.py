@@ -7,6 +7,7 @@ the end of an episode. The first observation of the next episode is marked in
 Stacked frames are stored once per sequence (`frame_windows`).
 """
 
+import math
 import typing
 from collections.abc import Mapping
 
@@ -50,6 +51,7 @@ class SequenceSchema:
     record: packing of the record.
     item_shape: shape of an item, [record_bytes] of dtype uint8.
     steps: T, steps of a sequence.
+    held_bytes: bytes of observations that an adder holds per environment.
     windows: packing of observations that are stacks of frames; None:
       observations are stored whole.
     step_extras: dtype and shape, by name, of the actor's extras that are stored
@@ -86,6 +88,8 @@ class SequenceSchema:
     observations, actions = spec.observations, spec.actions
     flag, number = np.dtype(bool), np.dtype(np.float32)
     self.steps = steps
+    size_bytes = math.prod(observations.shape) * observations.dtype.itemsize
+    self.held_bytes = steps * size_bytes
     self.step_extras = dict(step_extras or {})
     self.start_extras = dict(start_extras or {})
     self.windows, multiple_of = None, 1

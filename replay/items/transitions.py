@@ -1,5 +1,6 @@
 """N-step transitions: their fields, and their item schema."""
 
+import math
 import typing
 
 import numpy as np
@@ -62,6 +63,7 @@ class TransitionSchema:
       frames from o_tm1 to o_t, which is at most S.
     transitions_per_item: G, transitions per item.
     item_shape: shape of an item, whose dtype is uint8.
+    held_bytes: bytes of observations that an adder holds per environment.
   """
 
   def __init__(
@@ -117,10 +119,14 @@ class TransitionSchema:
         self.frames_per_item,
         self.frame_bytes + self.record.record_bytes,
       )
+      held_frames = frames.ring_frames(stacked_frames, self.ring_steps)
+      self.held_bytes = held_frames * self.frame_bytes
     else:
       whole = (observations.dtype, observations.shape)
       self.record = packing.Packing({**fields, "o_tm1": whole, "o_t": whole})
       self.item_shape = (self.record.record_bytes,)
+      size_bytes = math.prod(observations.shape) * observations.dtype.itemsize
+      self.held_bytes = n_step * size_bytes
       if transitions_per_item > 1:
         self.item_shape = (transitions_per_item, self.record.record_bytes)
 
@@ -128,6 +134,11 @@ class TransitionSchema:
   def frame_bytes(self) -> int:
     """Bytes of the frame in a frame record, a multiple of 8."""
     return frames.padded_frame_bytes(self.observation_shape)
+
+  @property
+  def ring_steps(self) -> int:
+    """Number of steps for which an adder keeps the frames of stacks."""
+    return self._n_step + self.stacked_frames
 
   def kept_frame_records(self, num_envs: int) -> int:
     """Returns how many sent frame records a writer keeps for later items.
@@ -146,5 +157,4 @@ class TransitionSchema:
     # longer kept would be sent again. But each item is sent with the keys of
     # all kept frame records, 10 bytes each, so they are not more than needed.
     # An item's own frame records are sent before the item is created.
-    steps = self._n_step + self.stacked_frames
-    return 2 * steps * num_envs + self.frames_per_item
+    return 2 * self.ring_steps * num_envs + self.frames_per_item

@@ -1,5 +1,7 @@
 """Tests of the memory check: presets pass, and one line rejects a config."""
 
+import math
+
 import psutil
 import pytest
 
@@ -74,6 +76,32 @@ def test_frames_that_items_share_count_once():
   config = make_config(preset="atari57", adder__stacked_frames=0)
   with pytest.raises(ValueError, match=r"replay\.capacity=500000: replay"):
     check(config, 3 * GIB)
+
+
+# algorithm, frames that its adder holds per environment
+HELD = [
+  ("dqn", (1 + 4 + 1) * 4),  # of the newest n + S + 1 steps, S of each
+  ("rainbow", (3 + 4 + 1) * 4),
+  ("ppo", 128 * 4),  # of the T steps of a rollout
+]
+
+
+@pytest.mark.parametrize(("name", "frames"), HELD)
+def test_frames_that_adders_hold_count_as_the_workers(name, frames):
+  config = make_config(name, "atari57")
+  config.topology.update(workers=2, environments_per_worker=100)
+  spec = given.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  (found,) = (
+    need.size_bytes
+    for need in memory.estimate(config, spec, builder)
+    if need.field == "topology.environments_per_worker"
+  )
+  table = builder.make_table(config, spec)
+  item_bytes = math.prod(table.schema.item_shape)
+  observation = 4 * 84 * 84
+  held = frames * 84 * 84
+  assert found == 2 * 100 * (observation + held + item_bytes)
 
 
 # algorithm, frames per item of its table
