@@ -14,6 +14,7 @@ import psutil
 from absl import flags as absl_flags
 
 from slipway.agents import core, registry
+from slipway.agents.networks import torsos
 from slipway.configs import base, fields
 from slipway.environments import factory, specs, user_code
 from slipway.launch import (
@@ -93,6 +94,9 @@ def run(
     try:
       ends = limits.describe(config.limits) or "it is stopped; it has no limit"
       message += f"\nends after: {ends}"
+      torso = fields.get(config, "network.torso")
+      if advice := torsos.advise(torso, spec):
+        message += f"\nadvice: {advice}"
       if _needs_external_processes(config, spec, builder, flags.launch):
         message += (
           "\nno workers: nothing is learned until a process collects by "

@@ -117,6 +117,40 @@ def check(
     )
 
 
+def advise(kind: str | None, spec: specs.EnvironmentSpec) -> str:
+  """Returns advice for pixels that a torso neither scales nor convolves.
+
+  Args:
+    kind: name of the torso, as for `apply_torso`; None without one.
+    spec: spec of one environment.
+
+  Returns:
+    One line; '' if the torso fits the observations.
+  """
+  observations = arrays.remove_mask(spec.observations)
+  axes = find_image_axes(observations.shape)
+  if (
+    kind != "mlp"
+    or observations.dtype != np.uint8
+    or not isinstance(observations, specs.BoundedArray)
+    or np.max(observations.maximum) < 255
+    or axes is None
+    or min(axes.height, axes.width) < _MIN_IMAGE_SIZES["minatar_cnn"]
+  ):
+    return ""
+  fits_nature = min(axes.height, axes.width) >= _MIN_IMAGE_SIZES["nature_cnn"]
+  return (
+    f"config.network.torso='mlp' takes the images, uint8 "
+    f"{list(observations.shape)}, as {math.prod(observations.shape):,} numbers "
+    "of up to 255, so it may learn slowly or nothing: use --config.network."
+    + (
+      "torso=nature_cnn"
+      if fits_nature
+      else "torso=minatar_cnn, and a wrapper that scales them to [0, 1]"
+    )
+  )
+
+
 def apply_torso(
   layers: layers_lib.Layers,
   kind: str,

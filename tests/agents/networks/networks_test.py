@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from acme import specs
 
 from slipway.agents.networks import (
   heads,
@@ -202,6 +203,27 @@ def test_torso_that_does_not_fit_is_one_line(shape, dtype):
   assert str(list(shape)) in message
   assert "\n" not in message
   torsos.check(make_config("mlp"), spec)
+
+
+# torso, shape and type of observations, and words of the advice ('': none)
+ADVICE = [
+  ("mlp", (84, 84, 3), np.uint8, "use --config.network.torso=nature_cnn"),
+  ("mlp", (4, 84, 84), np.uint8, "as 28,224 numbers of up to 255"),
+  ("mlp", (10, 10, 4), np.uint8, "torso=minatar_cnn, and a wrapper"),
+  ("nature_cnn", (84, 84, 3), np.uint8, ""),
+  ("mlp", (10, 10, 4), np.float32, ""),
+  ("mlp", (84,), np.uint8, ""),
+  ("mlp", (2, 4), np.uint8, ""),  # as a small board
+]
+
+
+@pytest.mark.parametrize(("torso", "shape", "dtype", "words"), ADVICE)
+def test_advice_on_images_as_mere_numbers(torso, shape, dtype, words):
+  observations = specs.BoundedArray(shape, dtype, 0, 255)
+  spec = given.make_spec(shape, dtype)._replace(observations=observations)
+  advice = torsos.advise(torso, spec)
+  assert words in advice and bool(words) == bool(advice)
+  assert "\n" not in advice
 
 
 def test_smallest_frames_that_pass_the_check_pass_the_network():
