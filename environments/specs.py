@@ -87,6 +87,9 @@ def check_equal(
 ) -> None:
   """Checks that an environment has the spec with which its run has started.
 
+  The names of actions are compared, too: they tell from what number discrete
+  ones count, and to what bounds continuous ones are scaled.
+
   Args:
     name: gymnasium id, for the error message.
     found: spec of the environments of this process.
@@ -97,7 +100,7 @@ def check_equal(
   """
   for field in ("observations", "actions"):
     here, there = getattr(found, field), getattr(expected, field)
-    if here != there:
+    if here != there or here.name != there.name:
       raise user_code.UserCodeError(
         f"environment {name}: {field} of this process are "
         f"{spaces_lib.one_line(here)}, but those of the run are "
@@ -151,10 +154,13 @@ def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
     ValueError: no algorithm supports the space.
   """
   if isinstance(space, spaces.Discrete):
-    return specs.DiscreteArray(int(space.n), np.int32, "action")
+    name = f"action, counted from {space.start}"
+    return specs.DiscreteArray(int(space.n), np.int32, name)
   if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
     sizes = spaces_lib.component_sizes(space) or ()
-    return arrays.MultiDiscreteArray(sizes, "action")
+    start = np.asarray(getattr(space, "start", 0))
+    name = f"action, counted from {start.tolist() if start.any() else 0}"
+    return arrays.MultiDiscreteArray(sizes, name)
   if (
     isinstance(space, spaces.Box)
     and np.issubdtype(space.dtype, np.floating)
@@ -162,7 +168,9 @@ def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
     and 0 not in space.shape
   ):
     size = math.prod(space.shape)  # as networks return them
-    return specs.BoundedArray((size,), np.float32, -1.0, 1.0, "action")
+    low, high = space.low.tolist(), space.high.tolist()
+    name = f"action, scaled to {low} to {high}"
+    return specs.BoundedArray((size,), np.float32, -1.0, 1.0, name)
   raise ValueError(
     f"config.environment.name is {name!r}, whose action space "
     f"{spaces_lib.one_line(space)} no algorithm supports: supported are "

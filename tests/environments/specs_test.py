@@ -7,7 +7,7 @@ import pytest
 from acme import specs as acme_specs
 from gymnasium import spaces
 
-from slipway.environments import arrays, specs
+from slipway.environments import arrays, specs, user_code
 
 BIT = spaces.Discrete(2)
 INF = np.inf
@@ -108,6 +108,33 @@ def test_components_and_masks_survive_a_pickle(space, sizes):
     assert found.observations.shape == (2 + sum(sizes),)
   joint = pickle.loads(pickle.dumps(arrays.JointActionArray(sizes)))
   assert joint.num_values == np.prod(sizes)
+
+
+def box(low, high):
+  return spaces.Box(low, high, (2,), np.float32)
+
+
+# actions of the run, and of an environment of one of its processes
+OTHER_ACTIONS = [
+  (spaces.Discrete(3), spaces.Discrete(3, start=1)),
+  (spaces.Discrete(3), spaces.Discrete(4)),
+  (
+    spaces.MultiDiscrete([2, 2]),
+    spaces.MultiDiscrete([2, 2], start=[0, 1]),
+  ),
+  (box(-1.0, 1.0), box(-2.0, 1.0)),
+  (box(-1.0, 1.0), spaces.Box(-1.0, np.float32([1.0, 2.0]))),
+]
+
+
+@pytest.mark.parametrize(("run", "process"), OTHER_ACTIONS)
+def test_a_process_with_other_actions_than_the_runs_is_rejected(run, process):
+  expected, found = (specs.make_spec("Own", BIT, x) for x in (run, process))
+  specs.check_equal("Own", pickle.loads(pickle.dumps(expected)), expected)
+  with pytest.raises(user_code.UserCodeError) as caught:
+    specs.check_equal("Own", found, expected)
+  assert caught.value.line.startswith("environment Own: actions of this")
+  assert "\n" not in caught.value.line
 
 
 def test_continuous_actions_have_no_mask():
