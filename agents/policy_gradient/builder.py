@@ -5,7 +5,14 @@ import numpy as np
 from acme import specs
 
 from slipway.agents import core, policies
-from slipway.agents.networks import normalization, recurrent, torsos
+from slipway.agents.networks import (
+  initializers,
+  normalization,
+  policy_network,
+  recurrent,
+  torsos,
+)
+from slipway.agents.networks import network as network_lib
 from slipway.configs import policy_gradient
 from slipway.replay.items import returns, sequence_adder, sequences
 from slipway.replay.tables import table_spec
@@ -26,6 +33,9 @@ class Builder(policies.PolicyBuilder):
     policy_gradient.check(config)
     torsos.check(config.network, spec)
     normalization.check(config, spec)
+    # The layer of state values is in learners only, so the networks that act
+    # would not show that a user's torso has taken its name.
+    network_lib.variable_shapes(self._make_network_with_values(config, spec))
     self.make_table(config, spec)
 
   def make_table(
@@ -66,7 +76,7 @@ class Builder(policies.PolicyBuilder):
     spec: specs.EnvironmentSpec,
     role: str,
   ) -> policies.Declaration:
-    """Returns an acting network of `policies.make_recurrent_policy`'s role."""
+    """Returns the policy's network, for a role of `make_recurrent_policy`."""
     given = (
       config.network,
       spec,
@@ -76,6 +86,21 @@ class Builder(policies.PolicyBuilder):
     if config.network.lstm_size:
       return policies.make_recurrent_policy(*given, role=role)
     return policies.make_policy(*given)
+
+  def _make_network_with_values(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ) -> network_lib.Declaration:
+    """Returns the learner's network of the policy, with its state values.
+
+    Values that share neither torso nor LSTM are in another network.
+    """
+    policy = self._make_network(config, spec, "learner")
+    if config.network.shared and isinstance(
+      policy, policy_network.PolicyNetwork
+    ):
+      scheme = initializers.SCHEMES[config.network.initializer]
+      return policy_network.PolicyValueNetwork(policy, scheme)
+    return policy
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec

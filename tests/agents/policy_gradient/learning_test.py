@@ -54,6 +54,35 @@ def change(batch, **fields):
   return batch._replace(data=batch.data._replace(**fields))
 
 
+def value_torso(layers, observation):
+  """Torso whose layer has the name of the layer of state values."""
+  return layers.linear("value", layers.ops.float32(observation), 8)
+
+
+@pytest.mark.parametrize(
+  ("fields", "is_taken"),
+  [
+    ({"shared": True}, True),
+    ({"shared": True, "lstm_size": 4}, True),
+    ({"shared": False, "lstm_size": 4}, True),
+    ({"shared": False}, False),  # the values have a network of their own
+  ],
+)
+def test_a_torso_with_the_name_of_the_value_layer(fields, is_taken):
+  config = make_config(minibatch_size=0, epochs=1)
+  config.network.update(torso=f"{__name__}:value_torso", **fields)
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder("policy_gradient")
+  if not is_taken:
+    builder.check(config, spec)
+    make_learner(config)
+    return
+  for make in (builder.check, builder.make_learner):
+    with pytest.raises(ValueError, match="variable 'value/w'") as caught:
+      make(config, spec)
+    assert "\n" not in str(caught.value)
+
+
 def test_an_update_changes_policy_and_value():
   config = make_config()
   learner = make_learner(config)
