@@ -402,8 +402,8 @@ def check_evaluations(config: ml_collections.ConfigDict) -> None:
       raise ValueError(
         f"config.limits.{name}={limits[name]!r} is reached by evaluations "
         "only, which config.evaluation.period_steps=0 switches off in mode "
-        f"'single', so the run would not end by it: use {none!r} for the "
-        "first one, or a value above 0 for the second"
+        f"'single', so the run would not end by it: set it to {none!r}, or "
+        "evaluation.period_steps above 0"
       )
 
 

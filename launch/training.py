@@ -95,8 +95,8 @@ def run(
       ends = limits.describe(config.limits) or "it is stopped; it has no limit"
       message += f"\nends after: {ends}"
       torso = fields.get(config, "network.torso")
-      if advice := torsos.advise(torso, spec):
-        message += f"\nadvice: {advice}"
+      for advice in (limits.advise(config), torsos.advise(torso, spec)):
+        message += f"\nadvice: {advice}" if advice else ""
       if _needs_external_processes(config, spec, builder, flags.launch):
         message += (
           "\nno workers: nothing is learned until a process collects by "

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import ml_collections
 
+from slipway.configs import fields
 from slipway.launch.runs import run_counters, run_status
 
 # The reason of the stop if limits.combine='all' and several limits are set.
@@ -136,6 +137,29 @@ def describe(limits: ml_collections.ConfigDict) -> str:
       text += f" ({limits.target_evaluations} evaluations in a row)"
     texts.append(text)
   return (" and " if limits.combine == "all" else " or ").join(texts)
+
+
+def advise(config: ml_collections.ConfigDict) -> str:
+  """Returns advice for a run that ends before its first update.
+
+  Args:
+    config: the whole config.
+
+  Returns:
+    One line; '' if the run has time to learn, as far as its config shows.
+  """
+  steps = config.limits.environment_steps
+  needed = fields.get(config, "replay.min_size", 0)
+  ends_by_steps = config.limits.combine == "any" or find_configured(
+    config.limits
+  ) == ["environment_steps"]
+  if not ends_by_steps or not 0 < steps < needed:
+    return ""
+  return (
+    f"config.limits.environment_steps={steps:,} is below "
+    f"config.replay.min_size={needed:,}, so the run ends before its first "
+    "update: raise the first, or lower the second"
+  )
 
 
 def find_reached(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from slipway.configs import dqn
+from slipway.configs import dqn, ppo
 from slipway.launch.orchestration import limits
 
 # values of the section `limits`, expected description
@@ -26,3 +26,23 @@ def test_a_description_names_all_limits_that_are_set(values, text):
   config = dqn.get_config("cartpole").limits
   config.update(values)
   assert limits.describe(config) == text
+
+
+# values of the section `limits`, whether the run ends before its first update
+STEPS = [
+  ({"environment_steps": 999}, True),
+  ({"environment_steps": 1_000}, False),
+  ({"environment_steps": 0}, False),
+  ({"environment_steps": 999, "trainer_steps": 5, "combine": "all"}, False),
+]
+
+
+@pytest.mark.parametrize("values, is_short", STEPS)
+def test_advice_for_a_run_that_learns_nothing(values, is_short):
+  config = dqn.get_config("cartpole")  # with a replay.min_size of 1,000
+  config.limits.target_return = float("inf")
+  config.limits.update(values)
+  assert ("before its first update" in limits.advise(config)) == is_short
+  config = ppo.get_config("cartpole")  # without a replay table
+  config.limits.update(values)
+  assert limits.advise(config) == ""
