@@ -88,6 +88,8 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.learner.batch_size = 16  # sequences; table 2: 64
   c.learner.huber_delta = 1.0  # values are rescaled: 100 to 9
   c.learner.decay_steps = 0  # in updates, of which there are fewer
+  if preset == "cartpole":
+    c.learner.decay_steps = 5_000  # 200,000 environment steps
   c.replay.samples_per_insert = 4.0  # per sequence; each step is in two
   c.replay.priority_exponent = 0.9  # section 2.3
   c.replay.importance_exponent_start = 0.6  # section 2.3
