@@ -5,6 +5,7 @@ import csv
 import math
 import pathlib
 import typing
+import warnings
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -142,14 +143,11 @@ class Recorded:
     for experiment, rows in table.groupby("bsuite_env", sort=False):
       info = summary_analysis.BSUITE_INFO[str(experiment)]
       rows = rows.dropna(axis="columns", how="all")
-      found.append(
-        Score(
-          str(experiment),
-          tuple(info.tags),
-          float(info.score(rows)),
-          rows.bsuite_id.nunique(),
-        )
-      )
+      with warnings.catch_warnings():  # of what later pandas no longer has
+        warnings.simplefilter("ignore", FutureWarning)
+        score = float(info.score(rows))
+      settings = rows.bsuite_id.nunique()
+      found.append(Score(str(experiment), tuple(info.tags), score, settings))
     return found
 
 
