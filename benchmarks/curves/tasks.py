@@ -71,7 +71,7 @@ TASKS = {
   ),
   "pendulum": Task("pendulum", "Pendulum-v1", 20_000, 600.0, target=-200.0),
   "lunarlander_continuous": Task(
-    *("lunarlander", "LunarLander-v3, continuous actions", 100_000, 3_600.0),
+    *("lunarlander", "LunarLander-v3, continuous actions", 300_000, 3_600.0),
     target=200.0,
   ),
   "halfcheetah": Task("halfcheetah", "HalfCheetah-v5", 120_000, 3_600.0),
