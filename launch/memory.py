@@ -14,6 +14,7 @@ from acme import specs
 from slipway.agents import core
 from slipway.agents.networks import network
 from slipway.configs import fields
+from slipway.replay.items import packing
 from slipway.replay.tables import table_spec
 
 # Bytes that Reverb adds to each item, measured with items of 60 to 8,000 bytes.
@@ -114,7 +115,7 @@ def estimate(
     ),
     Need(
       "the evaluator",
-      config.evaluation.episodes * _size_bytes(observation),
+      config.evaluation.episodes * packing.size_bytes(observation),
       "evaluation.episodes",
     ),
   ]
@@ -148,7 +149,9 @@ def estimate(
       _WORKERS_COMPONENT,
       topology.workers
       * topology.environments_per_worker
-      * (_size_bytes(observation) + table.schema.held_bytes + item_bytes),
+      * (
+        packing.size_bytes(observation) + table.schema.held_bytes + item_bytes
+      ),
       "topology.environments_per_worker",
     ),
   ]
@@ -214,11 +217,6 @@ def _find_limit_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
         path = pathlib.PurePath(group.lstrip("/"))
         for folder in (path, *path.parents):
           yield root / mount / folder / file
-
-
-def _size_bytes(array: specs.Array) -> int:
-  """Returns the number of bytes of an array that has this spec."""
-  return math.prod(array.shape) * array.dtype.itemsize
 
 
 def _format_bytes(size_bytes: int) -> str:

@@ -6,9 +6,11 @@ third of five columns to write and half of them to sample (measured in
 docs/libraries.md). The dataset unpacks the fields of a whole batch at once.
 """
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
+from acme import specs
 
 # Dtype and shape of one field of a record, without the batch dimension.
 Field = tuple[np.dtype, tuple[int, ...]]
@@ -97,3 +99,8 @@ class Packing:
     """
     values = records.view(self._dtype).reshape(len(records))
     return {name: values[name] for name in self.fields}
+
+
+def size_bytes(spec: specs.Array) -> int:
+  """Returns the number of bytes of an array that has this spec."""
+  return math.prod(spec.shape) * spec.dtype.itemsize

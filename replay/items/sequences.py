@@ -7,7 +7,6 @@ the end of an episode. The first observation of the next episode is marked in
 Stacked frames are stored once per sequence (`frame_windows`).
 """
 
-import math
 import typing
 from collections.abc import Mapping
 
@@ -88,8 +87,7 @@ class SequenceSchema:
     observations, actions = spec.observations, spec.actions
     flag, number = np.dtype(bool), np.dtype(np.float32)
     self.steps = steps
-    size_bytes = math.prod(observations.shape) * observations.dtype.itemsize
-    self.held_bytes = steps * size_bytes
+    self.held_bytes = steps * packing.size_bytes(observations)
     self.step_extras = dict(step_extras or {})
     self.start_extras = dict(start_extras or {})
     self.windows, multiple_of = None, 1

@@ -1,6 +1,5 @@
 """N-step transitions: their fields, and their item schema."""
 
-import math
 import typing
 
 import numpy as np
@@ -125,8 +124,7 @@ class TransitionSchema:
       whole = (observations.dtype, observations.shape)
       self.record = packing.Packing({**fields, "o_tm1": whole, "o_t": whole})
       self.item_shape = (self.record.record_bytes,)
-      size_bytes = math.prod(observations.shape) * observations.dtype.itemsize
-      self.held_bytes = n_step * size_bytes
+      self.held_bytes = n_step * packing.size_bytes(observations)
       if transitions_per_item > 1:
         self.item_shape = (transitions_per_item, self.record.record_bytes)
 
