@@ -61,6 +61,19 @@ def make_policy(
   )
 
 
+def make_policy_with_values(
+  network: ml_collections.ConfigDict, policy: policy_network.PolicyNetwork
+) -> policy_network.PolicyValueNetwork:
+  """Returns the declaration of a policy and state values with its torso.
+
+  Args:
+    network: the `network` section of the policy's config.
+    policy: result of `make_policy`.
+  """
+  scheme = initializers.SCHEMES[network.initializer]
+  return policy_network.PolicyValueNetwork(policy, scheme)
+
+
 def make_recurrent_policy(
   network: ml_collections.ConfigDict,
   spec: specs.EnvironmentSpec,

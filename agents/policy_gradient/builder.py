@@ -5,14 +5,13 @@ import numpy as np
 from acme import specs
 
 from slipway.agents import core, policies
+from slipway.agents.networks import network as network_lib
 from slipway.agents.networks import (
-  initializers,
   normalization,
   policy_network,
   recurrent,
   torsos,
 )
-from slipway.agents.networks import network as network_lib
 from slipway.configs import policy_gradient
 from slipway.replay.items import returns, sequence_adder, sequences
 from slipway.replay.tables import table_spec
@@ -98,8 +97,7 @@ class Builder(policies.PolicyBuilder):
     if config.network.shared and isinstance(
       policy, policy_network.PolicyNetwork
     ):
-      scheme = initializers.SCHEMES[config.network.initializer]
-      return policy_network.PolicyValueNetwork(policy, scheme)
+      return policies.make_policy_with_values(config.network, policy)
     return policy
 
   def make_adder(

@@ -13,7 +13,6 @@ from slipway.agents.networks import (
   initializers,
   network,
   policy_head,
-  policy_network,
   recurrent,
   tf_network,
   tf_ops,
@@ -120,9 +119,8 @@ class _FeedForwardModel:
     settings = config.network
     self._policy = policies.make_policy(settings, spec, settings.distribution)
     self.head, self._shared = self._policy.head, settings.shared
-    scheme = initializers.SCHEMES[settings.initializer]
     if self._shared:
-      both = policy_network.PolicyValueNetwork(self._policy, scheme)
+      both = policies.make_policy_with_values(settings, self._policy)
       made = {policies.POLICY: both}
     else:
       value = value_network.ValueNetwork(
@@ -130,7 +128,7 @@ class _FeedForwardModel:
         settings.torso,
         settings.hidden_sizes,
         settings.activation,
-        scheme,
+        initializers.SCHEMES[settings.initializer],
       )
       made = {policies.POLICY: self._policy, "value": value}
     self.networks: Mapping[str, tf_network.Network] = {
