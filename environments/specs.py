@@ -87,8 +87,8 @@ def check_equal(
 ) -> None:
   """Checks that an environment has the spec with which its run has started.
 
-  The names of actions are compared, too: they tell from what number discrete
-  ones count, and to what bounds continuous ones are scaled.
+  The names of actions are compared, too: they contain the number from which
+  discrete ones count, and the bounds to which continuous ones are scaled.
 
   Args:
     name: gymnasium id, for the error message.
