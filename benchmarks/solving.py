@@ -9,11 +9,11 @@ import tempfile
 import numpy as np
 
 from benchmarks import goal, report, whole_run
-from slipway.configs import apex_dqn
+from slipway.configs import catalog
 from slipway.launch.runs import curves
 
 _METHOD = """\
-`slipway train --config=apex_dqn:{preset} --config.seed=S`
+`{command} --config.seed=S`
 for {seeds}, as anyone would run it: all processes and the evaluator on the same
 machine. A run is solved when the mean returns of {evaluations} evaluations in a
 row ({episodes} greedy episodes each) reach {target:g}, which ends it; otherwise
@@ -25,26 +25,31 @@ _PART_SOLVED_GOAL = 0.9
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """A task that Ape-X DQN has to solve, and the goals for its seconds.
+  """A task that an algorithm has to solve, and the goals for its seconds.
 
   Attributes:
     name: name of the report.
-    preset: preset of Ape-X DQN.
+    config: config and preset of the runs.
+    flags: further flags of the runs.
     limit_s: wall-clock limit of one run, in seconds.
     median_goal_s: goal for the median seconds from the command to the target.
     start_up_goal_s: goal for the seconds until the slowest run's first update.
   """
 
   name: str
-  preset: str
+  config: str
+  flags: tuple[str, ...]
   limit_s: float
   median_goal_s: float
   start_up_goal_s: float
 
 
-CARTPOLE = Task("cartpole", "cartpole", 240.0, 120.0, 10.0)
-# Its first update is after 10,000 transitions.
-PONG = Task("pong_solved", "pong", 3_600.0, 3_600.0, 60.0)
+CARTPOLE = Task("cartpole", "apex_dqn:cartpole", (), 240.0, 120.0, 10.0)
+PONG = Task(
+  *("pong_solved", "ppo:pong"),
+  ("--config.network.torso=nature_cnn_bfloat16",),
+  *(1_800.0, 1_800.0, 60.0),
+)
 
 
 def measure(
@@ -58,15 +63,16 @@ def measure(
     folder: folder in which the picture is saved.
     overrides: further flags of the runs.
   """
-  config = apex_dqn.get_config(task.preset)
+  algorithm, _, preset = task.config.partition(":")
+  config = catalog.algorithms()[algorithm].get_config(preset)
   target = config.limits.target_return
   raw, rows = [], {}
   with tempfile.TemporaryDirectory() as runs:
     for seed in range(1, seeds + 1):
       name = f"seed-{seed}"
       watched = whole_run.run(
-        f"apex_dqn:{task.preset}",
-        [f"--config.seed={seed}", *overrides],
+        task.config,
+        [f"--config.seed={seed}", *task.flags, *overrides],
         task.limit_s,
         pathlib.Path(runs),
         name,
@@ -76,7 +82,7 @@ def measure(
       rows[seed] = curves.read(pathlib.Path(runs) / name / "curves.csv")
   _draw(rows, target, folder / f"{task.name}.png")
   method = _METHOD.format(
-    preset=task.preset,
+    command=" ".join(("slipway train", f"--config={task.config}", *task.flags)),
     seeds="seed 1" if seeds == 1 else f"seeds 1 to {seeds}, one by one",
     evaluations=config.limits.target_evaluations,
     episodes=config.evaluation.episodes,
