@@ -150,8 +150,8 @@ FIELDS: fields.Fields = {
   "learner.discrete_entropy": Field(
     0.5,
     "target entropy of a policy of A discrete actions in the loss 'soft', as a "
-    "part of the largest one, log A; Christodoulou 2019, section 3: 0.98, with "
-    "which it stays nearly random. For continuous actions: minus the number of "
+    "part of the largest one, log A; Christodoulou 2019: 0.98, with which it "
+    "stays nearly random. For continuous actions: minus the number of "
     "dimensions, Haarnoja et al. 2018, appendix D",
     checks.within(1e-3, 0.99, "the policy would not learn, or not explore"),
   ),

@@ -112,6 +112,8 @@ def _pong(c: ml_collections.ConfigDict) -> None:
   _IMAGE_PRESETS["pong"](c)
   c.learner.learning_rate = 1e-3
   c.learner.decay_steps = 2_500  # batches: 2,560,000 environment steps
+  # An evaluation takes 15 s of a core, and the run's end takes three of them.
+  c.evaluation.period_s = 60.0
 
 
 # The presets of PPO and APPO, by name.

@@ -1,5 +1,7 @@
 """The builder of actor-critic algorithms with a replay."""
 
+import math
+
 import ml_collections
 import numpy as np
 from acme import specs
@@ -86,7 +88,9 @@ class Builder(policies.PolicyBuilder):
       spec,
       np.random.default_rng(seed),
       noise,
-      config.exploration.random_steps // max(1, config.topology.workers),
+      math.ceil(
+        config.exploration.random_steps / max(1, config.topology.workers)
+      ),
       earlier_env_steps,
       with_log_prob=config.learner.critic_target == "retrace",
     )

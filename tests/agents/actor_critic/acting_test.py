@@ -109,6 +109,13 @@ def test_the_first_steps_are_uniform():
   assert act(resumed, 100).std() < 0.5 * uniform
 
 
+def test_fewer_random_steps_than_workers_are_taken():
+  config = make_config(workers=3, random_steps=2, noise_std=1e-6)
+  exploring, greedy = make_actors(config)
+  assert np.abs(act(exploring, 1) - act(greedy, 1)).max() > 0.01
+  assert np.abs(act(exploring, 1) - act(greedy, 1)).max() < 0.01
+
+
 def test_samples_of_a_soft_policy_differ_and_repeat_by_seed():
   config = make_config("sac")
   found = [act(make_actors(config)[0], 10) for _ in range(2)]
