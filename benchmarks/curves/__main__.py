@@ -45,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
   picture.draw(
     {algorithm: saved.curves() for algorithm, saved in kept.items()},
     args.out / f"{args.task}.png",
+    task.published,
   )
   text = page.make_page(args.task, task, kept)
   (args.out / f"{args.task}.md").write_text(text, encoding="utf-8")

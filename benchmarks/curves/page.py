@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from benchmarks.curves import data, holding
+from benchmarks.curves import data, holding, published
 from benchmarks.curves import tasks as tasks_lib
 from slipway.launch.runs import curves as run_curves
 from slipway.launch.runs import statistics
@@ -40,7 +40,7 @@ of other libraries, during which they do not learn.
 - *at once*: number of runs that shared the machine.
 - *commit*: the version of Slipway, or of the program that ran another library.
   Steps and presets are those of this version; today's may differ.
-{held}
+{held}{published}
 Every evaluation is in [{task}/]({task}/), with the commit, the flags, the
 machine and the versions that it was made with.
 """
@@ -78,9 +78,11 @@ def make_page(
     task: the task.
     kept: saved runs by algorithm, at least one.
   """
-  held = ""
+  held = of_others = ""
   if task.target is not None:
     held = f"\n{holding.make_section(kept, task.target)}\n"
+  if task.published:
+    of_others = f"\n{published.make_section(kept, task.published)}\n"
   return _PAGE.format(
     title=task.title,
     task=name,
@@ -88,6 +90,7 @@ def make_page(
     table=_table(kept),
     advice=_list_advice(kept),
     held=held,
+    published=of_others,
   )
 
 

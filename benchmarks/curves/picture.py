@@ -3,15 +3,19 @@
 import pathlib
 from collections.abc import Mapping, Sequence
 
-from benchmarks.curves import data
+from benchmarks.curves import data, published
 from slipway.launch.runs import comparison
 
 _ABREAST = 3  # algorithms per row of the picture, at most
-_COLOR, _OTHERS = "#1f6fb4", "#c9ced4"
+_COLOR, _OTHERS, _PUBLISHED = "#1f6fb4", "#c9ced4", "#c2571a"
 _POINTS = 100  # points per line
 
 
-def draw(kept: Mapping[str, Sequence[data.Curve]], path: pathlib.Path) -> None:
+def draw(
+  kept: Mapping[str, Sequence[data.Curve]],
+  path: pathlib.Path,
+  others: Sequence[published.Published] = (),
+) -> None:
   """Draws returns against environment steps and wall-clock time.
 
   Each algorithm has two panels, with the means of all others in the background.
@@ -19,6 +23,7 @@ def draw(kept: Mapping[str, Sequence[data.Curve]], path: pathlib.Path) -> None:
   Args:
     kept: curves of each algorithm, one per seed.
     path: path of the PNG file.
+    others: published returns, which are marked at their environment steps.
   """
   from matplotlib import figure, ticker
 
@@ -51,9 +56,16 @@ def draw(kept: Mapping[str, Sequence[data.Curve]], path: pathlib.Path) -> None:
       axes.spines[["top", "right"]].set_visible(False)
       axes.tick_params(labelsize=8)
     steps, seconds = flat[2 * index : 2 * index + 2]
+    for entry in others:
+      for at, (low, high) in entry.returns.items():
+        steps.plot(
+          (at, at), (low, high), color=_PUBLISHED, linewidth=1.5, marker="_"
+        )
     steps.set_title(name, loc="left", fontsize=10, fontweight="bold")
     steps.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
-    steps.set_xlabel("environment steps", fontsize=8)
+    steps.set_xlabel(
+      "environment steps" + (" (-: published)" if others else ""), fontsize=8
+    )
     seconds.set_xlabel("seconds", fontsize=8)
   for axes in flat[2 * len(kept) :]:
     axes.set_visible(False)

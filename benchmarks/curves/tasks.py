@@ -2,6 +2,8 @@
 
 import dataclasses
 
+from benchmarks.curves import published as published_lib
+
 
 @dataclasses.dataclass(frozen=True)
 class Task:
@@ -14,6 +16,7 @@ class Task:
     limit_s: seconds after which a run is aborted.
     flags: further flags of the runs.
     target: mean return that counts as solved; None: there is no such number.
+    published: returns of others with which the runs are compared.
   """
 
   preset: str
@@ -22,13 +25,21 @@ class Task:
   limit_s: float
   flags: tuple[str, ...] = ()
   target: float | None = None
+  published: tuple[published_lib.Published, ...] = ()
 
 
-def _minatar(game: str, env_steps: int = 2_000_000) -> Task:
+def _minatar(
+  game: str,
+  published: tuple[published_lib.Published, ...],
+  env_steps: int = 2_000_000,
+) -> Task:
   """Returns the task of a MinAtar game, such as 'Asterix'."""
-  # The preset is for all games, of which it names one.
-  flags = (f"--config.environment.game={game}",)
-  return Task("minatar_breakout", f"MinAtar {game}", env_steps, 7_200.0, flags)
+  return Task(
+    *("minatar_breakout", f"MinAtar {game}", env_steps, 7_200.0),
+    # The preset is for all games, of which it names one.
+    (f"--config.environment.game={game}",),
+    published=published,
+  )
 
 
 TASKS = {
@@ -62,11 +73,24 @@ TASKS = {
     target=200.0,
   ),
   # DQN has learned it after 500,000 steps: Young and Tian 2019, figure 2.
-  "minatar_breakout": _minatar("Breakout", 500_000),
-  "minatar_asterix": _minatar("Asterix"),
-  "minatar_freeway": _minatar("Freeway"),
-  "minatar_seaquest": _minatar("Seaquest"),
-  "minatar_space_invaders": _minatar("SpaceInvaders"),
+  "minatar_breakout": _minatar("Breakout", published_lib.BREAKOUT, 500_000),
+  "minatar_asterix": _minatar("Asterix", published_lib.ASTERIX),
+  "minatar_freeway": _minatar("Freeway", published_lib.FREEWAY),
+  "minatar_seaquest": _minatar("Seaquest", published_lib.SEAQUEST),
+  "minatar_space_invaders": _minatar(
+    "SpaceInvaders", published_lib.SPACE_INVADERS
+  ),
+  "breakout": Task(
+    *("atari57", "Breakout", 2_000_000, 14_400.0),
+    (
+      "--config.environment.game=Breakout",
+      # Dopamine's, with which the runs are compared.
+      "--config.environment.kwargs.repeat_action_probability=0.25",
+      "--config.network.torso=nature_cnn_bfloat16",
+      "--config.evaluation.period_s=120",
+    ),
+    published=published_lib.ATARI_BREAKOUT,
+  ),
   "pong_policy_gradients": Task(
     "pong", "Pong, policy gradients", 1_000_000, 7_200.0, target=18.0
   ),

@@ -161,3 +161,12 @@ def test_a_peer_has_a_row_per_evaluation(tmp_path, monkeypatch):
   np.testing.assert_array_equal(curve.env_steps, [2_000, 4_000, 6_000])
   assert (np.diff(curve.wall_s) > 0).all()
   assert ((curve.eval_return >= 8) & (curve.eval_return <= 500)).all()
+
+
+def test_a_page_has_published_returns_at_equal_steps(tmp_path):
+  write_curves(tmp_path / "minatar_breakout" / "dqn.csv", 0.01, (1_200, 1_001))
+  assert curves.main(["--task=minatar_breakout", f"--out={tmp_path}"]) == 0
+  page = (tmp_path / "minatar_breakout.md").read_text()
+  assert "\n| *DQN, Young and Tian 2019* | 8.3 | 9.3 | 9.7 |\n" in page
+  # The means of evaluations 450 to 500, and 900 to 1,000, plus the seed.
+  assert "\n| dqn | 5.8 to 6.8 | 10.5 to 11.5 | - |\n" in page
