@@ -31,7 +31,7 @@ class Task:
 def _minatar(
   game: str,
   published: tuple[published_lib.Published, ...],
-  env_steps: int = 2_000_000,
+  env_steps: int = 1_000_000,
 ) -> Task:
   """Returns the task of a MinAtar game, such as 'Asterix'."""
   return Task(
