@@ -81,6 +81,8 @@ def measure(
       raw.append(_row(seed, watched, target))
       rows[seed] = curves.read(pathlib.Path(runs) / name / "curves.csv")
   _draw(rows, target, folder / f"{task.name}.png")
+  # Atari's name, 'ALE/{game}-v5', has the game in it.
+  task_name = config.environment.name.format(game=config.environment.game)
   method = _METHOD.format(
     command=" ".join(("slipway train", f"--config={task.config}", *task.flags)),
     seeds="seed 1" if seeds == 1 else f"seeds 1 to {seeds}, one by one",
@@ -91,7 +93,7 @@ def measure(
   )
   return report.Report(
     name=task.name,
-    title=f"{config.environment.name}: seconds until it is solved",
+    title=f"{task_name}: seconds until it is solved",
     method=f"{method}\n\n![Returns of all seeds]({task.name}.png)",
     raw=raw,
     medians=[_medians(raw)],
