@@ -43,6 +43,6 @@ def restore(folder: pathlib.Path, learner: core.Learner) -> None:
     text = error_text.one_line(error)
     raise ValueError(
       f"{str(folder / _NAME)!r} does not fit this config's learner ({text}), "
-      "so the run can't be resumed: use the config that it was saved with, or "
-      "start a new run"
+      "so the run can't be resumed: use the config and the environment that it "
+      "was saved with, or start a new run"
     ) from error
