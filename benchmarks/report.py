@@ -43,11 +43,11 @@ class Report:
     parts = [
       f"# {self.title}",
       self.method,
-      *(_table(rows) for rows in (self.medians, *self.more)),
+      *(make_table(rows) for rows in (self.medians, *self.more)),
       "\n".join(f"- {goal}" for goal in self.goals),
       f"![Goals]({self._picture})" if self._has_picture else "",
       f"Every repetition is in [{self.name}.csv]({self.name}.csv).",
-      _table([{"measured with": k, "": v} for k, v in head.items()]),
+      make_table([{"measured with": k, "": v} for k, v in head.items()]),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -145,8 +145,8 @@ def ratio(rows: Sequence[Row], column: str, of: Row, to: Row) -> float:
   )
 
 
-def _table(rows: Sequence[Row]) -> str:
-  """Returns rows as a markdown table."""
+def make_table(rows: Sequence[Row]) -> str:
+  """Returns rows as a markdown table, whose head is the first row's keys."""
   if not rows:
     return ""
   lines = [list(rows[0]), ["---"] * len(rows[0])]

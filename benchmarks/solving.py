@@ -9,7 +9,7 @@ import tempfile
 import numpy as np
 
 from benchmarks import goal, report, whole_run
-from slipway.configs import catalog
+from slipway.launch.options import overrides as overrides_lib
 from slipway.launch.runs import curves
 
 _METHOD = """\
@@ -63,8 +63,7 @@ def measure(
     folder: folder in which the picture is saved.
     overrides: further flags of the runs.
   """
-  algorithm, _, preset = task.config.partition(":")
-  config = catalog.algorithms()[algorithm].get_config(preset)
+  config = overrides_lib.load(task.config)
   target = config.limits.target_return
   raw, rows = [], {}
   with tempfile.TemporaryDirectory() as runs:

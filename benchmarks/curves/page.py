@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from benchmarks import report
 from benchmarks.curves import data, holding, published
 from benchmarks.curves import tasks as tasks_lib
 from slipway.launch.runs import curves as run_curves
@@ -101,19 +102,16 @@ def make_overview(kept: Mapping[str, Mapping[str, data.Saved]]) -> str:
     kept: saved runs by task, and by algorithm.
   """
   algorithms = sorted({name for of_task in kept.values() for name in of_task})
-  lines = [
-    "| algorithm | "
-    + " | ".join(f"[{tasks_lib.TASKS[x].title}]({x}.md)" for x in kept)
-    + " |",
-    "| --- " * (len(kept) + 1) + "|",
-  ]
+  rows = []
   for algorithm in algorithms:
-    cells = []
-    for of_task in kept.values():
+    row = {"algorithm": algorithm}
+    for task, of_task in kept.items():
       saved = of_task.get(algorithm)
-      cells.append("" if saved is None else _format_final(saved.curves()))
-    lines.append(f"| {algorithm} | {' | '.join(cells)} |")
-  return _OVERVIEW.format(table="\n".join(lines))
+      row[f"[{tasks_lib.TASKS[task].title}]({task}.md)"] = (
+        "" if saved is None else _format_final(saved.curves())
+      )
+    rows.append(row)
+  return _OVERVIEW.format(table=report.make_table(rows))
 
 
 def _format_final(curves: Sequence[data.Curve]) -> str:

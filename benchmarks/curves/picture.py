@@ -14,7 +14,7 @@ _POINTS = 100  # points per line
 def draw(
   kept: Mapping[str, Sequence[data.Curve]],
   path: pathlib.Path,
-  others: Sequence[published.Published] = (),
+  others: Sequence[published.Published],
 ) -> None:
   """Draws returns against environment steps and wall-clock time.
 

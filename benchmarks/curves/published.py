@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+from benchmarks import report
 from benchmarks.curves import data
 from slipway.launch.runs import curves as run_curves
 
@@ -16,6 +17,9 @@ of this page, with the mean of the evaluations in the tenth before those steps;
 {table}
 
 {sources}"""
+
+# Environment steps of the published returns below.
+_STEPS = (500_000, 1_000_000, 2_000_000)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,20 +48,19 @@ def make_section(
     published: returns of at least one algorithm.
   """
   at = sorted({steps for entry in published for steps in entry.returns})
-  lines = [
-    "| algorithm | " + " | ".join(f"{steps:,} steps" for steps in at) + " |",
-    "| --- " * (len(at) + 1) + "|",
-  ]
-  rows = {
+  found = {
     f"*{entry.name}*": [entry.returns.get(steps) for steps in at]
     for entry in published
   }
   for name, saved in kept.items():
-    rows[name] = [_measure(saved.curves(), steps) for steps in at]
-  for name, cells in rows.items():
-    lines.append(f"| {name} | {' | '.join(map(_format, cells))} |")
+    found[name] = [_measure(saved.curves(), steps) for steps in at]
+  columns = ["algorithm", *(f"{steps:,} steps" for steps in at)]
+  rows = [
+    dict(zip(columns, [name, *map(_format, cells)], strict=True))
+    for name, cells in found.items()
+  ]
   return _SECTION.format(
-    table="\n".join(lines),
+    table=report.make_table(rows),
     sources="\n".join(f"- *{x.name}*: {x.source}" for x in published),
   )
 
@@ -78,9 +81,9 @@ def _measure(
   """
   found = []
   for curve in curves:
-    until = curve.env_steps <= steps
     if curve.env_steps[-1] < 0.9 * steps:
       return None
+    until = curve.env_steps <= steps
     found.append(
       run_curves.final_return(curve.env_steps[until], curve.eval_return[until])
     )
@@ -95,12 +98,11 @@ def _format(bounds: tuple[float, float] | None) -> str:
 
 
 def _minatar(*returns: float) -> tuple[Published, ...]:
-  """Returns DQN's returns on a MinAtar game, after 0.5, 1 and 2 million steps.
+  """Returns DQN's returns on a MinAtar game, at each of `_STEPS`.
 
   Args:
     returns: means of 30 seeds, read from the picture.
   """
-  at = (500_000, 1_000_000, 2_000_000)
   return (
     Published(
       "DQN, Young and Tian 2019",
@@ -108,7 +110,7 @@ def _minatar(*returns: float) -> tuple[Published, ...]:
       "picture: the mean of 30 seeds, of training episodes with an epsilon of "
       "0.1. It has an update per step, this preset one per four steps, and all "
       "six actions, this preset the game's own.",
-      {steps: (value, value) for steps, value in zip(at, returns, strict=True)},
+      {at: (value, value) for at, value in zip(_STEPS, returns, strict=True)},
     ),
   )
 
@@ -121,19 +123,18 @@ SPACE_INVADERS = _minatar(28.1, 32.8, 41.1)
 
 
 def _dopamine(name: str, *returns: tuple[float, float]) -> Published:
-  """Returns Dopamine's returns on Breakout after 0.5, 1 and 2 million steps.
+  """Returns the returns of Dopamine's agent on Breakout, at each of `_STEPS`.
 
   Args:
     name: name of the agent.
     returns: lowest and highest of five seeds.
   """
-  at = (500_000, 1_000_000, 2_000_000)
   return Published(
     f"{name}, Dopamine",
     "[baselines](https://github.com/google/dopamine/tree/master/baselines), "
     "breakout.json: five seeds, the training episodes of the 250,000 steps "
     "before, with an epsilon of 0.01.",
-    dict(zip(at, returns, strict=True)),
+    dict(zip(_STEPS, returns, strict=True)),
   )
 
 
