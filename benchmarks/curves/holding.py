@@ -5,9 +5,27 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from benchmarks import report
 from benchmarks.curves import data
 
 IN_A_ROW = 3  # evaluations, as `stop.evaluations` of presets with a target
+
+# Environment steps after the first evaluation at the target in which evaluations
+# count, so that a run that was early is not judged over more of them.
+LATER_STEPS = 300_000
+
+_SECTION = """\
+## How runs held {target:g}
+
+A value per seed, in the order of the seeds; -: not reached.
+
+{table}
+
+- *first*: environment steps until the first evaluation at the target;
+  *three in a row*: until the third one in a row.
+- *held*: share of the evaluations at the target, from there on, until {later:,}
+  steps after the first one or the end of the run; *mean from the first on*: mean
+  of the same evaluations."""
 
 
 class Holding(typing.NamedTuple):
@@ -40,10 +58,12 @@ def measure(
     returns: [N], mean return of each evaluation.
     target: mean return that counts as reached.
   """
-  reached = returns >= target
-  if not reached.any():
+  if not (returns >= target).any():
     return Holding()
-  first = int(reached.argmax())
+  first = int((returns >= target).argmax())
+  counts = env_steps <= env_steps[first] + LATER_STEPS
+  env_steps, returns = env_steps[counts], returns[counts]
+  reached = returns >= target
   found = Holding(
     first=float(env_steps[first]),
     held=float(reached[first:].mean()),
@@ -66,35 +86,27 @@ def make_section(kept: Mapping[str, data.Saved], target: float) -> str:
     kept: saved runs by algorithm.
     target: mean return that counts as reached.
   """
-  lines = [
-    f"## How runs held {target:g}",
-    "",
-    "A value per seed, in the order of the seeds; -: not reached.",
-    "",
-    "| algorithm | seeds | first | three in a row | held | held from three in "
-    "a row | mean from the first on |",
-    "| --- | --- | --- | --- | --- | --- | --- |",
-  ]
+  rows = []
   for name, saved in kept.items():
     found = [
       measure(x.env_steps, x.eval_return, target) for x in saved.curves()
     ]
-    cells = [
-      _join(saved.seeds(), "d"),
-      _join([x.first for x in found], ",.0f"),
-      _join([x.in_a_row for x in found], ",.0f"),
-      _join([x.held for x in found], ".2f"),
-      _join([x.held_in_a_row for x in found], ".2f"),
-      _join([x.later for x in found], ",.0f"),
-    ]
-    lines.append(f"| {name} | {' | '.join(cells)} |")
-  lines += [
-    "",
-    "- *first*: environment steps until the first evaluation at the target;",
-    "  *three in a row*: until the third one in a row.",
-    "- *held*: share of the evaluations at the target, from there on.",
-  ]
-  return "\n".join(lines)
+    rows.append(
+      {
+        "algorithm": name,
+        "seeds": _join(saved.seeds(), "d"),
+        "first": _join([x.first for x in found], ",.0f"),
+        "three in a row": _join([x.in_a_row for x in found], ",.0f"),
+        "held": _join([x.held for x in found], ".2f"),
+        "held from three in a row": _join(
+          [x.held_in_a_row for x in found], ".2f"
+        ),
+        "mean from the first on": _join([x.later for x in found], ",.0f"),
+      }
+    )
+  return _SECTION.format(
+    target=target, table=report.make_table(rows), later=LATER_STEPS
+  )
 
 
 def _join(values: Sequence[float | None], form: str) -> str:

@@ -88,7 +88,7 @@ def make_page(
     title=task.title,
     task=name,
     flags=" ".join((task.preset, *task.flags)),
-    table=_table(kept),
+    table=_make_table(kept),
     advice=_list_advice(kept),
     held=held,
     published=of_others,
@@ -126,29 +126,34 @@ def _final_returns(curves: Sequence[data.Curve]) -> np.ndarray:
   )
 
 
-def _table(kept: Mapping[str, data.Saved]) -> str:
+def _make_table(kept: Mapping[str, data.Saved]) -> str:
   """Returns a markdown table with one row per algorithm."""
-  lines = [
-    "| algorithm | seeds | steps | evaluations | final return | best | seconds "
-    "| at once | commit |",
-    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-  ]
+  rows = []
   for name, saved in kept.items():
     head, curves = saved.head, saved.curves()
     counts = sorted({len(curve.eval_return) for curve in curves})
-    evaluations = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
     final = _final_returns(curves)
     best = np.array([curve.eval_return.max() for curve in curves])
     seconds = np.mean([curve.wall_s[-1] for curve in curves])
     bounds = statistics.interval(statistics.mean, final)
     if interval := statistics.format_interval(bounds, ",.1f"):
       interval = f" ({interval})"
-    lines.append(
-      f"| {name} | {len(curves)} | {int(head['steps']):,} | {evaluations} "
-      f"| {final.mean():,.1f}{interval} | {best.mean():,.1f} "
-      f"| {seconds:,.0f} | {head['runs at once']} | {head['commit']} |"
+    rows.append(
+      {
+        "algorithm": name,
+        "seeds": len(curves),
+        "steps": f"{int(head['steps']):,}",
+        "evaluations": " to ".join(
+          map(str, dict.fromkeys((counts[0], counts[-1])))
+        ),
+        "final return": f"{final.mean():,.1f}{interval}",
+        "best": f"{best.mean():,.1f}",
+        "seconds": f"{seconds:,.0f}",
+        "at once": head["runs at once"],
+        "commit": head["commit"],
+      }
     )
-  return "\n".join(lines)
+  return report.make_table(rows)
 
 
 def _list_advice(kept: Mapping[str, data.Saved]) -> str:

@@ -49,7 +49,7 @@ TASKS = {
     target=475.0,
   ),
   "cartpole_held": Task(
-    *("cartpole", "CartPole-v1, twice as long", 300_000, 1_800.0),
+    *("cartpole", "CartPole-v1, three times as long", 450_000, 3_600.0),
     ("--config.evaluation.period_s=1.5",),
     target=475.0,
   ),

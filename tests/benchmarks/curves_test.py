@@ -107,6 +107,13 @@ def test_how_a_run_holds_a_target(returns, expected):
   assert tuple(found) == pytest.approx(expected)
 
 
+def test_a_target_is_to_be_held_for_300_000_steps():
+  env_steps = np.array([0, 100_000, 250_000, 400_000, 450_000, 500_000])
+  returns = np.array([1, 9, 9, 9, 1, 1])
+  found = holding.measure(env_steps, returns, 8)
+  assert found == (100_000, 1.0, 9.0, 400_000, 1.0)
+
+
 def test_a_page_has_how_runs_held_the_target(tmp_path):
   write_curves(tmp_path / "cartpole" / "dqn.csv", 50.0)
   assert curves.main(["--task=cartpole", f"--out={tmp_path}"]) == 0
