@@ -223,7 +223,7 @@ class Builder(typing.Protocol):
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> Actor:
-    """Makes the greedy actor, which the evaluator uses."""
+    """Makes the greedy actor, which evaluations and loaded policies use."""
     ...
 
   def make_learner(

@@ -20,7 +20,7 @@ class EpsilonGreedyActor:
   def __init__(
     self,
     network: network_lib.ActingNetwork,
-    epsilons: exploration.EpsilonSchedule | None,
+    epsilons: exploration.EpsilonSchedule | float,
     seed: int,
     mask_splitter: action_masks.MaskSplitter | None = None,
     memory: recurrent.ActorMemory | None = None,
@@ -30,13 +30,17 @@ class EpsilonGreedyActor:
     Args:
       network: acting network of a `q_network.QNetwork`, or of a
         `recurrent_q_network.RecurrentQNetwork` if there is a memory.
-      epsilons: schedule of epsilons, or None if actions are always greedy.
+      epsilons: schedule of a worker's epsilons, or the constant epsilon of
+        evaluations, in which noisy layers have no noise; 0.0: greedy.
       seed: seed of the actor's random numbers.
       mask_splitter: splitter of masked observations, or None if observations
         have no masks.
       memory: memory of a recurrent network, or None for a feed-forward one.
     """
-    self._network, self._epsilons = network, epsilons
+    self._network = network
+    explores = isinstance(epsilons, exploration.EpsilonSchedule)
+    self._schedule = epsilons if explores else None
+    self._constant = 0.0 if explores else epsilons
     self._random = np.random.default_rng(seed)
     self._mask_splitter, self._memory = mask_splitter, memory
 
@@ -49,7 +53,7 @@ class EpsilonGreedyActor:
     before the observations are added to the extras. See `core.Actor`.
     """
     if self._memory is None:
-      noise = None if self._epsilons is None else self._random
+      noise = None if self._schedule is None else self._random
       q_t = self._network(observation, random=noise).values
       return self._choose(observation, q_t)
     action_before, state_before = self._memory.recall(len(observation))
@@ -74,7 +78,7 @@ class EpsilonGreedyActor:
     """
     state: dict[str, typing.Any] = {
       "random": self._random.bit_generator.state,
-      "env_steps": self._epsilons and self._epsilons.env_steps,
+      "env_steps": self._schedule and self._schedule.env_steps,
     }
     if self._memory is not None:
       state["memory"] = self._memory.get_state()
@@ -83,8 +87,8 @@ class EpsilonGreedyActor:
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
     """Restores a state that `get_state` returned."""
     self._random.bit_generator.state = state["random"]
-    if self._epsilons is not None:
-      self._epsilons.env_steps = state["env_steps"]
+    if self._schedule is not None:
+      self._schedule.env_steps = state["env_steps"]
     if self._memory is not None:
       self._memory.set_state(state["memory"])
 
@@ -105,8 +109,9 @@ class EpsilonGreedyActor:
     action = q_t.argmax(axis=1).astype(np.int32)
     rows = np.arange(batch_size)
     value_of_state = q_t[rows, action]
-    if self._epsilons is not None:
-      explore = self._random.random(batch_size) < self._epsilons.next()
+    if self._schedule is not None or self._constant:
+      epsilons = self._schedule.next() if self._schedule else self._constant
+      explore = self._random.random(batch_size) < epsilons
       if self._mask_splitter is None:
         other = self._random.integers(num_actions, size=batch_size)
       else:

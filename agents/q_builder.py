@@ -61,17 +61,18 @@ class QBuilder:
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Actor:
-    """Makes the greedy actor, which the evaluator uses."""
-    return self._make_actor(config, spec, None, config.seed)
+    """Makes the evaluator's actor, greedy but for its own epsilon."""
+    epsilon = config.exploration.evaluation_epsilon
+    return self._make_actor(config, spec, epsilon, config.seed)
 
   def _make_actor(
     self,
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
-    epsilons: exploration.EpsilonSchedule | None,
+    epsilons: exploration.EpsilonSchedule | float,
     seed: int,
   ) -> core.Actor:
-    """Makes an actor with an epsilon schedule, or a greedy one for None."""
+    """Makes an actor with a schedule of epsilons, or with a constant one."""
     declaration = self.make_network(config, spec)
     memory = None
     if isinstance(declaration, recurrent_q_network.RecurrentQNetwork):

@@ -239,6 +239,12 @@ EPSILON: fields.Fields = {
     "environment steps of all workers over which epsilon decays, for 'linear'",
     checks.at_least(1, "epsilon would never decay"),
   ),
+  "exploration.evaluation_epsilon": Field(
+    0.0,
+    "probability of a random action in evaluations and of loaded policies; "
+    "Mnih et al. 2015, methods: 0.05, as a greedy policy may wait for ever",
+    checks.within(0, 1, "epsilon is a probability"),
+  ),
   "exploration.ladder_base": Field(
     0.4,
     "base of 'ladder', by which environment i of N has the epsilon base ** (1 "

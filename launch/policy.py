@@ -68,6 +68,9 @@ def load(run: str | os.PathLike[str], which: str | int = "best") -> "Policy":
 class Policy:
   """A trained policy, which returns greedy actions.
 
+  A part of them is random where `config.exploration.evaluation_epsilon` is
+  above 0.
+
   `load` makes it. Small networks are computed by NumPy; TensorFlow is imported
   only for convolutions.
 

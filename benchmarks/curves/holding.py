@@ -10,8 +10,8 @@ from benchmarks.curves import data
 
 IN_A_ROW = 3  # evaluations, as `stop.evaluations` of presets with a target
 
-# Environment steps after the first evaluation at the target in which evaluations
-# count, so that a run that was early is not judged over more of them.
+# Environment steps from the first evaluation at the target on in which
+# evaluations count, so that early and late runs are measured equally.
 LATER_STEPS = 300_000
 
 _SECTION = """\
@@ -23,9 +23,9 @@ A value per seed, in the order of the seeds; -: not reached.
 
 - *first*: environment steps until the first evaluation at the target;
   *three in a row*: until the third one in a row.
-- *held*: share of the evaluations at the target, from there on, until {later:,}
-  steps after the first one or the end of the run; *mean from the first on*: mean
-  of the same evaluations."""
+- *held*: share of the evaluations at the target, from there on, until
+  {later:,} steps after the first one or the end of the run;
+  *mean from the first on*: mean of the same evaluations."""
 
 
 class Holding(typing.NamedTuple):

@@ -84,8 +84,10 @@ TASKS = {
     *("atari57", "Breakout", 2_000_000, 14_400.0),
     (
       "--config.environment.game=Breakout",
-      # Dopamine's, with which the runs are compared.
+      # Dopamine's, with which the runs are compared: sticky actions, and the
+      # epsilon of its training episodes, whose returns are published.
       "--config.environment.kwargs.repeat_action_probability=0.25",
+      "--config.exploration.evaluation_epsilon=0.01",
       "--config.network.torso=nature_cnn_bfloat16",
       "--config.evaluation.period_s=120",
     ),

@@ -64,7 +64,8 @@ def report_evaluation(
 class Evaluator:
   """Plays the episodes of evaluations, each with one version of the variables.
 
-  The greedy actor acts without exploration.
+  The greedy actor acts without exploration, apart from
+  `config.exploration.evaluation_epsilon`.
   """
 
   def __init__(

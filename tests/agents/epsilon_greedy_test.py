@@ -150,7 +150,7 @@ def test_an_actor_continues_equally(schedule):
 def test_greedy_actor_is_deterministic():
   random = np.random.default_rng(0)
   values = random.normal(size=(16, 6))
-  actor = epsilon_greedy.EpsilonGreedyActor(FixedValues(values), None, seed=1)
+  actor = epsilon_greedy.EpsilonGreedyActor(FixedValues(values), 0.0, seed=1)
   for _ in range(20):
     action, extras = act(actor, 16)
     np.testing.assert_array_equal(action, values.argmax(axis=1))
@@ -180,16 +180,18 @@ def test_values_belong_to_the_chosen_action():
 
 
 def test_load_replaces_the_networks_variables():
-  actor = epsilon_greedy.EpsilonGreedyActor(FixedValues([[1, 0]]), None, seed=0)
+  actor = epsilon_greedy.EpsilonGreedyActor(FixedValues([[1, 0]]), 0.0, seed=0)
   assert act(actor, 1).action == [0]
   actor.load({"values": [[0, 1]]})
   assert act(actor, 1).action == [1]
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.5, 1.0])
-def test_frequencies_of_actions(epsilon):
+@pytest.mark.parametrize("evaluates", [False, True])
+def test_frequencies_of_actions(epsilon, evaluates):
   actions, calls, envs = 4, 4_000, 8
-  epsilons = make_epsilons(epsilon_start=epsilon, epsilon_end=epsilon)
+  scheduled = make_epsilons(epsilon_start=epsilon, epsilon_end=epsilon)
+  epsilons = epsilon if evaluates else scheduled
   actor = epsilon_greedy.EpsilonGreedyActor(
     FixedValues(np.tile([0, 1, 0, 0], (envs, 1))), epsilons, seed=3
   )

@@ -250,6 +250,25 @@ def test_actors_of_a_run_differ_and_repeat():
   )
 
 
+def test_evaluations_act_by_their_own_epsilon():
+  config = dqn.get_config()
+  builder, spec = registry.make_builder("dqn"), make_spec()
+  inputs = np.zeros((1_000, 4), np.float32), np.zeros(1_000), np.ones(1_000)
+  variables = builder.make_learner(config, spec).get_variables()
+
+  def act(epsilon):
+    config.exploration.evaluation_epsilon = epsilon
+    actor = builder.make_greedy_actor(config, spec)
+    actor.load(variables)
+    return actor.act(*inputs).action
+
+  greedy = act(0.0)
+  assert (greedy == greedy[0]).all()
+  # Half of the random ones of two actions are the greedy one: 100 of 1,000,
+  # within six standard deviations.
+  assert 43 < (act(0.2) != greedy).sum() < 157
+
+
 def test_adder_follows_the_config():
   config = dqn.get_config()
   config.adder.update({"n_step": 2, "discount": 0.5})
