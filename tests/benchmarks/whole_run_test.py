@@ -2,10 +2,14 @@
 
 import csv
 import dataclasses
+import subprocess
+import sys
 
+import psutil
 import pytest
 
-from benchmarks import pong, solving, whole_run
+from benchmarks import machine, pong, solving, whole_run
+from tests import polling
 
 _SMALL = (
   "--config.topology.workers=1",
@@ -74,3 +78,23 @@ def test_a_run_that_the_time_limit_ends_is_an_error(tmp_path):
   flags = ("--mode=single", "--config.limits.target_return=inf")
   with pytest.raises(RuntimeError, match=r"limit of 20.0 s after .* steps"):
     whole_run.run("dqn:cartpole", flags, 20.0, tmp_path, "cut_off")
+
+
+_ENDLESS = """
+import pathlib, sys
+from benchmarks import whole_run
+
+flags = ["--mode=single", "--config.limits.target_return=inf"]
+whole_run.run("dqn:cartpole", flags, 600.0, pathlib.Path(sys.argv[1]), "run")
+"""
+
+
+def test_a_run_stops_if_its_benchmark_is_killed(tmp_path):
+  command = [sys.executable, "-c", _ENDLESS, str(tmp_path)]
+  with subprocess.Popen(command, cwd=machine.ROOT) as benchmark:
+    output = tmp_path / "run.txt"
+    polling.wait_until(lambda: "environment steps (" in output.read_text())
+    (run,) = psutil.Process(benchmark.pid).children()
+    benchmark.kill()
+  run.wait(60.0)
+  assert "stopped: SIGTERM" in output.read_text()
