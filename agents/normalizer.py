@@ -76,9 +76,12 @@ class RunningStatistics(tf.Module):
     total = self.count + added
     share = tf.math.divide_no_nan(added, total)
     delta = mean - self.mean
-    self._squares.assign_add(due * squares + delta**2 * self.count * share)
-    self.mean.assign_add(delta * share)
-    self.count.assign(total)
+    # The size of a batch is known before it is there, and the iterator may end
+    # in this step; then nothing may be counted.
+    with tf.control_dependencies([squares]):
+      self._squares.assign_add(due * squares + delta**2 * self.count * share)
+      self.mean.assign_add(delta * share)
+      self.count.assign(total)
 
 
 class Normalizer(tf.Module):

@@ -223,21 +223,19 @@ class PolicyBuilder:
   """Base class of builders of algorithms that learn a policy pi(a | o).
 
   It makes the network and the actors; see `core.Builder`.
-
-  Attributes:
-    continuous: distribution of continuous actions; see `make_policy`.
   """
-
-  continuous = "gaussian"
 
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> Declaration:
-    """Returns the declaration of the policy's network, which actors use."""
+    """Returns the declaration of the policy's network, which actors use.
+
+    Continuous actions have a normal distribution.
+    """
     return make_policy(
       config.network,
       spec,
-      self.continuous,
+      "gaussian",
       normalization.normalizes_observations(config),
     )
 

@@ -63,7 +63,8 @@ class QBuilder:
   ) -> core.Actor:
     """Makes the evaluator's actor, greedy but for its own epsilon."""
     epsilon = config.exploration.evaluation_epsilon
-    return self._make_actor(config, spec, epsilon, config.seed)
+    seed = seeds.for_evaluating_actor(config.seed)
+    return self._make_actor(config, spec, epsilon, seed)
 
   def _make_actor(
     self,

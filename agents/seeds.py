@@ -1,6 +1,29 @@
-"""Seeds of workers and restarted processes, which share no random numbers."""
+"""Seeds of a run's parts and processes, which share no random numbers."""
 
 _MAX_WORKERS = 1 << 20  # workers of a run whose seeds differ from other runs'
+
+# Added to a run's seed, far above the seeds of all workers.
+_TABLE, _EVALUATION, _EVALUATING_ACTOR = 1 << 62, 2 << 62, 3 << 62
+
+
+def for_table(seed: int) -> int:
+  """Returns the seed of the table of a run in one process."""
+  return seed + _TABLE
+
+
+def for_evaluation(seed: int, restarts: int) -> int:
+  """Returns the seed of the evaluation's environments.
+
+  Args:
+    seed: seed of the run.
+    restarts: number of restarts of the evaluator so far.
+  """
+  return for_restart(seed + _EVALUATION, restarts)
+
+
+def for_evaluating_actor(seed: int) -> int:
+  """Returns the seed of the actor of evaluations."""
+  return seed + _EVALUATING_ACTOR
 
 
 def for_worker(seed: int, worker: int, restarts: int) -> int:

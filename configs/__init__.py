@@ -1,5 +1,5 @@
 """Configs: one file per algorithm, with its hyperparameters and presets.
 
-`base`, `groups`, `policy_gradient` and `value` declare the fields that several
-algorithms share, and `rules` checks fields against one another.
+`base`, `groups`, `value`, `policy_gradient` and `actor_critic` declare fields
+that several algorithms share, and `rules` checks them against one another.
 """

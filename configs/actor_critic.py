@@ -231,6 +231,7 @@ _REQUIREMENTS = (
     "learner.critic_target",
     ("n_step",),
     ("adder.n_step", "replay.transitions_per_item"),
+    presets={"adder.n_step": (5,), "replay.transitions_per_item": (4,)},
   ),
   rules.Requirement(
     "learner.critic_target",
@@ -394,7 +395,8 @@ def check(config: ml_collections.ConfigDict) -> None:
     ValueError: names the fields, their values and the consequence.
   """
   rules.check_replay(config)
-  rules.check_atoms(config)
+  if config.network.critic_head == "categorical":
+    rules.check_atoms(config)
   rules.check_stacked_frames(config)
   critics, targets = config.network.critics, config.learner.target_critics
   if targets > critics:

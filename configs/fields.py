@@ -241,7 +241,7 @@ def check(name: str, value: typing.Any, field: Field) -> None:
     )
   # Infinity times zero in a loss or a clipped gradient is not a number.
   infinite = isinstance(value, float) and not math.isfinite(value)
-  if infinite and abs(value) != abs(field.default):
+  if infinite and value != field.default:
     raise ValueError(
       f"{shown} must be finite: nothing could be computed with it"
     )

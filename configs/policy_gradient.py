@@ -286,9 +286,8 @@ def check(config: ml_collections.ConfigDict) -> None:
 def _check_minibatches(config: ml_collections.ConfigDict) -> None:
   """Checks that minibatches divide a batch into equal parts.
 
-  With an LSTM, a minibatch must consist of whole rollouts. The first gradient
-  step of a batch is made with the policy and the values that acted, so limits
-  of their changes have an effect from the second one on.
+  With an LSTM, a minibatch must consist of whole rollouts. Limits of changes of
+  policy and values during a batch need more than one gradient step.
 
   Raises:
     ValueError: names the fields, their values and the consequence.

@@ -83,6 +83,33 @@ def check_requirements(
         )
 
 
+def check_effect(
+  config: ml_collections.ConfigDict,
+  declared: fields.Field,
+  name: str,
+  kind: str,
+) -> None:
+  """Checks that a field has its default where the actions ignore it.
+
+  Args:
+    config: the whole config, valid field by field.
+    declared: the field's declaration.
+    name: dotted name of the field.
+    kind: kind of the environment's actions, 'discrete' or 'continuous'.
+
+  Raises:
+    ValueError: names the field, its value and the consequence.
+  """
+  value, default = fields.get(config, name), declared.default
+  if value != default:
+    other = "continuous" if kind == "discrete" else "discrete"
+    raise ValueError(
+      f"config.{name}={value!r} has no effect with the {kind} actions of "
+      f"config.environment.name={config.environment.name!r}, so the run would "
+      f"ignore it: use {default!r}, or an environment with {other} actions"
+    )
+
+
 def check_replay(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between the fields of `groups.REPLAY` and others.
 

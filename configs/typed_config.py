@@ -22,8 +22,8 @@ class TypedConfig(ml_collections.ConfigDict):
       value: the new value. In a tuple, each item is converted.
 
     Raises:
-      TypeError: the value has another type than the field; the message names
-        both.
+      TypeError: the value has another type than the field, or is a whole number
+        beyond floats; the message names both.
     """
     if isinstance(value, dict) or type(value) is ml_collections.ConfigDict:
       value = TypedConfig(value)
@@ -32,7 +32,7 @@ class TypedConfig(ml_collections.ConfigDict):
       value = to_type_of(old, value)
     try:
       super().__setitem__(key, value)
-    except TypeError as error:
+    except (TypeError, OverflowError) as error:
       raise TypeError(
         f"field {key!r} is {old!r} of type {type(old).__name__}, so "
         f"{value!r:.80} of type {type(value).__name__} can't replace it: give "
@@ -61,7 +61,10 @@ def to_type_of(old: typing.Any, value: typing.Any) -> typing.Any:
   is_whole = isinstance(value, numbers.Integral) or float(number).is_integer()
   if type(old) is int and is_whole:
     return int(number)
-  return float(number) if type(old) is float else value
+  try:
+    return float(number) if type(old) is float else value
+  except OverflowError:
+    return value
 
 
 def parse_int(text: str) -> int:

@@ -141,7 +141,8 @@ def check(config: ml_collections.ConfigDict) -> None:
   """
   rules.check_replay(config)
   rules.check_stacked_frames(config)
-  rules.check_atoms(config)
+  if config.network.head == "categorical":
+    rules.check_atoms(config)
   _check_munchausen(config)
   if config.normalization.rewards and config.replay.sampler == "prioritized":
     raise ValueError(

@@ -60,6 +60,11 @@ class ThreadedEnvironment(gymnasium.Wrapper):
       self.start_step(action)
     return self._wait_for_result()
 
+  def close(self):
+    """Ends the thread after its current call, and closes the environment."""
+    self._calls.put(None)
+    return super().close()
+
   def __getstate__(self) -> dict[str, Any]:
     """Returns all attributes except the thread and its queues, for pickle."""
     return {
@@ -76,7 +81,7 @@ class ThreadedEnvironment(gymnasium.Wrapper):
   def _start_thread(self) -> None:
     """Starts the thread and the queues of its calls and results."""
     self._is_started = False
-    self._calls: queue.SimpleQueue[_Call] = queue.SimpleQueue()
+    self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
     self._results: queue.SimpleQueue[tuple[Any, BaseException | None]] = (
       queue.SimpleQueue()
     )
@@ -164,12 +169,12 @@ def _run_calls(calls: queue.SimpleQueue, results: queue.SimpleQueue) -> None:
   """Runs an environment's calls one after another; the thread's main function.
 
   Args:
-    calls: functions to call.
+    calls: functions to call; None ends the thread.
     results: receives a tuple per call: the result, and the error or None.
   """
-  while True:
-    call = calls.get()
+  while (call := calls.get()) is not None:
     try:
       results.put((call(), None))
     except BaseException as error:  # raised again in the caller's thread
       results.put((None, error))
+    del call  # it holds the environment until the next call

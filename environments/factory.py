@@ -62,7 +62,8 @@ def make(
       `wrappers.make_reward_transform`.
     num_envs: Number of environments, at least 1.
     seed: Seed of the batch, at least 0. The same seed gives the same
-      trajectories; all environments of batches with different seeds differ.
+      trajectories; environments of batches with different seeds differ, with
+      a high probability.
 
   Returns:
     The environments, not yet reset.

@@ -288,7 +288,9 @@ class VectorEnvironment:
     attributes = {
       k: v for k, v in vars(self._envs).items() if k not in _NOT_SAVED
     }
-    return pickle.dumps((attributes, self._seed, self._done))
+    return pickle.dumps(
+      (attributes, self._seed, self._done, self._first_seed, self._steps)
+    )
 
   def set_state(self, state: bytes) -> None:
     """Restores a saved state of all environments.
@@ -297,7 +299,9 @@ class VectorEnvironment:
       state: result of `get_state` of a `VectorEnvironment` that was made with
         the same arguments.
     """
-    attributes, self._seed, self._done = pickle.loads(state)
+    attributes, self._seed, self._done, self._first_seed, self._steps = (
+      pickle.loads(state)
+    )
     vars(self._envs).update(attributes)
     self._threads = asynchronous.make_call_starter(self._envs)
 

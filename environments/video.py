@@ -78,7 +78,9 @@ def record(
     frames_per_second = _ATARI_FRAMES_PER_SECOND / kwargs.get("frameskip", 4)
   else:
     environment = _make_renderer(config_environment, path, seed)
-    frames_per_second = environment.frames_per_second
+    frames_per_second = environment.frames_per_second / config_environment.get(
+      "frame_skip", 1
+    )
   try:
     frames, episode_return = _play_episode(
       environment, coloured, act, max_steps

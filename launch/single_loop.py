@@ -17,7 +17,7 @@ import msgspec
 import tensorflow as tf
 from absl import logging
 
-from slipway.agents import registry
+from slipway.agents import registry, seeds
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import local_updates, recorded_updates
 from slipway.configs import fields
@@ -91,7 +91,7 @@ class SingleLoop:
         learner, builder.make_batches(config, spec)
       )
     else:
-      self._table = local_table.make_table(table, config.seed)
+      self._table = local_table.make_table(table, seeds.for_table(config.seed))
       self._updates = local_updates.LocalUpdates(
         learner, table, self._table, self._rates.is_update_due
       )

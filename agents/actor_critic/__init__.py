@@ -1,1 +1,1 @@
-"""DDPG, TD3, SAC and D4PG: actors and critics on a replay table."""
+"""DDPG, TD3, SAC, D4PG and MPO: actors and critics on a replay table."""

@@ -16,7 +16,7 @@ from slipway.agents.networks import (
   policy_network,
   torsos,
 )
-from slipway.configs import actor_critic
+from slipway.configs import actor_critic, rules
 from slipway.environments import arrays
 from slipway.replay.items import (
   adder,
@@ -144,7 +144,8 @@ def _check_actions(
   name, loss = config.environment.name, config.learner.policy_loss
   sizes = arrays.component_sizes(actions)
   if sizes is None:
-    _check_entropy(config)
+    name = "learner.discrete_entropy"
+    rules.check_effect(config, Builder.fields[name], name, "continuous")
     return
   has_components = not isinstance(actions, specs.DiscreteArray)
   if loss != "soft" or has_components:
@@ -167,21 +168,6 @@ def _check_actions(
       f"config.learner.critic_target={config.learner.critic_target!r} is for "
       f"continuous actions, but config.environment.name={name!r} has "
       "discrete ones: use 'n_step'"
-    )
-
-
-def _check_entropy(config: ml_collections.ConfigDict) -> None:
-  """Raises ValueError if continuous actions leave a field without an effect."""
-  field = "learner.discrete_entropy"
-  value, default = (
-    config.learner.discrete_entropy,
-    Builder.fields[field].default,
-  )
-  if value != default:
-    raise ValueError(
-      f"config.{field}={value!r} has no effect with the continuous actions of "
-      f"config.environment.name={config.environment.name!r}, so the run would "
-      f"ignore it: use {default!r}, or an environment with discrete actions"
     )
 
 

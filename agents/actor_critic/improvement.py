@@ -112,7 +112,7 @@ class SoftImprovement:
 
     Args:
       config: the whole config.
-      spec: spec of an environment with continuous actions.
+      spec: spec of one environment.
       policy: declaration of the policy's network, a tanh-Gaussian or
         categorical.
     """

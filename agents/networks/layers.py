@@ -1,7 +1,7 @@
 """Layers, declared once for learning in TensorFlow and acting in NumPy.
 
-A layer gets its variables by name, and computes with the module `numpy_ops` or
-`tf_ops`. Only the functions of these two modules exist twice.
+A layer gets its variables by name, and computes with the module `numpy_ops`,
+`tf_ops` or `onnx_ops`. Only the functions of these modules exist several times.
 """
 
 import math

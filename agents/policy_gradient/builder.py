@@ -12,7 +12,8 @@ from slipway.agents.networks import (
   recurrent,
   torsos,
 )
-from slipway.configs import policy_gradient
+from slipway.configs import policy_gradient, rules
+from slipway.environments import arrays
 from slipway.replay.items import returns, sequence_adder, sequences
 from slipway.replay.tables import table_spec
 
@@ -31,6 +32,9 @@ class Builder(policies.PolicyBuilder):
     """Raises ValueError if config fields contradict each other or the spec."""
     policy_gradient.check(config)
     torsos.check(config.network, spec)
+    if arrays.component_sizes(spec.actions) is not None:
+      for name in ("network.distribution", "learner.std_kl_bound"):
+        rules.check_effect(config, self.fields[name], name, "discrete")
     normalization.check(config, spec)
     # The layer of state values is in learners only, so the networks that act
     # would not show that a user's torso has taken its name.

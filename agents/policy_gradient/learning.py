@@ -299,7 +299,9 @@ class PolicyGradientLearner:
 
   def _make_seed(self, i: int | tf.Tensor) -> tf.Tensor:
     """Returns a seed int32 [2] for minibatch i of the current update."""
-    return tf.stack([self._seed + i, tf.cast(self.steps, tf.int32)])
+    minibatches = self._batch_steps // self._minibatch_steps
+    before = tf.cast(self.steps, tf.int32) * self._learner.epochs * minibatches
+    return tf.stack([self._seed, before + i])
 
   def _shuffle(self, count: int, i: tf.Tensor) -> tf.Tensor:
     """Returns a random order int32 [count] of units.

@@ -86,6 +86,10 @@ class ShardReader:
       # The dataset is new, too. An old one keeps its gRPC channel, whose delay
       # between attempts to reconnect grows while the server is down.
       self._iterator = iter(self._make_dataset())
+      # A loss just before has cancelled the former manager, and is not
+      # announced again.
+      if not self.monitor.up:
+        raise tf.errors.UnavailableError(None, None, "the server is down")
     return self._cancellation.get_cancelable_function(function)(
       self._iterator, *args
     )

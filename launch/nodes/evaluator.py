@@ -19,9 +19,6 @@ from slipway.launch.runs import best_variables
 from slipway.launch.runs import outbox as outbox_lib
 from slipway.replay.variables import variable_packing
 
-# Added to config.seed, so that the evaluation environments do not repeat the
-# episodes of the workers, whose seeds are below 2^63.
-_SEED_OFFSET = 1 << 63
 # Seconds above which an evaluation in progress is reported as a wait.
 _WAITS_AFTER_S = 60.0
 
@@ -97,7 +94,7 @@ class Evaluator:
     self._environment = factory.make(
       config.environment,
       self._episodes,
-      seeds.for_restart(config.seed + _SEED_OFFSET, restarts),
+      seeds.for_evaluation(config.seed, restarts),
     )
     specs_lib.check_equal(self._environment.name, self._environment.spec, spec)
 
@@ -119,7 +116,7 @@ class Evaluator:
       The episodes, or None if the evaluation was stopped. If the environments
       can be saved, a stopped evaluation does not change the next one.
     """
-    before = self._environment.get_state() if self._savable else None
+    before = self.get_state() if self._savable else None
     self._actor.load(newest.variables)
     self._since_s = time.monotonic()
     episodes = self._play(should_stop)
@@ -131,7 +128,7 @@ class Evaluator:
       self._best_return = self._results(episodes, repeated, newest)
       return episodes
     if before is not None:
-      self._environment.set_state(before)
+      self.set_state(before)
     return None
 
   def report(self) -> messages.EvaluatorReport:

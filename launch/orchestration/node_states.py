@@ -16,7 +16,8 @@ from slipway.launch.runs import run_counters, run_status
 
 # Roles whose nodes collect experience. External processes may disconnect at any
 # time, so the run never waits for them.
-COLLECTING = ("worker", stop_order.EXTERNAL)
+_WORKER = "worker"
+COLLECTING = (_WORKER, stop_order.EXTERNAL)
 # Seconds without a report after which a node counts as silent, because it hangs
 # or can't reach the control node.
 _SILENT_AFTER_S = 5.0
@@ -74,7 +75,8 @@ class NodeStates:
     """Returns counts of a node's earlier processes.
 
     Before its first one, its environment steps are the mean of the other nodes
-    of its role: one that joins explores as much as those do now.
+    of its role, and for the first external process that of the workers: one
+    that joins explores as much as those do now.
 
     Args:
       role: the node's role.
@@ -83,6 +85,8 @@ class NodeStates:
     nodes = self._saved.nodes.get(role, {})
     if node := nodes.get(index):
       return messages.Registration(node.incarnations, node.counts.env_steps)
+    if not nodes and role == stop_order.EXTERNAL:
+      nodes = self._saved.nodes.get(_WORKER, {})
     steps = [node.counts.env_steps for node in nodes.values()]
     return messages.Registration(0, sum(steps) // max(1, len(steps)))
 
@@ -158,7 +162,7 @@ class NodeStates:
         for role, report_type in (
           ("trainer", messages.TrainerReport),
           ("proxy", messages.ProxyReport),
-          ("worker", messages.WorkerReport),
+          (_WORKER, messages.WorkerReport),
         )
         for report in self.reports(role, report_type)
       ),
@@ -172,8 +176,8 @@ class NodeStates:
     server has confirmed all items. The result is 0 if a worker has not yet
     collected or is not up.
     """
-    nodes = self._present_nodes("worker")
-    if len(nodes) < self._count_present("worker"):
+    nodes = self._present_nodes(_WORKER)
+    if len(nodes) < self._count_present(_WORKER):
       return 0
     return min(
       (
@@ -279,7 +283,7 @@ class NodeStates:
       than 3 s.
     """
     for role in (
-      "worker",
+      _WORKER,
       stop_order.EXTERNAL,
       "proxy",
       "trainer",
@@ -331,4 +335,4 @@ class NodeStates:
   @property
   def _needs_external(self) -> bool:
     """Whether only external processes fill the table, without any worker."""
-    return self._has_table and not self._saved.expected.get("worker")
+    return self._has_table and not self._saved.expected.get(_WORKER)

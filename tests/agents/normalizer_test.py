@@ -86,6 +86,23 @@ def test_values_are_added_only_if_they_are_due():
   np.testing.assert_array_equal(statistics.mean, [1, 1])
 
 
+def test_a_batch_that_never_arrives_counts_for_nothing():
+  statistics = normalizer.RunningStatistics((3,), "any")
+  values = np.random.default_rng(1).normal(size=(6, 3)).astype(np.float32)
+  dataset = tf.data.Dataset.from_tensor_slices(values)
+  iterator = iter(dataset.batch(2, drop_remainder=True))
+
+  @tf.function
+  def update_often():
+    for _ in tf.range(5):
+      statistics.update(next(iterator))
+
+  with pytest.raises(tf.errors.OutOfRangeError):
+    update_often()
+  assert statistics.count.numpy() == 6
+  np.testing.assert_allclose(statistics.mean, values.mean(0), atol=1e-6)
+
+
 def make_batch(config, variables, items):
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)

@@ -96,6 +96,35 @@ def test_returns_beyond_the_penalty_of_masks_are_rejected(field):
   builder.check(unmasked, factory.make_spec(unmasked.environment))
 
 
+@pytest.mark.parametrize(
+  ("name", "field", "value", "continuous"),
+  [
+    ("ppo", "network.distribution", "tanh_gaussian", True),
+    ("vmpo", "learner.std_kl_bound", 1e-3, True),
+    ("sac", "learner.discrete_entropy", 0.9, False),
+  ],
+)
+def test_a_field_without_an_effect_on_the_actions_is_rejected(
+  name, field, value, continuous
+):
+  config = make_config(name)
+  section, key = field.split(".")
+  config[section][key] = value
+  builder = registry.make_builder(config.agent)
+  for environment, has_effect in (
+    ("CartPole-v1", not continuous),
+    ("Pendulum-v1", continuous),
+  ):
+    config.environment.name = environment
+    spec = factory.make_spec(config.environment)
+    if has_effect:
+      builder.check(config, spec)
+    else:
+      with pytest.raises(ValueError, match="has no effect with") as caught:
+        builder.check(config, spec)
+      assert f"config.{field}={value!r}" in str(caught.value)
+
+
 def test_the_target_entropy_is_that_of_legal_actions():
   """Half of 4 actions are legal, so no entropy is near log 4."""
   config = make_config("sac", masked=True)

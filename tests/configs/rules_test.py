@@ -540,6 +540,8 @@ def test_fields_that_cannot_be_combined(agent, changes, line):
         "exploration__ladder_exponent": 6.0,
       },
     ),
+    # Without a categorical head there are no atoms.
+    ("dqn", {"network__lowest_return": 200.0}),
   ],
 )
 def test_fields_that_have_an_effect(agent, changes):

@@ -89,6 +89,12 @@ def test_texts_of_whole_numbers(text, number):
   assert typed_config.parse_int(text) == number
 
 
+def test_a_number_beyond_floats_is_rejected():
+  config = config_with(0.5)
+  with pytest.raises(TypeError, match=r"'b' is .* of type float"):
+    config.a.b = 10**400
+
+
 @pytest.mark.parametrize("text", ["", "1.5", "inf", "nan", "1k", "1e400"])
 def test_texts_that_are_no_whole_numbers(text):
   with pytest.raises(ValueError):

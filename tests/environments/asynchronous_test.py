@@ -1,6 +1,10 @@
 """Tests of asynchronous environments: equal results, overlapping steps."""
 
+import gc
+import threading
 import time
+import typing
+import weakref
 
 import gymnasium
 import numpy as np
@@ -10,14 +14,18 @@ from gymnasium.envs.classic_control import cartpole
 from gymnasium.envs.toy_text import frozen_lake
 
 from slipway.environments import checked, factory
+from tests import polling
 from tests.environments import given
 
 
 class Waiting(frozen_lake.FrozenLakeEnv):
   """Environment that waits in each step, and fails in a given one."""
 
+  alive: typing.ClassVar[weakref.WeakSet] = weakref.WeakSet()
+
   def __init__(self, wait_s=0.0, fails_at=0):
     super().__init__()
+    self.alive.add(self)
     self._wait_s, self._fails_at, self._steps = wait_s, fails_at, 0
 
   def step(self, action):
@@ -128,6 +136,19 @@ def test_another_environment_continues_from_a_state():
   play(one, 7)
   other.set_state(one.get_state())
   assert equal(play(one, 50), play(other, 50))
+
+
+def test_closed_environments_and_their_threads_end():
+  before = threading.active_count()
+  environment = make("Waiting-v0", 3)
+  environment.reset()
+  play(environment, 2)
+  assert len(Waiting.alive) == 3
+  environment.close()
+  del environment
+  polling.wait_until(lambda: threading.active_count() == before)
+  gc.collect()
+  assert not Waiting.alive
 
 
 def test_a_failure_names_the_environment():

@@ -22,6 +22,8 @@ def zeros(step):
   [
     (given.config_of("CartPole-v1"), 4, 4, (600, 400), 50),
     (given.config_of("CartPole-v1", {"time_limit": 3}), 9, 3, (600, 400), 50),
+    # Steps of 4 frames, of which one is rendered.
+    (given.config_of("CartPole-v1", {"frame_skip": 4}), 2, 2, (600, 400), 12.5),
     (given.config_of("FrozenLake-v1"), 2, 2, (256, 256), 4),
     (
       given.config_of("ALE/Pong-v5", {"time_limit": 10}),

@@ -13,11 +13,12 @@ from tests.launch.nodes import local_run
 class Evaluated:
   """An evaluator, and the results of its evaluations."""
 
-  def __init__(self, episodes=3, restarts=0):
+  def __init__(self, episodes=3, restarts=0, epsilon=0.0):
     self.results = []
     self.best_return = math.inf
     config = local_run.make_config()
     config.evaluation.episodes = episodes
+    config.exploration.evaluation_epsilon = epsilon
     run = local_run.LocalRun(config)
     run.publish()
     self.snapshot = run.variables.newest
@@ -92,8 +93,9 @@ def test_an_evaluation_that_may_be_the_best_is_repeated(make):
     assert episodes != repeated
 
 
-def test_a_stopped_evaluation_is_repeated_from_its_start(make):
-  whole, stopped = make(), make()
+@pytest.mark.parametrize("epsilon", [0.0, 0.5])
+def test_a_stopped_evaluation_is_repeated_from_its_start(make, epsilon):
+  whole, stopped = make(epsilon=epsilon), make(epsilon=epsilon)
   first, expected = whole.play(), whole.play()
   assert stopped.play() == first != expected
   assert stopped.play(steps=5) is None

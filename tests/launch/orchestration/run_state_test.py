@@ -444,6 +444,8 @@ def test_external_processes_join_and_leave(clock):
   report_all(state, [("trainer", 0, Trainer()), ("proxy", 0, Proxy())])
   up = {"worker": (3, 3), "trainer": (1, 1), "proxy": (1, 1)}
   assert nodes_of(state) == up
+  # The first process explores as much as the workers do now.
+  assert state.nodes.registration("external", 0) == messages.Registration(0, 20)
   first = Worker(1.0, env_steps=5, items_written=5, items_confirmed=3)
   state.report("external", 0, first)
   status = state.status()
