@@ -71,6 +71,8 @@ class Sweep:
     self._errors: list[str] = []  # one line each
     self._reported: set[int] = set()  # settings, to the search
     self._environments: dict[int, str] = {}  # gymnasium's ids, by setting
+    self._stopping = False  # since the first stop signal, or the end
+    self._killing = False  # since a Ctrl-C after that
     # The scores of runs that have ended at a limit, by folder.
     self._final: dict[pathlib.Path, scoring.RunScore] = {}
     # A file has no width, and gets all columns.
@@ -92,7 +94,7 @@ class Sweep:
     # SIGINT also where the shell has made this process ignore Ctrl-C.
     for number in signals.STOP_SIGNALS:
       if number == signal.SIGINT or signal.getsignal(number) != signal.SIG_IGN:
-        signal.signal(number, signal.default_int_handler)
+        signal.signal(number, self._handle_stop)
     live = (
       rich.live.Live(console=self._console, auto_refresh=False, transient=True)
       if self._console.is_terminal
@@ -101,6 +103,7 @@ class Sweep:
     try:
       with _showing(live):
         self._train_all(live)
+      self._stopping = True  # a late signal must not skip the results
     except KeyboardInterrupt:
       self._print("sweep: stopping the active runs, which save themselves")
     finally:
@@ -207,25 +210,38 @@ class Sweep:
       shown = capture.get().rstrip()
     standard_streams.print_line(shown)
 
+  def _handle_stop(self, number: int, frame: typing.Any) -> None:
+    """Handles a stop signal: interrupts the sweep once, then counts Ctrl-C.
+
+    A terminal that is closed after a Ctrl-C also sends SIGHUP, which must not
+    kill runs that save themselves.
+
+    Args:
+      number: number of the signal.
+      frame: interrupted stack frame, which is unused.
+
+    Raises:
+      KeyboardInterrupt: this is the first stop signal.
+    """
+    if not self._stopping:
+      self._stopping = True
+      raise KeyboardInterrupt
+    if number == signal.SIGINT:
+      self._killing = True
+
   def _stop_all(self) -> None:
-    """Stops the active runs; a second interrupt kills them."""
-    for _ in range(2):
-      for process in self._active:
-        process.stop()
-      try:
-        self._wait_for_all()
-      except KeyboardInterrupt:
-        continue
-      break
-    # Further interrupts change nothing; only the results are left to write.
+    """Stops the active runs, and waits until they end; a Ctrl-C kills them."""
+    self._stopping = True
+    stops = 0  # sent to each run
+    while None in [process.poll() for process in self._active]:
+      if stops < 1 + self._killing:
+        for process in self._active:
+          process.stop()
+        stops += 1
+      time.sleep(_POLL_S)
+    # Further signals change nothing; only the results are left to write.
     for number in signals.STOP_SIGNALS:
       signal.signal(number, signal.SIG_IGN)
-    self._wait_for_all()
-
-  def _wait_for_all(self) -> None:
-    """Waits until all active runs have ended."""
-    while None in [process.poll() for process in self._active]:
-      time.sleep(_POLL_S)
 
   def _end(self) -> int:
     """Prints and writes the results.

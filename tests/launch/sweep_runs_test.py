@@ -14,21 +14,22 @@ from slipway.launch.runs import run_status, run_summary
 from tests import polling
 
 # Trains a sweep of one setting, whose runs end with argv[2] as exit status once
-# the file 'end' exists; argv[1] is their summary.json.
+# the file 'end' exists, or once they were stopped argv[3] times; argv[1] is their
+# summary.json.
 _SCRIPT = """
-import pathlib, sys
+import pathlib, signal, sys
 from slipway.launch import sweep_runs
 from slipway.launch.display import standard_streams
 from slipway.launch.sweeps import sweep_folder
 
 class Run:
   def __init__(self, run):
-    self.run, self.log_start, self._stopped = run, 0, False
+    self.run, self.log_start, self._stops = run, 0, 0
     with pathlib.Path("starts").open("a") as file:
       file.write(f"{run.can_resume()}\\n")
 
   def poll(self):
-    if not self._stopped and not pathlib.Path("end").exists():
+    if self._stops < int(sys.argv[3]) and not pathlib.Path("end").exists():
       return None
     self.run.folder.path.mkdir(exist_ok=True)
     self.run.folder.config.touch()
@@ -38,7 +39,11 @@ class Run:
     return int(sys.argv[2])
 
   def stop(self):
-    self._stopped = True
+    self._stops += 1
+    with pathlib.Path("stops").open("a") as file:
+      file.write("stop\\n")
+    if pathlib.Path("impatient").exists():  # the user, who repeats the Ctrl-C
+      signal.raise_signal(signal.SIGINT)
 
 folder = sweep_folder.SweepFolder(pathlib.Path("."))
 plan = sweep_folder.Plan(
@@ -59,9 +64,9 @@ def summary(stopped_because, trainer_steps):
   return msgspec.json.encode(content).decode()
 
 
-def start(folder, content, status, **streams):
+def start(folder, content, status, stops=1, **streams):
   return subprocess.Popen(
-    [sys.executable, "-c", _SCRIPT, content, f"{status}"],
+    [sys.executable, "-c", _SCRIPT, content, f"{status}", f"{stops}"],
     cwd=folder,
     start_new_session=True,
     **streams,
@@ -118,3 +123,34 @@ def test_results_are_written_after_the_terminal_is_closed(tmp_path, hangs_up):
   process.wait(60)
   assert read_done(tmp_path) == ["1"]
   assert (tmp_path / "runs.csv").exists()
+
+
+def count_stops(folder):
+  path = folder / "stops"
+  return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def test_only_a_second_ctrl_c_kills_the_runs(tmp_path):
+  process = start(tmp_path, summary("SIGINT", 5), 0, stops=2)
+  polling.wait_until(lambda: (tmp_path / "starts").exists())
+  process.send_signal(signal.SIGINT)
+  polling.wait_until(lambda: count_stops(tmp_path))
+  # As a terminal that is closed, and a batch system, send them.
+  process.send_signal(signal.SIGHUP)
+  process.send_signal(signal.SIGTERM)
+  with pytest.raises(subprocess.TimeoutExpired):
+    process.wait(1)
+  assert count_stops(tmp_path) == 1
+  process.send_signal(signal.SIGINT)
+  assert process.wait(60) == 1
+  assert count_stops(tmp_path) == 2
+  assert read_done(tmp_path) == ["0"]
+
+
+def test_results_are_written_after_a_ctrl_c_while_runs_are_stopped(tmp_path):
+  (tmp_path / "impatient").touch()
+  process = start(tmp_path, summary("SIGINT", 5), 0, stops=2)
+  polling.wait_until(lambda: (tmp_path / "starts").exists())
+  process.send_signal(signal.SIGTERM)
+  assert process.wait(60) == 1
+  assert read_done(tmp_path) == ["0"]
