@@ -2,6 +2,7 @@
 
 import ml_collections
 import msgspec
+from absl import logging
 from acme import specs
 
 from slipway.agents import registry
@@ -60,6 +61,13 @@ class EvaluatorNode:
           continue
         self._evaluator.evaluate(newest, lambda: node_link.stopping)
         node_link.wait(self._period_s)
+      self._outbox.flush()
+      if names := self._outbox.unwritten:
+        logging.warning(
+          "the disk is full, so the newest %s is lost: free some space, and "
+          "resume the run, whose next best evaluation writes it again",
+          ", ".join(names),
+        )
       self._evaluator.close()
 
   def _send_result(

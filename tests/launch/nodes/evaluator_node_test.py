@@ -8,14 +8,19 @@ import pytest
 from slipway.launch.nodes import evaluator_node
 from slipway.launch.orchestration import messages
 from slipway.launch.runs import run_folder
+from tests.launch import small_disk
 from tests.launch.nodes import local_run
 
 
 class Control:
-  """A control that stops the node after its first evaluation."""
+  """A control that stops the node after its first evaluation, the best so far.
 
-  def __init__(self, restarts):
-    self._restarts = restarts
+  If it has a file that fills the disk, the node stops once it has reported that
+  a file is unwritten.
+  """
+
+  def __init__(self, restarts=0, filler=None, free=False):
+    self._restarts, self._filler, self._free = restarts, filler, free
     self.evaluations = []
 
   def register(self, role, index):
@@ -23,14 +28,18 @@ class Control:
     return messages.Registration(self._restarts)
 
   def report(self, role, index, report):
-    return messages.Command(stop=bool(self.evaluations))
+    if self._filler is None:
+      return messages.Command(stop=bool(self.evaluations))
+    if report.unwritten and self._free:
+      self._filler.unlink(missing_ok=True)
+    return messages.Command(stop=bool(report.unwritten))
 
   def finished(self, role, index, report):
     pass
 
   def evaluated(self, evaluation):
     self.evaluations.append(evaluation)
-    return messages.EvaluationReply()
+    return messages.EvaluationReply(is_best=True)
 
 
 class Data:
@@ -41,24 +50,34 @@ class Data:
 
 
 @pytest.fixture
-def evaluate(monkeypatch, tmp_path):
-  """Returns a function that returns the returns of a node's evaluation."""
+def run_node(monkeypatch):
+  """Returns a function that runs a node until its control stops it."""
   monkeypatch.setattr(lp, "stop_event", threading.Event)
   run = local_run.LocalRun(local_run.make_config())
   run.publish()
+  return lambda path, control: evaluator_node.EvaluatorNode(
+    run.config, run.spec, run_folder.RunFolder(path), Data(run), control
+  ).run()
 
+
+def test_a_restarted_evaluator_plays_other_episodes(run_node, tmp_path):
   def evaluate(restarts):
-    control, folder = Control(restarts), run_folder.RunFolder(tmp_path)
-    evaluator_node.EvaluatorNode(
-      run.config, run.spec, folder, Data(run), control
-    ).run()
+    control = Control(restarts)
+    run_node(tmp_path, control)
     (evaluation,) = control.evaluations
     return evaluation.returns, evaluation.repeated
 
-  return evaluate
-
-
-def test_a_restarted_evaluator_plays_other_episodes(evaluate):
   first = evaluate(restarts=0)
   assert evaluate(restarts=0) == first
   assert evaluate(restarts=1) != first
+
+
+@small_disk.needs_root
+@pytest.mark.parametrize("free", [True, False])
+def test_the_best_variables_that_a_full_disk_rejected_are_written_at_the_end(
+  run_node, tmp_path, caplog, free
+):
+  with small_disk.mounted(tmp_path / "disk", megabytes=1) as disk:
+    run_node(disk, Control(filler=small_disk.fill(disk), free=free))
+    assert run_folder.RunFolder(disk).best.exists() == free
+  assert ("the newest best.npz is lost" in caplog.text) != free
