@@ -8,6 +8,7 @@ from typing import Any
 import ml_collections
 import msgspec
 import numpy as np
+from absl import logging
 
 from slipway.configs import fields
 from slipway.launch.runs import (
@@ -72,8 +73,8 @@ class Results:
   ```
 
   Data that a full disk rejects is kept in memory and written later. For other
-  reasons, such as missing permissions, each method raises an OSError of one
-  line with the file's path.
+  reasons, such as missing permissions, each method but `draw_curves` raises an
+  OSError of one line with the file's path.
 
   Attributes:
     outbox: the outbox that writes the files.
@@ -139,10 +140,20 @@ class Results:
     self.outbox.replace(self._folder.summary, content)
 
   def draw_curves(self) -> None:
-    """Draws curves.csv as curves.png, unless rows of it are unwritten."""
+    """Draws curves.csv as curves.png, unless rows of it are unwritten.
+
+    A picture that can't be drawn is only logged, because the run is good.
+    """
     self.outbox.flush()
-    if self._folder.curves_csv.name not in self.outbox.unwritten:
+    if self._folder.curves_csv.name in self.outbox.unwritten:
+      return
+    try:
       self.outbox.replace(self._folder.curves_png, curves.draw(self._folder))
+    except Exception:  # also any error of Matplotlib
+      logging.exception(
+        "curves.png can't be drawn: `slipway plot` draws curves.csv once the "
+        "cause is removed"
+      )
 
   def close(self) -> None:
     """Writes all data that a full disk has rejected before.

@@ -503,6 +503,25 @@ def test_results(make_control):
   assert len(list(control.folder.events.iterdir())) == 1
 
 
+@pytest.mark.parametrize("cause", ["config", "picture"])
+def test_a_run_ends_without_its_picture(
+  make_control, tmp_path, monkeypatch, caplog, cause
+):
+  (tmp_path / "end_hook.py").write_text(
+    "names = []\ndef notify(event):\n  names.append(event.name)\n"
+  )
+  monkeypatch.syspath_prepend(tmp_path)
+  control = make_control(hooks=("end_hook:notify",))
+  if cause == "config":
+    control.folder.config.write_text("{")
+  else:
+    control.folder.curves_png.mkdir()
+  control.stop("SIGTERM")
+  control.close()
+  assert sys.modules.pop("end_hook").names == ["start", "end"]
+  assert "curves.png can't be drawn" in caplog.text
+
+
 def snapshot(number):
   return Trainer(snapshots=messages.SnapshotReport(written=number))
 
