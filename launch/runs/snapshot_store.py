@@ -155,7 +155,8 @@ class SnapshotStore:
 
     The block writes the snapshot's files to the folder. If the block raises an
     error, the folder is removed. Old snapshots are removed once the new one is
-    complete, except those that wait for an upload.
+    complete, except those that wait for an upload. If that fails, or the mark
+    of the best one, the error is only logged, since the new one is complete.
 
     Args:
       step: current trainer step; several snapshots may have the same step.
@@ -182,21 +183,25 @@ class SnapshotStore:
       self._last = Snapshot(self._path(number), number, step)
       self._last_at_s = began_s
       self._unwritten = False
+      self._uploads.add(number, is_best)
       if is_best:
-        self._local.mark_best(number)
-        _sync(self._folder)
-      self._local.prune(self._keep, self._uploads.in_use())
-    self._uploads.add(number, is_best)
+        with _logging_errors(f"snapshot {number} can't be marked as the best"):
+          self._local.mark_best(number)
+          _sync(self._folder)
+      with _logging_errors("old snapshots can't be removed"):
+        self._local.prune(self._keep, self._uploads.in_use())
 
   def upload_last(self) -> None:
-    """Begins to upload the last snapshot again, after a restart.
+    """Begins to upload the best and the last snapshot, after a restart.
 
-    The earlier process may have been killed before the end of the upload. A
+    The earlier process may have been killed before the end of their uploads. A
     snapshot that is uploaded already is not copied.
     """
-    if self._last is not None:
-      number = self._last.number
-      self._uploads.add(number, is_best=number == self._local.best())
+    best = self._local.best()
+    if best is not None and self._local.is_complete(best):
+      self._uploads.add(best, is_best=True)
+    if self._last is not None and self._last.number != best:
+      self._uploads.add(self._last.number, is_best=False)
 
   def flush(self, get_rest_s: Callable[[], float]) -> None:
     """Waits until all uploads are done, or logs a warning if no time is left.
@@ -398,6 +403,19 @@ def _skipping_damaged(number: int) -> Iterator[None]:
       number,
       error_text.one_line(error),
     )
+
+
+@contextlib.contextmanager
+def _logging_errors(problem: str) -> Iterator[None]:
+  """Converts the block's OSError to an error in the log.
+
+  Args:
+    problem: what the error prevents, as a sentence without a full stop.
+  """
+  try:
+    yield
+  except OSError as error:
+    logging.error("%s: %s", problem, error_text.one_line(error))
 
 
 def _sync(path: pathlib.Path) -> None:

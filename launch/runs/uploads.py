@@ -109,7 +109,9 @@ class Uploads:
       self._uploaded = number
       logging.info("snapshot %d is uploaded", number)
       if self._best == number:
-        remote.mark_best(number)
+        # After a move and back, another machine may have marked a newer one.
+        if (remote.best() or 0) < number:
+          remote.mark_best(number)
         with self._lock:
           if self._best == number:
             self._best = None

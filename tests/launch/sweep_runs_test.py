@@ -14,8 +14,7 @@ from slipway.launch.runs import run_status, run_summary
 from tests import polling
 
 # Trains a sweep of one setting, whose runs end with argv[2] as exit status once
-# the file 'end' exists, or once they were stopped argv[3] times; argv[1] is their
-# summary.json.
+# the file 'end' exists, or after argv[3] stops; argv[1] is their summary.json.
 _SCRIPT = """
 import pathlib, signal, sys
 from slipway.launch import sweep_runs

@@ -295,10 +295,10 @@ def test_a_slow_location_gets_the_best_and_the_newest(tmp_path, caplog):
   assert "not uploaded in time" in caplog.text
   write(store, 2, 3, 4, 5, best=3)
   # The run keeps one snapshot, and those that wait for their upload. Number 4
-  # waited until 5 was written.
+  # waited only until 5 was written.
   snapshots = tmp_path / "a-run" / "snapshots"
   assert sorted(path.name for path in snapshots.iterdir()) == [
-    *("000001", "000003", "000004", "000005", "best")
+    *("000001", "000003", "000005", "best")
   ]
   GatedFileSystem.may_continue.set()
   store.flush(lambda: DEADLINE_S)
@@ -340,6 +340,41 @@ def test_snapshots_of_a_killed_process_are_uploaded_later(remote):
   store.flush(lambda: DEADLINE_S)
   assert remote.names() == ["000002", "best"]
   check(remote.newest(), 2, 2)
+
+
+def test_a_best_snapshot_of_a_killed_process_is_uploaded_later(remote):
+  write(make(remote.here), 1, 2, 3, best=1)  # without a remote location
+  store = remote.store()
+  store.newest()
+  store.upload_last()
+  store.flush(lambda: DEADLINE_S)
+  assert remote.names() == ["000001", "000003", "best"]
+  assert remote.best() == b"1"
+
+
+def test_a_best_snapshot_does_not_replace_a_newer_one(remote, tmp_path):
+  remote.write(remote.store(), 10, best=10)
+  there = make(tmp_path / "there" / "a-run", url=remote.url)
+  there.newest()
+  remote.write(there, 20, 30, best=20)
+  here = remote.store()
+  here.newest()
+  here.upload_last()
+  here.flush(lambda: DEADLINE_S)
+  assert remote.best() == b"2"
+
+
+def test_a_snapshot_whose_mark_can_not_be_written_is_complete(remote, caplog):
+  (remote.here / "snapshots").mkdir(parents=True)
+  (remote.here / "snapshots" / ".best").symlink_to(remote.here)
+  store = remote.store(keep=1)
+  remote.write(store, 1, 2, best=2)
+  assert "snapshot 2 can't be marked as the best" in caplog.text
+  assert not store.metrics()["unwritten"]
+  check(store.newest(), 2, 2)
+  check(remote.newest(), 2, 2)
+  assert remote.best() == b"2"
+  assert not (remote.here / "snapshots/000001").exists()
 
 
 def test_a_run_continues_on_another_machine_and_back(location, tmp_path):
