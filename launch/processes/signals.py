@@ -129,8 +129,11 @@ class Signals:
     """
     if not self._run_has_begun:
       # An import in progress could catch an exception, so none is raised.
-      name = signal.Signals(number).name
-      os.write(2, f"train: ended by {name} before anything began\n".encode())
+      text = (
+        f"train: ended by {signal.Signals(number).name} before anything began"
+      )
+      with contextlib.suppress(OSError):  # the terminal may be closed
+        os.write(2, f"{text}\n".encode())
       self._clean_up()
       _exit_now(0)
     interrupts = self._read_numbers().count(signal.SIGINT)

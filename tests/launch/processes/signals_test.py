@@ -156,6 +156,23 @@ def test_a_signal_before_the_run_prints_one_line(tmp_path, number):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_signal_before_the_run_cleans_up_without_a_terminal():
+  script = (
+    "import os, signal\n"
+    "from slipway.launch.processes import signals\n"
+    "taken = signals.Signals()\n"
+    "taken.set_clean_up(lambda: print('cleaned up', flush=True))\n"
+    "read_end, write_end = os.pipe()\n"
+    "os.close(read_end)\n"
+    "os.dup2(write_end, 2)\n"
+    "signal.raise_signal(signal.SIGTERM)\n"
+  )
+  done = subprocess.run(
+    [sys.executable, "-c", script], stdout=subprocess.PIPE, check=True
+  )
+  assert done.stdout == b"cleaned up\n"
+
+
 def test_sighup_that_nohup_ignores_stays_ignored():
   script = (
     "import signal\n"
