@@ -38,7 +38,9 @@ class CsvFile:
     if event.name == "start":
       count = event.status.evaluation.count
       rows = [
-        row for row in _read_rows(path) if float(row[_COUNT_COLUMN]) <= count
+        row
+        for row in self._read_rows(path)
+        if float(row[_COUNT_COLUMN]) <= count
       ]
       self._write_rows(path, rows)
     elif event.name == "evaluation":
@@ -53,7 +55,7 @@ class CsvFile:
     columns = self._columns
     if columns is None or metrics.keys() - set(columns):
       # The file gets new columns, such as the learner's first metrics.
-      self._write_rows(path, [*_read_rows(path), metrics])
+      self._write_rows(path, [*self._read_rows(path), metrics])
     else:
       self._outbox.append(path, _format_rows(columns, [metrics]))
 
@@ -66,6 +68,17 @@ class CsvFile:
     self._columns = columns
     self._outbox.replace(path, _format_rows(columns, [*header, *rows]))
 
+  def _read_rows(self, path: pathlib.Path) -> list[dict[str, str]]:
+    """Returns the file's rows, values by column; [] if the file is missing.
+
+    Rows that a full disk has rejected are included. Damaged rows are left out:
+    those without the number of an evaluation, and those with more values than
+    there are columns. A kill or a full disk may have cut the last row, and
+    another row may have been appended to it.
+    """
+    text = io.StringIO(self._outbox.read(path).decode(), newline="")
+    return [row for row in csv.DictReader(text) if _is_whole(row)]
+
 
 def _format_rows(
   columns: Sequence[str], rows: Sequence[Mapping[str, object]]
@@ -75,19 +88,6 @@ def _format_rows(
   writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
   writer.writerows(rows)
   return text.getvalue().encode()
-
-
-def _read_rows(path: pathlib.Path) -> list[dict[str, str]]:
-  """Returns a CSV file's rows, values by column; [] if the file is missing.
-
-  Damaged rows are left out: those without the number of an evaluation, and
-  those with more values than there are columns. A kill or a full disk may have
-  cut the last row, and another row may have been appended to it.
-  """
-  if not path.exists():
-    return []
-  with open(path, newline="", encoding="utf-8") as file:
-    return [row for row in csv.DictReader(file) if _is_whole(row)]
 
 
 def _is_whole(row: Mapping[str | None, str | None]) -> bool:

@@ -82,6 +82,21 @@ class Outbox:
     self._pending[path] = _PendingWrite(bytearray(data), replaces=True)
     self._write(path)
 
+  def read(self, path: pathlib.Path) -> bytes:
+    """Returns a file's content with its unwritten data; b"" if it is missing.
+
+    Args:
+      path: path of the file.
+
+    Raises:
+      OSError: the file can't be read.
+    """
+    pending = self._pending.get(path)
+    if pending is not None and pending.replaces:
+      return bytes(pending.data)
+    content = path.read_bytes() if path.exists() else b""
+    return content + pending.data if pending is not None else content
+
   def flush(self) -> None:
     """Writes all unwritten data, as far as the disk accepts it now.
 
@@ -115,8 +130,10 @@ class Outbox:
 
 def _replace_file(path: pathlib.Path, data: bytearray) -> None:
   """Replaces the content of a file atomically."""
-  with run_folder.replacing(path) as temporary:
-    temporary.write_bytes(data)
+  with run_folder.replacing(path) as temporary, temporary.open("wb") as file:
+    # Path.write_bytes makes a view of `data`, which an error's traceback keeps.
+    # Nothing could be appended to `data` then.
+    file.write(data)
 
 
 def _append_to_file(path: pathlib.Path, data: bytearray) -> None:

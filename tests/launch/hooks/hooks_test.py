@@ -5,12 +5,15 @@ import importlib.util
 import sys
 import threading
 
+import ml_collections
 import pytest
 
 from slipway.configs import dqn
 from slipway.environments import user_code
 from slipway.launch.hooks import caller, catalog, csv_file
+from slipway.launch.hooks import event as event_lib
 from slipway.launch.runs import run_status
+from tests.launch import small_disk
 
 MODULE = """
 import threading
@@ -212,6 +215,28 @@ def test_csv_leaves_damaged_rows_out(tmp_path, damaged, name):
   rows = read_csv(tmp_path)
   assert [row["evaluation/mean_return"] for row in rows] == expected
   assert None not in rows[0]
+
+
+@small_disk.needs_root
+def test_csv_keeps_rows_when_a_metric_appears_on_a_full_disk(tmp_path):
+  config = ml_collections.FrozenConfigDict(dqn.get_config())
+  with small_disk.mounted(tmp_path / "disk", megabytes=1) as disk:
+    hook = csv_file.CsvFile()
+
+    def send(name, *status, **fields):
+      hook(event_lib.Event(name, status_at(*status, **fields), disk, config))
+
+    filler = small_disk.fill(disk)
+    send("start", 0)
+    send("evaluation", 10, 1, 2.5)
+    send("evaluation", 20, 2, 3.5)
+    send("evaluation", 30, 3, 4.5, metrics={"a": 7.0})
+    filler.unlink()
+    send("end", 30, 3, 4.5)
+    rows = read_csv(disk)
+  returns = [row["evaluation/mean_return"] for row in rows]
+  assert returns == ["2.5", "3.5", "4.5"]
+  assert [row["learner/a"] for row in rows] == ["", "", "7.0"]
 
 
 def play(path, *hooks, resumes=0):

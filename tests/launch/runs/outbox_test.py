@@ -25,6 +25,8 @@ def test_files_are_written_at_once(tmp_path, outbox):
   assert (tmp_path / "state").read_bytes() == b"b\n"
   assert outbox.unwritten == []
   assert len(list(tmp_path.iterdir())) == 2
+  assert outbox.read(tmp_path / "log") == b"a\nb\n"
+  assert outbox.read(tmp_path / "missing") == b""
 
 
 @small_disk.needs_root
@@ -38,8 +40,11 @@ def test_a_full_disk_only_delays_writes(disk, outbox):
   outbox.append(disk / "new", b"1")
   outbox.replace(disk / "state", b"older")
   outbox.replace(disk / "state", b"2")
+  outbox.append(disk / "state", b"3")
   assert outbox.unwritten == ["log", "new", "state"]
   assert (disk / "state").read_bytes() == b"old"
+  assert outbox.read(disk / "log") == b"".join([b"0", *parts])
+  assert outbox.read(disk / "state") == b"23"
   outbox.flush()
   assert outbox.unwritten == ["log", "new", "state"]
   filler.unlink()
@@ -47,7 +52,7 @@ def test_a_full_disk_only_delays_writes(disk, outbox):
   assert outbox.unwritten == []
   assert (disk / "log").read_bytes() == b"".join([b"0", *parts])
   assert (disk / "new").read_bytes() == b"1"
-  assert (disk / "state").read_bytes() == b"2"
+  assert (disk / "state").read_bytes() == b"23"
 
 
 @small_disk.needs_root
