@@ -124,11 +124,13 @@ def score_run(
   Raises:
     ValueError: the run's curves.csv can't be read.
   """
+  # Before the rows, which are complete if it is True: an active run may end.
+  is_done = run.is_done()
   rows = run.read_evaluations()
   returns = rows["eval_return"]
   if not len(returns):
     none = (np.nan, np.nan, np.nan)
-    return RunScore(run, *none, 0.0, 0.0, np.nan, np.nan, run.is_done())
+    return RunScore(run, *none, 0.0, 0.0, np.nan, np.nan, is_done)
   steps = rows["env_steps"]
   score = curves.final_return(steps, returns)
   summary = run.read_summary()
@@ -145,7 +147,7 @@ def score_run(
     rows["wall_s"][-1],
     steps[first[0] + evaluations - 1] if len(first) else np.nan,
     float(at_target[first[0] :].mean()) if len(first) else np.nan,
-    run.is_done(),
+    is_done,
   )
 
 

@@ -61,6 +61,30 @@ def test_the_best_evaluation_is_the_repeated_one(tmp_path):
     assert scoring.score_run(run, "", np.inf, 1).best == best
 
 
+class EndingRun(sweep_folder.SweepRun):
+  """A run that ends with one more evaluation, just after its rows are read."""
+
+  def read_evaluations(self):
+    rows = super().read_evaluations()
+    given.write_curves(self.folder, [20.0, 500.0])
+    status = run_status.RunStatus(
+      stopped_because="trainer_steps", trainer_steps=1
+    )
+    summary = run_summary.RunSummary.from_status(status)
+    self.folder.summary.write_bytes(msgspec.json.encode(summary))
+    return rows
+
+
+@pytest.mark.parametrize("returns", [[], [20.0]])
+def test_a_run_that_ends_while_it_is_read_is_read_again(tmp_path, returns):
+  folder = run_folder.RunFolder(tmp_path)
+  given.write_curves(folder, returns)
+  run = EndingRun(0, 1, folder, tmp_path / "a.log")
+  assert not scoring.score_run(run, "", np.inf, 1).is_done
+  score = scoring.score_run(run, "", np.inf, 1)
+  assert (score.is_done, score.score) == (True, 500.0)
+
+
 def test_games_have_a_common_measure():
   games = ("Pong", "Breakout")
   plan = given.make_plan(
