@@ -183,8 +183,8 @@ def start(
       reserved = run_folder.reserved(run_dir, _make_name(config))
       name = resources.enter_context(reserved).name
     with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
+      resources.callback(pathlib.Path(file.name).unlink, missing_ok=True)
       file.write(text)
-    resources.callback(pathlib.Path(file.name).unlink, missing_ok=True)
     arguments = [
       f"--config={file.name}",
       f"--name={name}",
@@ -294,7 +294,10 @@ class Training:
   @property
   def running(self) -> bool:
     """Whether the training's process has not ended."""
-    return self._process.poll() is None
+    if self._process.poll() is None:
+      return True
+    self._resources.close()  # for callers that never wait
+    return False
 
   def status(self) -> run_status.RunStatus | None:
     """Returns the run's newest status, or None until the run is up.

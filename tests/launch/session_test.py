@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 import time
 import types
 
@@ -17,6 +18,8 @@ import slipway
 from slipway.launch.orchestration import control_service
 from slipway.launch.rpc import server
 from slipway.launch.runs import run_address, run_folder, run_lock, run_status
+from tests import polling
+from tests.launch import small_disk
 
 
 def small_config(**limits):
@@ -104,6 +107,27 @@ def test_a_rejected_training_raises_one_line(tmp_path, config, options, line):
     slipway.train(config, run_dir=tmp_path, **options)
   assert "\n" not in str(caught.value)
   assert not list(tmp_path.iterdir())
+
+
+def test_an_ended_training_leaves_no_temporary_file(tmp_path, monkeypatch):
+  monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+  config = small_config()
+  config.learner.learning_rate = -1.0  # rejected, so it ends soon
+  training = slipway.start(config, run_dir=tmp_path / "runs")
+  assert list(tmp_path.glob("*.json"))
+  polling.wait_until(lambda: not training.running)
+  assert not list(tmp_path.glob("*.json"))
+
+
+@small_disk.needs_root
+def test_a_full_temporary_disk_gets_no_file(tmp_path, monkeypatch):
+  with small_disk.mounted(tmp_path / "disk", megabytes=1) as disk:
+    filler = small_disk.fill(disk)
+    monkeypatch.setattr(tempfile, "tempdir", str(disk))
+    with pytest.raises(OSError, match="No space left"):
+      slipway.start(small_config(), run_dir=tmp_path / "runs")
+    assert list(disk.iterdir()) == [filler]
+  assert not list((tmp_path / "runs").iterdir())
 
 
 def test_names_of_trainings_that_start_at_once_differ(tmp_path):
