@@ -213,10 +213,11 @@ def _show_summary(folder: run_folder.RunFolder, as_json: bool) -> None:
     print(msgspec.json.format(msgspec.json.encode(summary), indent=2).decode())
     return
   for name, value in msgspec.to_builtins(summary).items():
-    is_informative = value not in (None, {}, 0)
-    shown = f"{value:,.6g}" if isinstance(value, float) else value
-    if is_informative:
-      print(f"{name:<28}{shown}")
+    if not value:  # such as None, 0 and an empty list
+      continue
+    for shown in value if isinstance(value, list) else [value]:
+      text = f"{shown:,.6g}" if isinstance(shown, float) else shown
+      print(f"{name:<28}{text}")
 
 
 def _parse(

@@ -26,7 +26,13 @@ from slipway.launch.orchestration import control_service, messages
 from slipway.launch.processes import service_node
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.rpc import server
-from slipway.launch.runs import run_address, run_folder, run_lock, run_status
+from slipway.launch.runs import (
+  run_address,
+  run_folder,
+  run_lock,
+  run_status,
+  run_summary,
+)
 from tests import polling
 
 # Launchpad uses the alarm signal, which is pytest's default for timeouts.
@@ -362,6 +368,24 @@ def test_stop_waits_for_the_end_of_the_launcher(
       assert (code, out, err) == (0, "stopped\n", "")
       with run_lock.held(folder):  # as `slipway train --resume` does
         pass
+
+
+@pytest.mark.parametrize("advice", [[], ["lower it", "raise it"]])
+def test_a_summary_has_a_line_per_advice_and_no_empty_values(
+  folder, control, advice
+):
+  status = run_status.RunStatus(
+    mode="async", stopped_because="SIGTERM", advice=advice
+  )
+  summary = run_summary.RunSummary.from_status(status)
+  folder.summary.write_bytes(msgspec.json.encode(summary))
+  code, out, _ = control(folder, "status")
+  assert code == 1  # since the run has ended
+  assert [line.split(maxsplit=1) for line in out.splitlines()] == [
+    ["mode", "async"],
+    ["stopped_because", "SIGTERM"],
+    *(["advice", sentence] for sentence in advice),
+  ]
 
 
 @pytest.mark.parametrize(
