@@ -206,8 +206,10 @@ class RemoteActor:
     """Returns the result of the pending call, without waiting for it.
 
     Raises:
-      TimeoutError: the call has not returned yet, and stays pending.
-      ActorDiedError: the actor has died.
+      TimeoutError: the call has not returned yet, and stays pending; or Ray
+        could not reach the actor, and no call is pending, so it can be called
+        again.
+      ActorDiedError: the actor has died, or could not be started.
       RuntimeError: the method has raised an error.
     """
     call, self._call = self._call, None
@@ -223,6 +225,10 @@ class RemoteActor:
       raise ActorDiedError(error_text.one_line(error)) from None
     except exceptions.RayTaskError as error:
       raise RuntimeError(error_text.one_line(error.cause)) from error
+    # Ray has further errors for actors that can't be scheduled or set up, or
+    # whose machine has no memory left.
+    except exceptions.RayError as error:
+      raise ActorDiedError(error_text.one_line(error)) from None
 
   def kill(self) -> None:
     """Kills the actor's process at once."""
