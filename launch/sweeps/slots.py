@@ -95,6 +95,7 @@ class SlotProcess:
     self._stops = 0  # interrupts so far
     self._losses = 0  # of its machine so far
     self._status: int | None = None
+    self._archive = bytearray()  # the parts of the folder that are here
     folder = run.folder
     folder.path.mkdir(mode=0o700, exist_ok=True)
     if not folder.is_run():
@@ -122,7 +123,6 @@ class SlotProcess:
     self._slot = self._cluster.start_actor(slot.Slot, self._cpus, task)
     self._began = False
     self._ended: int | None = None  # exit status, before the folder is here
-    self._archive = bytearray()  # the parts of the folder that are here
     self._call_poll()
 
   def _call_poll(self) -> None:
@@ -175,6 +175,8 @@ class SlotProcess:
         temporary.write_bytes(content)
     if report.status is not None:
       self._ended = report.status
+      # Here, because Ray may lose a call, after which all parts are read again.
+      self._archive = bytearray()
       self._slot.call("read_folder", 0)
 
   def _keep_part(self, part: bytes) -> None:
