@@ -20,8 +20,6 @@ from slipway.agents import registry
 from slipway.replay.tables import limiter as limiter_lib
 from slipway.replay.tables import table_spec, table_status
 
-MODES = ("async", "sync", "single")  # values of `config.mode`
-
 
 class Rates:
   """The schedule of one run: limiter, rounds, and the periods of all nodes.
@@ -71,11 +69,6 @@ class Rates:
     if self.table is None:
       return None
     return self.table.round_limiter if self.in_rounds else self.table.limiter
-
-  @property
-  def samples_per_insert(self) -> float:
-    """Target number of samples per inserted item, or 0.0 for no target."""
-    return self.table.samples_per_insert if self.table is not None else 0.0
 
   @property
   def updates_per_call(self) -> int:

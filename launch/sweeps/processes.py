@@ -1,4 +1,4 @@
-"""Processes: trains the runs of a sweep, several at the same time."""
+"""Processes: the process of each run of a sweep, `slipway train`."""
 
 import signal
 import subprocess

@@ -216,7 +216,6 @@ def test_without_a_table_no_round_and_no_update_is_granted():
   rates = make_rates("sync", None)
   assert rates.updates_of_round([]) == 0
   assert rates.scheduled_ratio == (0, 0.0)
-  assert rates.samples_per_insert == 0.0
 
 
 # table, inserted items, sampled items, whether another update is due
@@ -291,4 +290,5 @@ def test_rates_of_a_config(algorithm):
   assert rates.table.is_queue == (algorithm is ppo)
   assert rates.in_rounds == (config.mode == "sync")
   if algorithm is not ppo:
-    assert rates.samples_per_insert == config.replay.samples_per_insert
+    ratio = rates.table.samples_per_insert
+    assert ratio == config.replay.samples_per_insert
