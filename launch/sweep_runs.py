@@ -68,6 +68,8 @@ class Sweep:
     self._count_slots, self._start = count_slots, start
     self._search = sweep_plan.make_search(plan)
     self._active: list[Process] = []
+    self._next: sweep_folder.SweepRun | None = None  # to start, if any is known
+    self._settings_written = len(plan.settings)  # in the folder's plan
     self._errors: list[str] = []  # one line each
     self._reported: set[int] = set()  # settings, to the search
     self._environments: dict[int, str] = {}  # gymnasium's ids, by setting
@@ -117,21 +119,19 @@ class Sweep:
       live: the table on a terminal, or None for a line per run.
     """
     waiting = self._list_waiting()
-    shown_s = -math.inf
+    shown_s, problem = -math.inf, ""
     while True:
       for process in [x for x in self._active if x.poll() is not None]:
         self._handle_end(process)
-      while len(self._active) < self._count_slots():
-        run = next(waiting, None)
-        if run is None:
-          break
-        with contextlib.suppress(ValueError):  # `slipway train` reports it
-          run.wait_until_ended()
-        if _has_reached_limit(run):
-          score = self._score_run(run)._replace(is_done=True)
-          self._final[run.folder.path] = score
-          continue
-        self._active.append(self._start(run))
+      try:
+        self._fill_slots(waiting)
+      except OSError as error:
+        if not self._active:
+          raise
+        # A full disk must not stop the active runs, and may have space again.
+        if problem != str(error):
+          problem = str(error)
+          self._print(f"sweep: no further run is started for now: {problem}")
       if not self._active:
         return
       if live is not None and time.monotonic() - shown_s > _REPORT_PERIOD_S:
@@ -139,6 +139,34 @@ class Sweep:
           live.update(self._make_display(), refresh=True)
         shown_s = time.monotonic()
       time.sleep(_POLL_S)
+
+  def _fill_slots(self, waiting: Iterator[sweep_folder.SweepRun]) -> None:
+    """Starts runs until all slots are taken, or no run is left.
+
+    Args:
+      waiting: the runs to start, except `_next`.
+
+    Raises:
+      OSError: the plan or a file of a run can't be written. A further call
+        tries it again.
+    """
+    while len(self._active) < self._count_slots():
+      if self._next is None:
+        self._next = next(waiting, None)
+      if self._settings_written < len(self._plan.settings):
+        self._folder.write_plan(self._plan)
+        self._settings_written = len(self._plan.settings)
+      run = self._next
+      if run is None:
+        return
+      with contextlib.suppress(ValueError):  # `slipway train` reports it
+        run.wait_until_ended()
+      if _has_reached_limit(run):
+        score = self._score_run(run)._replace(is_done=True)
+        self._final[run.folder.path] = score
+      else:
+        self._active.append(self._start(run))
+      self._next = None
 
   def _list_waiting(self) -> Iterator[sweep_folder.SweepRun]:
     """Yields the runs that have not ended, setting by setting.
@@ -153,7 +181,6 @@ class Sweep:
         if setting is None:
           return
         self._plan.settings.append(setting)
-        self._folder.write_plan(self._plan)
       runs = self._folder.list_runs(index, self._plan.seeds)
       waiting = [run for run in runs if not run.is_done()]
       try:

@@ -1,6 +1,7 @@
 """Tests of a sweep's results and exit status, with simulated runs."""
 
 import csv
+import json
 import os
 import pty
 import signal
@@ -15,8 +16,9 @@ from tests import polling
 
 # Trains a sweep of one setting, whose runs end with argv[2] as exit status once
 # the file 'end' exists, or after argv[3] stops; argv[1] is their summary.json.
+# argv[4] has changes of the plan.
 _SCRIPT = """
-import pathlib, signal, sys
+import json, pathlib, signal, sys
 from slipway.launch import sweep_runs
 from slipway.launch.display import standard_streams
 from slipway.launch.sweeps import sweep_folder
@@ -24,7 +26,10 @@ from slipway.launch.sweeps import sweep_folder
 class Run:
   def __init__(self, run):
     self.run, self.log_start, self._stops = run, 0, 0
-    with pathlib.Path("starts").open("a") as file:
+    starts = pathlib.Path("starts")
+    if starts.exists() and pathlib.Path("full").exists():
+      raise OSError("the disk is full")
+    with starts.open("a") as file:
       file.write(f"{run.can_resume()}\\n")
 
   def poll(self):
@@ -45,12 +50,13 @@ class Run:
       signal.raise_signal(signal.SIGINT)
 
 folder = sweep_folder.SweepFolder(pathlib.Path("."))
-plan = sweep_folder.Plan(
-  flags=["--config=apex_dqn:cartpole", "--config.limits.trainer_steps=5"],
-  working_folder=".", vary=[], search="grid", search_seed=0, max_settings=1,
-  seeds=[1], settings=[{}],
-)
-sweep = sweep_runs.Sweep(folder, plan, lambda: 1, Run)
+plan = sweep_folder.Plan(**{
+  "flags": ["--config=apex_dqn:cartpole", "--config.limits.trainer_steps=5"],
+  "working_folder": ".", "vary": [], "search": "grid", "search_seed": 0,
+  "max_settings": 1, "seeds": [1], "settings": [{}], "at_once": 1,
+  **json.loads(sys.argv[4]),
+})
+sweep = sweep_runs.Sweep(folder, plan, lambda: plan.at_once, Run)
 standard_streams.exit_process(sweep.train())
 """
 
@@ -63,9 +69,10 @@ def summary(stopped_because, trainer_steps):
   return msgspec.json.encode(content).decode()
 
 
-def start(folder, content, status, stops=1, **streams):
+def start(folder, content, status, stops=1, plan=None, **streams):
+  words = (content, f"{status}", f"{stops}", json.dumps(plan or {}))
   return subprocess.Popen(
-    [sys.executable, "-c", _SCRIPT, content, f"{status}", f"{stops}"],
+    [sys.executable, "-c", _SCRIPT, *words],
     cwd=folder,
     start_new_session=True,
     **streams,
@@ -153,3 +160,36 @@ def test_results_are_written_after_a_ctrl_c_while_runs_are_stopped(tmp_path):
   process.send_signal(signal.SIGTERM)
   assert process.wait(60) == 1
   assert read_done(tmp_path) == ["0"]
+
+
+SEARCH = {
+  "search": "random",
+  "vary": ["learner.learning_rate=log:1e-4..1e-2"],
+  "settings": [{"learner.learning_rate": "1e-3"}],
+  "max_settings": 2,
+}
+
+
+@pytest.mark.parametrize(
+  ("plan", "obstacle"), [({"seeds": [1, 2]}, "full"), (SEARCH, "sweep.json")]
+)
+def test_a_full_disk_delays_runs_and_stops_none(tmp_path, plan, obstacle):
+  """A run's log, or the plan with a further setting, can't be written."""
+  (tmp_path / obstacle).mkdir()
+  process = start(
+    tmp_path, summary("trainer_steps", 5), 0, plan={**plan, "at_once": 2},
+    stdout=subprocess.PIPE, text=True,
+  )  # fmt: skip
+  lines = iter(process.stdout.readline, "")
+  assert any("no further run is started for now" in line for line in lines)
+  assert len((tmp_path / "starts").read_text().split()) == 1
+  (tmp_path / obstacle).rmdir()
+  polling.wait_until(
+    lambda: len((tmp_path / "starts").read_text().split()) == 2
+  )
+  (tmp_path / "end").touch()
+  rest, _ = process.communicate(timeout=60)
+  assert process.returncode == 0
+  assert "no further run" not in rest
+  assert count_stops(tmp_path) == 0
+  assert (obstacle == "sweep.json") == (tmp_path / "sweep.json").is_file()
