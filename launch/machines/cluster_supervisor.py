@@ -322,8 +322,10 @@ class ClusterSupervisor:
     self._connections_refused[name] = report.connections_refused
     for log, data in report.logs.items():
       path = self._run.folder.logs / _log_name(log, name)
-      path.parent.mkdir(exist_ok=True)
-      self._outbox.append(path, data)
+      # The run must not fail because its logs can't be written.
+      with contextlib.suppress(OSError):
+        path.parent.mkdir(exist_ok=True)
+        self._outbox.append(path, data)
       node_log.NodeLog(path).trim()
     if not report.ended:
       return

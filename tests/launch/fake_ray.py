@@ -6,7 +6,11 @@ import sys
 import types
 
 # Modules that import Ray; they are imported from scratch before and after.
-_USERS = ("slipway.launch.machines.cluster", "slipway.launch.sweeps.slots")
+_USERS = (
+  "slipway.launch.machines.cluster",
+  "slipway.launch.machines.cluster_supervisor",
+  "slipway.launch.sweeps.slots",
+)
 # Ray's errors, each with its base class.
 _ERRORS = {
   "RayError": "",
@@ -48,6 +52,7 @@ def installed():
     exceptions=exceptions,
     get=lambda call, timeout: call(),
     wait=lambda calls, timeout: None,
+    kill=lambda actor: None,
   )
   util = types.ModuleType("ray.util")
   util.__dict__["scheduling_strategies"] = None
