@@ -78,12 +78,12 @@ REJECTED = [
     "workers=0 with config.mode='sync'",
   ),
   (
-    "dqn",
+    "rainbow",
     {"network__lowest_return": 100.0},
     "config.network.highest_return=100.0",
   ),
   (
-    "dqn",
+    "rainbow",
     {"network__lowest_return": 1e9, "network__highest_return": 1e9 + 1e3},
     "1000001000.0",
   ),
@@ -422,14 +422,14 @@ REJECTED = [
   ),
   (
     "mpo",
-    {**RETRACE, "adder__n_step": 5},
-    "config.adder.n_step=5 has no effect with "
+    {**RETRACE, "adder__n_step": 6},
+    "config.adder.n_step=6 has no effect with "
     "config.learner.critic_target='retrace'",
   ),
   (
     "mpo",
-    {**RETRACE, "replay__transitions_per_item": 4},
-    "config.replay.transitions_per_item=4 has no effect with",
+    {**RETRACE, "replay__transitions_per_item": 8},
+    "config.replay.transitions_per_item=8 has no effect with",
   ),
   ("mpo", {**RETRACE, "adder__period": 11}, "would never be learned"),
   (

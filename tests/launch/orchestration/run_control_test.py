@@ -401,7 +401,7 @@ def test_a_limit_that_changes(make_control):
   assert control.status().phase == "starting"
   assert control.status().limits.environment_steps == 1_000
   evaluate(control, -20.0, -20.0)
-  control.set("limits.target_return", "-inf")
+  control.set("limits.target_return", "-20")
   control.tick()
   assert control.status().stopped_because is None
   control.set("limits.target_evaluations", 2)
