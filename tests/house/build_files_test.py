@@ -85,6 +85,21 @@ def test_labels_name_folders_with_build_files(folder):
     assert (_ROOT / package / "BUILD").is_file(), f"{folder}: {label}"
 
 
+@pytest.mark.parametrize(
+  "folder", [folder for folder in _folders() if folder.startswith("tests")]
+)
+def test_tests_declare_the_folders_of_the_helpers_that_they_import(folder):
+  labels = _labels(_build(folder))
+  for path in (_ROOT / folder).glob("*.py"):
+    for package in re.findall(
+      r"^from (tests\S*) import", path.read_text(), re.M
+    ):
+      other = package.replace(".", "/")
+      if other != folder:
+        found = [label for label in labels if label.startswith(f"//{other}:")]
+        assert found, f"{path.name} imports from {other}"
+
+
 def test_tests_share_helpers_not_tests():
   # Each target has only one *_test.py, so it can't import another test.
   found = [
