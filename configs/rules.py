@@ -85,7 +85,7 @@ def check_requirements(
 
 def check_effect(
   config: ml_collections.ConfigDict,
-  declared: fields.Field,
+  declared: fields.Fields,
   name: str,
   kind: str,
 ) -> None:
@@ -93,14 +93,14 @@ def check_effect(
 
   Args:
     config: the whole config, valid field by field.
-    declared: the field's declaration.
+    declared: the declarations of the config's fields, by dotted name.
     name: dotted name of the field.
     kind: kind of the environment's actions, 'discrete' or 'continuous'.
 
   Raises:
     ValueError: names the field, its value and the consequence.
   """
-  value, default = fields.get(config, name), declared.default
+  value, default = fields.get(config, name), declared[name].default
   if value != default:
     other = "continuous" if kind == "discrete" else "discrete"
     raise ValueError(

@@ -144,8 +144,9 @@ def _check_actions(
   name, loss = config.environment.name, config.learner.policy_loss
   sizes = arrays.component_sizes(actions)
   if sizes is None:
-    name = "learner.discrete_entropy"
-    rules.check_effect(config, Builder.fields[name], name, "continuous")
+    rules.check_effect(
+      config, Builder.fields, "learner.discrete_entropy", "continuous"
+    )
     return
   has_components = not isinstance(actions, specs.DiscreteArray)
   if loss != "soft" or has_components:

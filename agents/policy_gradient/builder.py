@@ -34,7 +34,7 @@ class Builder(policies.PolicyBuilder):
     torsos.check(config.network, spec)
     if arrays.component_sizes(spec.actions) is not None:
       for name in ("network.distribution", "learner.std_kl_bound"):
-        rules.check_effect(config, self.fields[name], name, "discrete")
+        rules.check_effect(config, self.fields, name, "discrete")
     normalization.check(config, spec)
     # The layer of state values is in learners only, so the networks that act
     # would not show that a user's torso has taken its name.

@@ -58,12 +58,14 @@ def measure(
     returns: [N], mean return of each evaluation.
     target: mean return that counts as reached.
   """
-  if not (returns >= target).any():
-    return Holding()
-  first = int((returns >= target).argmax())
-  counts = env_steps <= env_steps[first] + LATER_STEPS
-  env_steps, returns = env_steps[counts], returns[counts]
   reached = returns >= target
+  if not reached.any():
+    return Holding()
+  first = int(reached.argmax())
+  counts = env_steps <= env_steps[first] + LATER_STEPS
+  env_steps, returns, reached = (
+    x[counts] for x in (env_steps, returns, reached)
+  )
   found = Holding(
     first=float(env_steps[first]),
     held=float(reached[first:].mean()),

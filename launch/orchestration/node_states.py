@@ -14,9 +14,9 @@ from slipway.launch.orchestration import (
 )
 from slipway.launch.runs import run_counters, run_status
 
+_WORKER = "worker"
 # Roles whose nodes collect experience. External processes may disconnect at any
 # time, so the run never waits for them.
-_WORKER = "worker"
 COLLECTING = (_WORKER, stop_order.EXTERNAL)
 # Seconds without a report after which a node counts as silent, because it hangs
 # or can't reach the control node.
