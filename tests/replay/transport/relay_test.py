@@ -120,15 +120,22 @@ def test_a_blocked_limiter_blocks_its_writer_and_loses_nothing(listen):
     polling.wait_until(
       lambda: queue.server_info(10)["queue"].current_size == 10
     )
-    # The flow has stopped if the counts are equal in ten consecutive checks.
+    # gRPC may still send pings, so the flow has stopped if ten consecutive checks
+    # see no further record written and less than a record's bytes.
     seen = []
 
-    def stalled():
-      seen.append((running.stats().bytes_up, len(written)))
+    def latest():
+      seen.append((len(written), running.stats().bytes_up))
       time.sleep(0.02)
-      return len(seen) > 10 and len(set(seen[-10:])) == 1
+      return seen[-10:]
 
-    polling.wait_until(stalled)
+    def stopped(checks):
+      (first, first_bytes), (last, last_bytes) = checks[0], checks[-1]
+      return (
+        len(checks) == 10 and first == last and last_bytes - first_bytes < size
+      )
+
+    polling.wait_until(latest, wanted=stopped)
     assert len(written) < items
     assert running.stats().bytes_buffered <= 1_000_000
     # With unsent bytes, the kernel's user timeout would close the stream.
