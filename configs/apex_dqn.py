@@ -27,6 +27,8 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
     # learn. Horgan's actors send 50 together, which are sampled separately.
     c.replay.transitions_per_item = 4
   if preset == "cartpole":
+    # With two streams, policies kept falling back; docs/learning.md.
+    c.network.dueling = False
     c.adder.n_step = 15  # as DQN; docs/learning.md
     # With DQN's 12,500, one of 17 seeds did not learn; docs/learning.md.
     c.learner.decay_steps = 25_000  # 200,000 environment steps

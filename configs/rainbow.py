@@ -23,6 +23,8 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.replay.sampler = "prioritized"
   c.replay.priority_exponent = 0.5  # omega; table 1
   if preset == "cartpole":
+    # With two streams, policies kept falling back; docs/learning.md.
+    c.network.dueling = False
     c.adder.n_step = 15  # as DQN; docs/learning.md
     # Half of DQN's step size, and it falls more slowly. A cross-entropy's
     # gradients do not become smaller as the errors do, so larger steps kept
