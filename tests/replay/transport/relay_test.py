@@ -120,8 +120,8 @@ def test_a_blocked_limiter_blocks_its_writer_and_loses_nothing(listen):
     polling.wait_until(
       lambda: queue.server_info(10)["queue"].current_size == 10
     )
-    # gRPC may still send pings, so the flow has stopped if ten consecutive checks
-    # see no further record written and less than a record's bytes.
+    # gRPC may still send pings, so the flow has stopped if ten consecutive
+    # checks see no further record written and less than a record's bytes.
     seen = []
 
     def latest():
