@@ -44,8 +44,8 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   # to three steps bring that back too slowly; docs/learning.md.
   c.adder.n_step = 15
   c.learner.decay_steps = 12_500  # 100,000 environment steps
-  # A replay of the last 50,000 transitions has no failures once a policy is
-  # good, and values drift until it fails again; docs/learning.md.
+  # The whole run. With the last 50,000 transitions, some policies fell back
+  # long after they had learned; docs/learning.md.
   c.replay.capacity = 500_000
 
 

@@ -21,4 +21,6 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   if preset == "cartpole":
     # DQN with returns of one step met the target after 135,000 steps or more.
     c.learner.decay_steps = 25_000  # 200,000 environment steps
+    # With DQN's 500,000 it learns more slowly; docs/learning.md.
+    c.replay.capacity = 50_000
   return c

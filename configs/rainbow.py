@@ -23,7 +23,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.replay.sampler = "prioritized"
   c.replay.priority_exponent = 0.5  # omega; table 1
   if preset == "cartpole":
-    c.replay.capacity = 50_000  # as measured; docs/learning.md
+    c.replay.capacity = 50_000  # DQN's 500,000 was not tried
     # With two streams, policies kept falling back; docs/learning.md.
     c.network.dueling = False
     c.adder.n_step = 15  # as DQN; docs/learning.md

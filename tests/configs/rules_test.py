@@ -104,8 +104,8 @@ REJECTED = [
   ),
   (
     "dqn",
-    {"replay__min_size": 50_001},
-    "config.replay.min_size=50001 is above config.replay.capacity=50000: ",
+    {"replay__min_size": 500_001},
+    "config.replay.min_size=500001 is above config.replay.capacity=500000: ",
   ),
   (
     "dqn",
