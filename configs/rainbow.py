@@ -27,11 +27,10 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
     # With two streams, policies kept falling back; docs/learning.md.
     c.network.dueling = False
     c.adder.n_step = 15  # as DQN; docs/learning.md
-    # Half of DQN's step size, and it falls more slowly. A cross-entropy's
-    # gradients do not become smaller as the errors do, so larger steps kept
-    # losing what was learned; docs/learning.md.
+    # Half of DQN's step size. A cross-entropy's gradients do not become smaller
+    # as the errors do, so larger steps kept losing what was learned;
+    # docs/learning.md.
     c.learner.learning_rate = 1e-3
-    c.learner.decay_steps = 25_000  # 200,000 environment steps
   if preset in dqn.ATARI:
     c.learner.learning_rate = 6.25e-5  # table 1
     c.learner.adam_epsilon = 1.5e-4  # table 1
