@@ -10,7 +10,7 @@ from slipway.environments import factory, recordings
 
 
 def test_a_short_training_reaches_195(train):
-  # A run in one process is reproducible for a seed. It took 59,317 environment
+  # A run in one process is reproducible for a seed. It took 15,476 environment
   # steps; another CPU may round differently.
   summary = train(
     "--config=apex_dqn:cartpole",
