@@ -30,8 +30,6 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
     # With two streams, policies kept falling back; docs/learning.md.
     c.network.dueling = False
     c.adder.n_step = 15  # as DQN; docs/learning.md
-    # With 12,500 updates, one of 17 seeds did not learn; docs/learning.md.
-    c.learner.decay_steps = 25_000  # 200,000 environment steps
   if preset == "lunarlander":
     c.replay.samples_per_insert = 32.0  # an update for 4 environment steps
   return c

@@ -19,8 +19,6 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.learner.munchausen_scale = 0.9  # alpha; section 4
   c.adder.n_step = 1  # the bonus is of the first action
   if preset == "cartpole":
-    # DQN with returns of one step met the target after 135,000 steps or more.
-    c.learner.decay_steps = 25_000  # 200,000 environment steps
     # With DQN's 500,000 it learns more slowly; docs/learning.md.
     c.replay.capacity = 50_000
   return c

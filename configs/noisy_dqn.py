@@ -20,5 +20,4 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
     # limit of gradients it was at 280 after 200,000 steps; docs/learning.md.
     c.adder.n_step = 8
     c.learner.max_gradient_norm = 10.0
-    c.learner.decay_steps = 25_000  # 200,000 environment steps
   return c

@@ -31,7 +31,6 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
     # as the errors do, so larger steps kept losing what was learned;
     # docs/learning.md.
     c.learner.learning_rate = 1e-3
-    c.learner.decay_steps = 25_000  # 200,000 environment steps
   if preset in dqn.ATARI:
     c.learner.learning_rate = 6.25e-5  # table 1
     c.learner.adam_epsilon = 1.5e-4  # table 1
