@@ -50,7 +50,7 @@ def test_dead_units_of_value_learners_are_counted(name):
 @pytest.mark.parametrize(
   ("name", "network"),
   [
-    ("r2d2", {"lstm_size": 8}),
+    ("r2d2", {"lstm_size": 8, "dueling": True}),
     ("ppo", {"activation": "relu"}),
     ("ppo", {"activation": "relu", "shared": True}),
     ("a2c", {"activation": "relu", "shared": True, "lstm_size": 8}),

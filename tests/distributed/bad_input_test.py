@@ -43,8 +43,8 @@ REJECTED = {
     ["config.replay.capacity=63", "config.learner.batch_size=64"],
   ),
   "minimum size above the capacity": (
-    ["--config.replay.min_size=50_001"],
-    ["config.replay.min_size=50001", "config.replay.capacity=50000"],
+    ["--config.replay.min_size=75_001"],
+    ["config.replay.min_size=75001", "config.replay.capacity=75000"],
   ),
   "unknown field": (
     ["--config.replay.capacty=9"],
@@ -229,8 +229,8 @@ REJECTED_RESUMES = {
     ["config.learner.batch_size=0"],
   ),
   "minimum size above the capacity": (
-    ["--config.replay.min_size=50_001"],
-    ["config.replay.min_size=50001", "config.replay.capacity=50000"],
+    ["--config.replay.min_size=75_001"],
+    ["config.replay.min_size=75001", "config.replay.capacity=75000"],
   ),
   "damaged snapshots only": ([], ["no whole snapshot", "start a new run"]),
   "a store that can't be written": (

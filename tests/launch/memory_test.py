@@ -63,7 +63,9 @@ def test_a_config_that_does_not_fit(field, value):
 
 
 def test_workers_on_other_machines_do_not_count():
-  config = make_config(topology__environments_per_worker=10_000_000)
+  config = make_config(
+    topology__environments_per_worker=10_000_000, replay__capacity=50_000
+  )
   spec = given.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   with pytest.raises(ValueError, match="the workers would take"):

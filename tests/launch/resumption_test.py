@@ -167,7 +167,7 @@ REJECTED = {
     ["--config.network.hidden_sizes=(64,)", "it was (64, 64)", "not fit"],
   ),
   "head": (
-    ["--config.network.dueling=False"], ["--config.network.dueling=False"],
+    ["--config.network.dueling=True"], ["--config.network.dueling=True"],
   ),
   "n_step": (["--config.adder.n_step=1"], ["adder.n_step=1", "it was 15"]),
   "discount": (["--config.adder.discount=0.9"], ["adder.discount=0.9"]),

@@ -101,7 +101,7 @@ REJECTED = [
   (("--noconfig.topology.prox",), ["--config.topology.proxy?"]),
   (("--config.replay=1",), ["no field 'replay'", "--config.replay."]),
   (("--config.replay.capacity=abc",),
-   ["--config.replay.capacity=abc", "int", "50000 by default"]),
+   ["--config.replay.capacity=abc", "int", "75000 by default"]),
   (("--config.replay.capacity=1.5",), ["--config.replay.capacity=1.5", "int"]),
   (("--config.replay.capacity",), ["--config.replay.capacity"]),
   (("--config.topology.proxy=maybe",),

@@ -166,7 +166,7 @@ def test_shards_are_added_up():
 def test_targets_are_in_the_status():
   status = make_state().status()
   config = apex_dqn.get_config()
-  assert status.replay.capacity == 50_000 // 4, "in items"
+  assert status.replay.capacity == config.replay.capacity // 4, "in items"
   assert (
     status.replay.samples_per_insert_target == config.replay.samples_per_insert
   )

@@ -476,6 +476,7 @@ def test_the_config_is_text_and_hyperparameters(tmp_path):
   written = results.Results(folder)
   config = dqn.get_config()
   config.limits.target_return = math.inf
+  config.replay.capacity = 50_000
   written.write_config(config)
   written.close()
   reader = event_accumulator.EventAccumulator(str(folder.events))
