@@ -90,7 +90,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.learner.decay_steps = 0  # in updates, of which there are fewer
   if preset == "cartpole":
     c.learner.decay_steps = 5_000  # 200,000 environment steps
-    c.replay.capacity = 50_000
+    c.replay.capacity = 50_000  # Ape-X's 75,000 was not tried
   c.replay.samples_per_insert = 4.0  # per sequence; each step is in two
   c.replay.priority_exponent = 0.9  # section 2.3
   c.replay.importance_exponent_start = 0.6  # section 2.3
