@@ -47,7 +47,7 @@ def _cartpole(c: ml_collections.ConfigDict) -> None:
   # in how well they act. So the step size can fall slowly: with 12,500 updates,
   # and with 25,000 and the average, one seed had not learned by then;
   # docs/learning.md.
-  c.learner.averaging = 0.3
+  c.learner.averaging = 0.1
   c.learner.decay_steps = 50_000  # 400,000 environment steps
   # All of a long run, in up to 0.9 GB. With the last 50,000 transitions, some
   # policies fell back long after they had learned; docs/learning.md.
