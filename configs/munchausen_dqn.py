@@ -21,7 +21,5 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   if preset == "cartpole":
     # With DQN's 500,000 it learns more slowly; docs/learning.md.
     c.replay.capacity = 50_000
-    # DQN's average and slower fall were not tried.
-    c.learner.averaging = 0.0
-    c.learner.decay_steps = 25_000  # 200,000 environment steps
+    dqn.forgo_averaging(c)  # DQN's average and discount were not tried
   return c

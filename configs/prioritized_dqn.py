@@ -23,7 +23,6 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
     # With DQN's 500,000, half of the seeds of Ape-X did not learn; with 50,000,
     # more of them fell back; docs/learning.md.
     c.replay.capacity = 75_000
-    # Ape-X keeps its returns as well without an average; docs/learning.md.
-    c.learner.averaging = 0.0
-    c.learner.decay_steps = 25_000  # 200,000 environment steps
+    # Ape-X keeps its returns in this way, too; docs/learning.md.
+    dqn.forgo_averaging(c)
   return c

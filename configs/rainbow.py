@@ -24,8 +24,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.replay.priority_exponent = 0.5  # omega; table 1
   if preset == "cartpole":
     c.replay.capacity = 50_000  # DQN's 500,000 was not tried
-    c.learner.averaging = 0.0  # it did not help; docs/learning.md
-    c.learner.decay_steps = 25_000  # 200,000 environment steps
+    dqn.forgo_averaging(c)  # an average did not help; docs/learning.md
     # With two streams, policies kept falling back; docs/learning.md.
     c.network.dueling = False
     c.adder.n_step = 15  # as DQN; docs/learning.md
