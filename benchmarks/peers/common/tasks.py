@@ -55,6 +55,7 @@ TASKS = {
     decay_steps=20_000,
     steps_per_update=8,
     evaluation_period=2_000,
+    discount=0.995,
   ),
   "lunarlander": Task(
     environment="LunarLander-v3",

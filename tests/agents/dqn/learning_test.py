@@ -24,7 +24,13 @@ def make_config(base=dqn, **learner):
   config = base.get_config()
   config.network.hidden_sizes = (5,)
   config.learner.update(
-    {"target_update_period": 3, "huber_delta": 1.0, "decay_steps": 0, **learner}
+    {
+      "target_update_period": 3,
+      "huber_delta": 1.0,
+      "decay_steps": 0,
+      "averaging": 0.0,
+      **learner,
+    }
   )
   return config
 

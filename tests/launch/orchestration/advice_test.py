@@ -32,7 +32,7 @@ CASES = [
     {},
     {"below_support": 0.0, "above_support": 0.5},
     "50% of the target returns are above the support, "
-    "config.network.highest_return=100",
+    "config.network.highest_return=200",
   ),
   (
     "d4pg",
