@@ -223,10 +223,12 @@ FIELDS: fields.Fields = {
     "start; RL Baselines3 Zoo uses 10,000 on MuJoCo's tasks",
     checks.at_least(0, "a number of steps is never negative"),
   ),
+  **groups.BONUS,
 }
 
 # The fields that have an effect only with certain values of other fields.
 _REQUIREMENTS = (
+  *rules.BONUS_REQUIREMENTS,
   rules.Requirement(
     "learner.critic_target",
     ("n_step",),
@@ -398,6 +400,7 @@ def check(config: ml_collections.ConfigDict) -> None:
   if config.network.critic_head == "categorical":
     rules.check_atoms(config)
   rules.check_stacked_frames(config)
+  rules.check_bonus(config)
   critics, targets = config.network.critics, config.learner.target_critics
   if targets > critics:
     raise ValueError(

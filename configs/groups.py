@@ -408,3 +408,56 @@ NORMALIZED_REWARDS: fields.Fields = {
     "2020, section 2; reported returns are not normalized",
   ),
 }
+
+# Fields of exploration bonuses, which the learner adds to rewards.
+BONUS: fields.Fields = {
+  "bonus.kind": Field(
+    "none",
+    "bonus that the learner adds to the rewards of new steps: 'none'; 'rnd', "
+    "for observations that a network has not learned (Burda et al. 2019); "
+    "'icm', for steps that a model of the environment did not predict (Pathak "
+    "et al. 2017)",
+    checks.one_of(("none", "rnd", "icm"), "there would be no bonus"),
+  ),
+  "bonus.weight": Field(
+    0.1,
+    "bonus of a step that is as new as the mean of all steps so far, in units "
+    "of the rewards",
+    checks.above(0, "there would be no bonus").up_to(
+      1e6, "the bonus would outweigh any reward"
+    ),
+  ),
+  "bonus.features": Field(
+    64,
+    "outputs of the bonus's networks of observations; Burda et al. 2019 use "
+    "512 on Atari, Pathak et al. 2017 288",
+    checks.at_least(1, "there would be nothing to predict").up_to(
+      65_536, "no memory holds the weights"
+    ),
+  ),
+  "bonus.learning_rate": Field(
+    1e-4,
+    "Adam's step size for the bonus's networks: with a larger one, all steps "
+    "are soon old; Burda et al. 2019, table 1",
+    checks.above(0, "all steps would stay new").up_to(
+      1e3, "the first update would ruin the variables"
+    ),
+  ),
+  "bonus.batch_size": Field(
+    256,
+    "steps of a learner's batch per gradient step of the bonus's networks, or "
+    "more, if the batch is no multiple",
+    checks.at_least(1, "there would be nothing to learn from"),
+  ),
+  "bonus.forward_weight": Field(
+    0.2,
+    "beta of 'icm', the weight of the forward model's loss, where the inverse "
+    "model's is 1 - beta; Pathak et al. 2017, section 3",
+    checks.matching(
+      lambda x: 0 < x < 1,
+      "in (0, 1)",
+      "one of the models would not learn",
+      1.0,
+    ),
+  ),
+}

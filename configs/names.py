@@ -107,7 +107,8 @@ class _Candidate(typing.NamedTuple):
   Attributes:
     in_section: whether both fields are in the same section.
     similarity: similarity of the names without their sections, in [0, 1].
-    whole_similarity: similarity of the whole dotted names, in [0, 1].
+    whole_similarity: similarity of the whole dotted names, in [0, 1]; where
+      the unknown one has no section, minus the known one's place.
     name: dotted name of the known field.
   """
 
@@ -162,7 +163,7 @@ def find_field(name: str, known: Collection[str]) -> str | None:
       return field
   section, _, last = name.rpartition(".")
   candidates = []
-  for field in known:
+  for place, field in enumerate(known):
     its_section, _, its_last = field.rpartition(".")
     in_section = its_section == section
     similarity = _similarity(its_last, last)
@@ -171,7 +172,9 @@ def find_field(name: str, known: Collection[str]) -> str | None:
       if in_section
       else _MIN_SIMILARITY_ACROSS_SECTIONS
     ):
-      whole_similarity = _similarity(field, name)
+      # Without a section, the first of several equal names is meant: the
+      # learner's batch_size, not that of a bonus.
+      whole_similarity = _similarity(field, name) if section else -place
       candidates.append(
         _Candidate(in_section, similarity, whole_similarity, field)
       )

@@ -177,12 +177,14 @@ FIELDS: fields.Fields = {
     "nats; Song et al. 2019 use 5e-6 to 5e-5",
     checks.above(0, "standard deviations could not change"),
   ),
+  **groups.BONUS,
 }
 
 
 # The fields that have an effect only with certain estimators of advantages or
 # certain losses.
 _REQUIREMENTS = (
+  *rules.BONUS_REQUIREMENTS,
   rules.Requirement(
     "learner.advantage_estimator", ("gae", "vtrace"), ("learner.gae_lambda",)
   ),
@@ -279,6 +281,7 @@ def check(config: ml_collections.ConfigDict) -> None:
   """
   rules.check_queue(config)
   rules.check_stacked_frames(config)
+  rules.check_bonus(config)
   _check_minibatches(config)
   rules.check_requirements(config, FIELDS, _REQUIREMENTS)
 

@@ -50,6 +50,21 @@ EPSILON_REQUIREMENTS = (
   ),
 )
 
+# The fields of `groups.BONUS` that have an effect with some kinds only.
+BONUS_REQUIREMENTS = (
+  Requirement(
+    "bonus.kind",
+    ("rnd", "icm"),
+    (
+      "bonus.weight",
+      "bonus.features",
+      "bonus.learning_rate",
+      "bonus.batch_size",
+    ),
+  ),
+  Requirement("bonus.kind", ("icm",), ("bonus.forward_weight",)),
+)
+
 
 def check_requirements(
   config: ml_collections.ConfigDict,
@@ -252,4 +267,37 @@ def check_atoms(config: ml_collections.ConfigDict) -> None:
       f"config.network.lowest_return={lowest!r} is too close to config.network."
       f"highest_return={highest!r}, or above it: float32 can't place "
       f"{network.atoms} different atoms between them; change one of them"
+    )
+
+
+def check_bonus(config: ml_collections.ConfigDict) -> None:
+  """Checks the rules between the fields of `groups.BONUS` and others.
+
+  Args:
+    config: the whole config, with the fields of `groups.BONUS`.
+
+  Raises:
+    ValueError: names the fields, their values and the consequence.
+  """
+  kind = config.bonus.kind
+  if kind == "none":
+    return
+  if config.normalization.rewards:
+    raise ValueError(
+      f"config.bonus.kind={kind!r} with config.normalization.rewards=True "
+      "would divide the bonus by the deviation of returns without it, which "
+      "may be 0 before the first reward: use --noconfig.normalization.rewards"
+    )
+  if config.network.get("lstm_size", 0):
+    raise ValueError(
+      f"config.bonus.kind={kind!r} changes rewards in the learner, but with "
+      f"config.network.lstm_size={config.network.lstm_size} they are inputs of "
+      "the networks, and workers have no bonus: use an lstm_size of 0"
+    )
+  n_step = config.adder.get("n_step", 1)
+  is_transition = config.learner.get("critic_target", "n_step") == "n_step"
+  if kind == "icm" and is_transition and n_step != 1:
+    raise ValueError(
+      "config.bonus.kind='icm' predicts what one action does, but config.adder."
+      f"n_step={n_step} stores what follows from several: use 1, or 'rnd'"
     )

@@ -96,6 +96,7 @@ FIELDS: fields.Fields = {
   **groups.LEARNER,
   **groups.DECAY,
   **_DQN_ONLY_FIELDS,
+  **groups.BONUS,
 }
 
 # The fields that have an effect only with certain values of others. Fields that
@@ -105,6 +106,7 @@ FIELDS: fields.Fields = {
 # (without effect with a Munchausen bonus).
 _REQUIREMENTS = (
   *rules.EPSILON_REQUIREMENTS,
+  *rules.BONUS_REQUIREMENTS,
   rules.Requirement("network.head", ("categorical",), ("network.atoms",)),
   rules.Requirement(
     "network.head",
@@ -141,6 +143,7 @@ def check(config: ml_collections.ConfigDict) -> None:
   """
   rules.check_replay(config)
   rules.check_stacked_frames(config)
+  rules.check_bonus(config)
   if config.network.head == "categorical":
     rules.check_atoms(config)
   _check_munchausen(config)

@@ -37,6 +37,8 @@ _FIXED_FIELDS = {
   "network": "the saved variables would not fit",
   "normalization": "the saved variables were learned with the other setting",
   "adder": "the saved transitions were formed by other rules",
+  "bonus.kind": "the saved variables have another bonus, or none",
+  "bonus.features": "the saved variables would not fit",
   "learner.averaging": "the saved variables have an average, or have none",
   "learner.critic_target": "the saved items were formed for the other target",
   "learner.kl_multiplier": "the adapted value of the snapshot replaces it",

@@ -101,6 +101,7 @@ class Builder(policies.PolicyBuilder):
     """Makes the learner, with new variables from config.seed."""
     # Imported here, since workers and evaluators don't need TensorFlow.
     from slipway.agents.actor_critic import learning
+    from slipway.agents.bonuses import learner as bonuses
 
     encoder, features = None, spec
     if config.network.torso != "mlp":
@@ -111,7 +112,8 @@ class Builder(policies.PolicyBuilder):
       )
       features = encoder.spec
     policy = _make_policy(config, features, "mlp", normalized=False)
-    return learning.ActorCriticLearner(config, spec, policy, encoder)
+    learner = learning.ActorCriticLearner(config, spec, policy, encoder)
+    return bonuses.add_bonus(config, spec, learner)
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec

@@ -38,9 +38,11 @@ class Builder(q_builder.QBuilder):
   ) -> core.Learner:
     """Makes the learner, with variables initialized from `config.seed`."""
     # Imported here, since workers and evaluators don't need TensorFlow.
+    from slipway.agents.bonuses import learner as bonuses
     from slipway.agents.dqn import learning
 
-    return learning.DQNLearner(config, discrete.number_actions(spec))
+    spec = discrete.number_actions(spec)
+    return bonuses.add_bonus(config, spec, learning.DQNLearner(config, spec))
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec

@@ -54,9 +54,11 @@ class Builder(policies.PolicyBuilder):
   ) -> core.Learner:
     """Makes the learner, with variables initialized from `config.seed`."""
     # Imported here, since workers and evaluators don't need TensorFlow.
+    from slipway.agents.bonuses import learner as bonuses
     from slipway.agents.policy_gradient import learning
 
-    return learning.PolicyGradientLearner(config, spec)
+    learner = learning.PolicyGradientLearner(config, spec)
+    return bonuses.add_bonus(config, spec, learner)
 
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec

@@ -206,10 +206,13 @@ def _advise_on_equal_returns(
   # Of a longer run, the first evaluations are no longer known.
   if not _EQUAL_RETURNS <= len(returns) < base.RETURNS_KEPT:
     return None
+  has_no_bonus = fields.get(config, "bonus.kind") == "none"
   return (
     f"all {len(returns)} evaluations so far had a mean return of {last:g}, so "
     "the policy may never have seen a better one: raise the exploration or its "
-    "noise, or let the environment reward progress"
+    "noise, "
+    + ("set config.bonus.kind='rnd', " if has_no_bonus else "")
+    + "or let the environment reward progress"
   )
 
 

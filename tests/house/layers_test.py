@@ -31,7 +31,7 @@ _SOLE_IMPORTERS = {
 
 # Folders of agents/ that all algorithms share; each other folder is an
 # algorithm.
-_SHARED = {"losses", "networks", "updates"}
+_SHARED = {"bonuses", "losses", "networks", "updates"}
 
 
 def _imports(source: str, package: tuple[str, ...]) -> list[tuple[int, str]]:

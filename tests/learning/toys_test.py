@@ -182,6 +182,22 @@ def test_dqn_does_not_remember(learn):
   assert summary["best_eval_return"] < 0.5
 
 
+@pytest.mark.parametrize(
+  ("bonus", "opens"),
+  [((), False), (("--config.bonus.kind=rnd",), True)],
+)
+def test_a_bonus_finds_the_end_of_a_lock(learn, bonus, opens):
+  summary = learn(
+    "dqn",
+    "CombinationLock",
+    "--config.adder.n_step=1",
+    "--config.limits.target_return=0.7",
+    "--config.limits.environment_steps=10_000",
+    *bonus,
+  )
+  assert (summary["stopped_because"] == "target_return") == opens
+
+
 @pytest.fixture
 def updates(learn):
   """Returns a function that measures the updates until a lock is opened.

@@ -1,0 +1,81 @@
+"""Networks of bonuses: features of observations, and functions of vectors."""
+
+import typing
+
+import numpy as np
+from acme import specs
+
+from slipway.agents.networks import initializers, torsos
+from slipway.agents.networks import layers as layers_lib
+
+Array = typing.Any  # np.ndarray or tf.Tensor
+
+# Initial weights: orthogonal, with a gain of sqrt(2) before ReLUs and of 1 at
+# the outputs, so that outputs vary about as much as the inputs.
+_SCHEME = initializers.SCHEMES["orthogonal"]
+
+
+class Embedding:
+  """Declaration of a network of F features: torso, and a linear layer."""
+
+  needs_random, prefers_numpy = False, False
+
+  def __init__(
+    self,
+    observations: specs.Array,
+    torso: str,
+    sizes: tuple[int, ...],
+    features: int,
+  ):
+    """Declares the network.
+
+    Args:
+      observations: spec of observations.
+      torso: see `torsos.apply_torso`.
+      sizes: number of units of each linear layer before the output.
+      features: F, the number of outputs.
+    """
+    self.inputs = (observations,)
+    self._torso, self._sizes, self._features = torso, sizes, features
+
+  def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
+    """Returns features [B, F] of observations [B, ...]."""
+    x = torsos.apply_torso(
+      layers,
+      self._torso,
+      self._sizes,
+      observation,
+      initializer=_SCHEME.hidden,
+    )
+    return layers.linear("output", x, self._features, _SCHEME.values)
+
+
+class Perceptron:
+  """Declaration of a network of vectors: two inputs, one hidden layer."""
+
+  needs_random, prefers_numpy = False, False
+
+  def __init__(self, sizes: tuple[int, int], hidden: int, outputs: int):
+    """Declares the network.
+
+    Args:
+      sizes: number of values of each input.
+      hidden: number of units of the hidden layer.
+      outputs: number of outputs.
+    """
+    self.inputs = tuple(specs.Array((size,), np.float32) for size in sizes)
+    self._hidden, self._outputs = hidden, outputs
+
+  def __call__(
+    self, layers: layers_lib.Layers, first: Array, second: Array
+  ) -> Array:
+    """Returns the outputs [B, outputs] of inputs [B, size] each."""
+    x = layers_lib.mlp(
+      layers,
+      "hidden",
+      layers.ops.concat([first, second]),
+      (self._hidden,),
+      "relu",
+      _SCHEME.hidden,
+    )
+    return layers.linear("output", x, self._outputs, _SCHEME.values)

@@ -1,0 +1,224 @@
+"""A learner whose rewards are higher for steps that are new."""
+
+import math
+import typing
+from collections.abc import Callable, Mapping
+
+import ml_collections
+import numpy as np
+import tensorflow as tf
+from acme import specs
+
+from slipway.agents import core, normalizer, optimizer
+from slipway.agents.bonuses import icm, novelty, rnd
+from slipway.agents.networks import action_masks, tf_ops
+from slipway.environments import arrays
+from slipway.replay.items import sequences, transitions
+from slipway.replay.tables import dataset as dataset_lib
+
+# Largest absolute value of normalized observations, in standard deviations:
+# Burda et al. 2019, section 2.4.
+_CLIP = 5.0
+# Adam's term of the denominator: Kingma and Ba 2015, algorithm 1.
+_ADAM_EPSILON = 1e-8
+
+_NOVELTIES: Mapping[str, Callable[..., typing.Any]] = {
+  "rnd": rnd.RandomNetworkDistillation,
+  "icm": icm.IntrinsicCuriosity,
+}
+
+
+def add_bonus(
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  learner: core.Learner,
+) -> core.Learner:
+  """Returns a learner that adds the config's bonus to rewards, if it has one.
+
+  Args:
+    config: the whole config, with the fields of `groups.BONUS`.
+    spec: spec of one environment, with the learner's actions.
+    learner: learner of transitions, or of sequences without recurrent networks,
+      for which rewards are inputs, too.
+  """
+  if config.bonus.kind == "none":
+    return learner
+  return BonusLearner(config, spec, learner)
+
+
+class BonusLearner:
+  """Learner that adds a bonus to the rewards of another learner's batches.
+
+    r' = r + weight novelty / mean novelty
+
+  where the mean is over all steps so far. So a step that is as new as the
+  average has a bonus of `bonus.weight`, in units of the rewards. The rewards of
+  evaluations and of reported returns have no bonus.
+
+  An n-step transition has the bonus of its last step only. An autoreset has
+  none. With prioritized sampling, the first priorities, by workers, are those
+  without a bonus.
+  """
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    learner: core.Learner,
+  ):
+    """Makes the bonus's networks, statistics and optimizer.
+
+    Args:
+      config: the whole config.
+      spec: spec of one environment, with the learner's actions.
+      learner: the learner of the increased rewards.
+    """
+    self._settings = config.bonus.copy_and_resolve_references()
+    self._learner = learner
+    self._splitter = action_masks.MaskSplitter(spec)
+    observations = arrays.remove_mask(spec.observations)
+    self._statistics = None
+    if len(observations.shape) == 1:  # no image, whose pixels have one scale
+      observations = specs.Array(observations.shape, np.float32)
+      self._statistics = normalizer.RunningStatistics(
+        observations.shape, "observations"
+      )
+    self._novelty = _NOVELTIES[config.bonus.kind](
+      config, observations, spec.actions
+    )
+    self._seen = normalizer.RunningStatistics((), "novelty")
+    self._optimizer = optimizer.Optimizer(
+      self._novelty.learned, _ADAM_EPSILON, math.inf
+    )
+
+  @property
+  def steps(self) -> tf.Variable:
+    """Number of updates of the other learner, int64 []."""
+    return self._learner.steps
+
+  def update(self, batch: dataset_lib.Batch) -> core.Update:
+    """Learns from a batch with a bonus, and learns which steps are new.
+
+    Metrics are those of the other learner, and 'bonus_mean', the mean bonus of
+    the batch's steps, and 'bonus_loss'.
+    """
+    data = batch.data
+    if isinstance(data, transitions.Transition):
+      steps = self._prepare(data.o_tm1, data.a_tm1, data.o_t)
+      is_step = tf.fill(tf.shape(data.r_t), True)
+    else:
+      steps = self._prepare(
+        *map(
+          _merge_batch_and_time,
+          (data.observation[:, :-1], data.action, data.observation[:, 1:]),
+        )
+      )
+      is_step = tf.logical_not(data.first[:, 1:])
+    counts = tf.reshape(is_step, [-1])
+    found = self._novelty(steps).novelty
+    self._seen.update(tf.boolean_mask(found, counts))
+    mean = tf.cast(self._seen.mean, tf.float32)
+    bonus = self._settings.weight * tf.math.divide_no_nan(found, mean)
+    bonus *= tf.cast(counts, tf.float32)
+    loss = self._learn(steps, tf.cast(counts, tf.float32))
+    update = self._learner.update(
+      batch._replace(data=_add(data, tf.reshape(bonus, tf.shape(is_step))))
+    )
+    return update._replace(
+      metrics={
+        **update.metrics,
+        "bonus_mean": tf.reduce_mean(bonus),
+        "bonus_loss": loss,
+      }
+    )
+
+  def get_variables(self) -> dict[str, np.ndarray]:
+    """Returns the variables of the other learner's actors."""
+    return self._learner.get_variables()
+
+  @property
+  def checkpointed(self) -> Mapping[str, typing.Any]:
+    """The state of the other learner, and that of the bonus."""
+    return {
+      **self._learner.checkpointed,
+      "bonus": self._novelty,
+      "bonus_seen": self._seen,
+      "bonus_optimizer": self._optimizer,
+      **({"bonus_observations": self._statistics} if self._statistics else {}),
+    }
+
+  def _prepare(
+    self, observation: tf.Tensor, action: tf.Tensor, after: tf.Tensor
+  ) -> novelty.Steps:
+    """Returns steps without action masks, and with normalized vectors.
+
+    Args:
+      observation: [N, ...], observations of the spec before the steps.
+      action: [N, ...], actions.
+      after: [N, ...], observations of the spec after the steps.
+    """
+    observation, after = (
+      self._splitter.split(tf_ops, x)[0] for x in (observation, after)
+    )
+    if self._statistics is not None:
+      self._statistics.update(after)
+      mean = tf.cast(self._statistics.mean, tf.float32)
+      scale = self._statistics.scale
+      observation, after = (
+        tf.clip_by_value((tf.cast(x, tf.float32) - mean) * scale, -_CLIP, _CLIP)
+        for x in (observation, after)
+      )
+    return novelty.Steps(observation, action, after)
+
+  def _learn(self, steps: novelty.Steps, counts: tf.Tensor) -> tf.Tensor:
+    """Takes a gradient step per `bonus.batch_size` steps.
+
+    Args:
+      steps: N steps.
+      counts: float32 [N], 1 for steps that count, and 0 for autoresets.
+
+    Returns:
+      The mean loss [] of the gradient steps.
+    """
+    number = tf.shape(counts)[0]
+    passes = tf.maximum(number // self._settings.batch_size, 1)
+
+    def descend(i: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+      """Takes gradient step i, and adds its loss to the total."""
+      # Steps i, i + passes, ...: a part of each rollout.
+      rows = tf.range(i, number, passes)
+      own = novelty.Steps(*(tf.gather(x, rows) for x in steps))
+      weights = tf.gather(counts, rows)
+      with tf.GradientTape() as tape:
+        losses = self._novelty(own).loss
+        loss = tf.math.divide_no_nan(
+          tf.reduce_sum(weights * losses), tf.reduce_sum(weights)
+        )
+      self._optimizer.minimize(loss, tape, self._settings.learning_rate)
+      return i + 1, total + loss
+
+    _, total = tf.while_loop(
+      lambda i, _: i < passes,
+      descend,
+      (tf.constant(0), tf.constant(0.0)),
+      parallel_iterations=1,
+    )
+    return total / tf.cast(passes, tf.float32)
+
+
+def _add(data: typing.Any, bonus: tf.Tensor) -> typing.Any:
+  """Returns transitions or sequences with a bonus added to their rewards.
+
+  Args:
+    data: B transitions, or B sequences of T steps.
+    bonus: float32 [B] or [B, T].
+  """
+  if isinstance(data, transitions.Transition):
+    return data._replace(r_t=data.r_t + bonus)
+  assert isinstance(data, sequences.Sequence)
+  return data._replace(reward=data.reward + bonus)
+
+
+def _merge_batch_and_time(x: tf.Tensor) -> tf.Tensor:
+  """Returns x [B, T, ...] reshaped to [B * T, ...]."""
+  return tf.reshape(x, (-1, *x.shape[2:]))
