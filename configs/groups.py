@@ -421,8 +421,8 @@ BONUS: fields.Fields = {
   ),
   "bonus.weight": Field(
     0.1,
-    "bonus of a step that is as new as the mean of all steps so far, in units "
-    "of the rewards",
+    "bonus of a step that is as new as the mean of the last hundred updates, "
+    "in units of the rewards",
     checks.above(0, "there would be no bonus").up_to(
       1e6, "the bonus would outweigh any reward"
     ),

@@ -21,6 +21,8 @@ from slipway.replay.tables import dataset as dataset_lib
 _CLIP = 5.0
 # Adam's term of the denominator: Kingma and Ba 2015, algorithm 1.
 _ADAM_EPSILON = 1e-8
+# Weight of the newest batch in the recent mean of novelty, so of 100 updates.
+_MEAN_RATE = 0.01
 
 _NOVELTIES: Mapping[str, Callable[..., typing.Any]] = {
   "rnd": rnd.RandomNetworkDistillation,
@@ -51,9 +53,9 @@ class BonusLearner:
 
     r' = r + weight novelty / mean novelty
 
-  where the mean is over all steps so far. So a step that is as new as the
-  average has a bonus of `bonus.weight`, in units of the rewards. The rewards of
-  evaluations and of reported returns have no bonus.
+  with the mean of the last hundred or so updates. So a step that is as new as
+  their average has a bonus of `bonus.weight`, in units of the rewards, however
+  much the networks have learned. Reported returns have no bonus.
 
   An n-step transition has the bonus of its last step only. An autoreset has
   none. With prioritized sampling, the first priorities, by workers, are those
@@ -86,7 +88,9 @@ class BonusLearner:
     self._novelty = _NOVELTIES[config.bonus.kind](
       config, observations, spec.actions
     )
-    self._seen = normalizer.RunningStatistics((), "novelty")
+    # The recent mean of novelty, and the number of updates that it is of.
+    self._mean = tf.Variable(tf.constant(0.0), trainable=False)
+    self._means = tf.Variable(tf.constant(0.0), trainable=False)
     self._optimizer = optimizer.Optimizer(
       self._novelty.learned, _ADAM_EPSILON, math.inf
     )
@@ -114,13 +118,11 @@ class BonusLearner:
         )
       )
       is_step = tf.logical_not(data.first[:, 1:])
-    counts = tf.reshape(is_step, [-1])
-    found = self._novelty(steps).novelty
-    self._seen.update(tf.boolean_mask(found, counts))
-    mean = tf.cast(self._seen.mean, tf.float32)
-    bonus = self._settings.weight * tf.math.divide_no_nan(found, mean)
-    bonus *= tf.cast(counts, tf.float32)
-    loss = self._learn(steps, tf.cast(counts, tf.float32))
+    weights = tf.cast(tf.reshape(is_step, [-1]), tf.float32)
+    found = weights * self._novelty(steps).novelty
+    self._update_mean(found, weights)
+    bonus = self._settings.weight * tf.math.divide_no_nan(found, self._mean)
+    loss = self._learn(steps, weights)
     update = self._learner.update(
       batch._replace(data=_add(data, tf.reshape(bonus, tf.shape(is_step))))
     )
@@ -142,7 +144,8 @@ class BonusLearner:
     return {
       **self._learner.checkpointed,
       "bonus": self._novelty,
-      "bonus_seen": self._seen,
+      "bonus_mean": self._mean,
+      "bonus_means": self._means,
       "bonus_optimizer": self._optimizer,
       **({"bonus_observations": self._statistics} if self._statistics else {}),
     }
@@ -170,17 +173,33 @@ class BonusLearner:
       )
     return novelty.Steps(observation, action, after)
 
-  def _learn(self, steps: novelty.Steps, counts: tf.Tensor) -> tf.Tensor:
+  def _update_mean(self, found: tf.Tensor, weights: tf.Tensor) -> None:
+    """Adds a batch to the recent mean, unless it has no step that counts.
+
+    Args:
+      found: float32 [N], novelty of each step, or 0.
+      weights: float32 [N], 1 for steps that count, and 0 for autoresets.
+    """
+    total = tf.reduce_sum(weights)
+    is_due = tf.sign(total)
+    # The mean depends on the batch, so it is there before anything is counted.
+    mean = tf.math.divide_no_nan(tf.reduce_sum(found), total)
+    with tf.control_dependencies([mean]):
+      means = self._means.assign_add(is_due)
+    rate = is_due * tf.maximum(_MEAN_RATE, tf.math.divide_no_nan(1.0, means))
+    self._mean.assign_add(rate * (mean - self._mean))
+
+  def _learn(self, steps: novelty.Steps, weights: tf.Tensor) -> tf.Tensor:
     """Takes a gradient step per `bonus.batch_size` steps.
 
     Args:
       steps: N steps.
-      counts: float32 [N], 1 for steps that count, and 0 for autoresets.
+      weights: float32 [N], 1 for steps that count, and 0 for autoresets.
 
     Returns:
       The mean loss [] of the gradient steps.
     """
-    number = tf.shape(counts)[0]
+    number = tf.shape(weights)[0]
     passes = tf.maximum(number // self._settings.batch_size, 1)
 
     def descend(i: tf.Tensor, total: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
@@ -188,11 +207,11 @@ class BonusLearner:
       # Steps i, i + passes, ...: a part of each rollout.
       rows = tf.range(i, number, passes)
       own = novelty.Steps(*(tf.gather(x, rows) for x in steps))
-      weights = tf.gather(counts, rows)
+      their = tf.gather(weights, rows)
       with tf.GradientTape() as tape:
         losses = self._novelty(own).loss
         loss = tf.math.divide_no_nan(
-          tf.reduce_sum(weights * losses), tf.reduce_sum(weights)
+          tf.reduce_sum(their * losses), tf.reduce_sum(their)
         )
       self._optimizer.minimize(loss, tape, self._settings.learning_rate)
       return i + 1, total + loss

@@ -206,12 +206,21 @@ def _advise_on_equal_returns(
   # Of a longer run, the first evaluations are no longer known.
   if not _EQUAL_RETURNS <= len(returns) < base.RETURNS_KEPT:
     return None
-  has_no_bonus = fields.get(config, "bonus.kind") == "none"
+  unset = []
+  # Where observations are tiny numbers, networks hardly see their changes.
+  if (
+    fields.get(config, "network.torso") == "mlp"
+    and not config.environment.action_mask
+    and fields.get(config, "normalization.observations") is False
+  ):
+    unset.append("config.normalization.observations=True")
+  if fields.get(config, "bonus.kind") == "none":
+    unset.append("config.bonus.kind='rnd'")
   return (
     f"all {len(returns)} evaluations so far had a mean return of {last:g}, so "
     "the policy may never have seen a better one: raise the exploration or its "
     "noise, "
-    + ("set config.bonus.kind='rnd', " if has_no_bonus else "")
+    + (f"set {' or '.join(unset)}, " if unset else "")
     + "or let the environment reward progress"
   )
 

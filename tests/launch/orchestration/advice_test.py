@@ -144,6 +144,26 @@ def test_returns_that_never_change(returns, is_advised):
   assert bool(advisor.sentences) == is_advised
 
 
+@pytest.mark.parametrize(
+  ("algorithm", "changes", "words"),
+  [
+    (
+      "ppo",
+      {},
+      "set config.normalization.observations=True or config.bonus.kind='rnd', ",
+    ),
+    ("ppo", {"bonus__kind": "icm"}, "set config.normalization.observations=T"),
+    ("r2d2", {"network__torso": "nature_cnn"}, "its noise, or let the"),
+    ("dqn", {"environment__action_mask": True}, "set config.bonus.kind='rnd'"),
+  ],
+)
+def test_what_helps_to_find_rare_rewards(algorithm, changes, words):
+  advisor = make_advisor(algorithm, **changes)
+  advisor.update({}, [-200.0] * 10)
+  (sentence,) = advisor.sentences
+  assert words in sentence and "\n" not in sentence
+
+
 @pytest.mark.parametrize("norm", [math.nan, math.inf])
 def test_gradients_that_are_not_finite(norm):
   advisor = make_advisor("dqn")
