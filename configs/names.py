@@ -108,7 +108,7 @@ class _Candidate(typing.NamedTuple):
     in_section: whether both fields are in the same section.
     similarity: similarity of the names without their sections, in [0, 1].
     whole_similarity: similarity of the whole dotted names, in [0, 1]; where
-      the unknown one has no section, minus the known one's place.
+      the unknown one has no section, 1 for fields of the learner, else 0.
     name: dotted name of the known field.
   """
 
@@ -163,7 +163,7 @@ def find_field(name: str, known: Collection[str]) -> str | None:
       return field
   section, _, last = name.rpartition(".")
   candidates = []
-  for place, field in enumerate(known):
+  for field in known:
     its_section, _, its_last = field.rpartition(".")
     in_section = its_section == section
     similarity = _similarity(its_last, last)
@@ -172,9 +172,9 @@ def find_field(name: str, known: Collection[str]) -> str | None:
       if in_section
       else _MIN_SIMILARITY_ACROSS_SECTIONS
     ):
-      # Without a section, the first of several equal names is meant: the
-      # learner's batch_size, not that of a bonus.
-      whole_similarity = _similarity(field, name) if section else -place
+      # Without a section, the learner's batch_size is meant, not a bonus's.
+      is_learners = float(its_section == "learner")
+      whole_similarity = _similarity(field, name) if section else is_learners
       candidates.append(
         _Candidate(in_section, similarity, whole_similarity, field)
       )

@@ -122,6 +122,9 @@ REJECTED = [
   (("--learner.lr=2",), ["did you mean --config.learner.learning_rate?"]),
   (("--config.learner.lr=2",),
    ["did you mean --config.learner.learning_rate?"]),
+  # A bonus has a step size, too.
+  (("--config.learning_rate=2",),
+   ["did you mean --config.learner.learning_rate?"]),
   (("--config.gamma=2",), ["did you mean --config.adder.discount?"]),
   (("--gamma=2",), ["did you mean --config.adder.discount?"]),
   (("--env=A",), ["did you mean --config.environment.name?"]),
