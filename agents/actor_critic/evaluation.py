@@ -13,6 +13,7 @@ from slipway.agents import policies
 from slipway.agents.actor_critic import critics as critics_lib
 from slipway.agents.actor_critic import improvement
 from slipway.agents.losses import retrace
+from slipway.agents.networks import tf_ops
 from slipway.replay.items import priorities, sequences, transitions
 
 
@@ -155,16 +156,18 @@ class RetraceEvaluation:
   ) -> tf.Tensor:
     """Returns Retrace's targets [B, T] of normalized sequences."""
     critics, shape = self._critics, tf.shape(data.reward)
-    action = _flatten(data.action)
+    action = tf_ops.merge_batch_and_time(data.action)
 
     def split(features: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
       """Returns the features [B * T, ...] before and after the steps."""
       both = tf.reshape(
         features, [-1, data.observation.shape[1], *features.shape[1:]]
       )
-      return _flatten(both[:, :-1]), _flatten(both[:, 1:])
+      return tf_ops.merge_batch_and_time(
+        both[:, :-1]
+      ), tf_ops.merge_batch_and_time(both[:, 1:])
 
-    observation = _flatten(data.observation)
+    observation = tf_ops.merge_batch_and_time(data.observation)
     before, after = split(critics.encode_for_targets(observation))
     seen_before, seen_after = before, after
     if not self._policy.has_target:
@@ -209,8 +212,3 @@ def make_evaluation(
 def _find_learned(data: sequences.Sequence) -> tf.Tensor:
   """Returns whether each step is part of an episode, bool [B, T]."""
   return tf.logical_not(data.first[:, 1:])
-
-
-def _flatten(x: tf.Tensor) -> tf.Tensor:
-  """Returns x [B, T, ...] reshaped to [B * T, ...]."""
-  return tf.reshape(x, [-1, *x.shape[2:]])

@@ -2,10 +2,11 @@
 
 import typing
 
+import ml_collections
 import numpy as np
 from acme import specs
 
-from slipway.agents.networks import initializers, torsos
+from slipway.agents.networks import initializers, tf_network, torsos
 from slipway.agents.networks import layers as layers_lib
 
 Array = typing.Any  # np.ndarray or tf.Tensor
@@ -48,6 +49,26 @@ class Embedding:
       initializer=_SCHEME.hidden,
     )
     return layers.linear("output", x, self._features, _SCHEME.values)
+
+
+def make_embedding(
+  config: ml_collections.ConfigDict,
+  observations: specs.Array,
+  sizes: tuple[int, ...],
+  name: str,
+) -> tf_network.Network:
+  """Returns a network of `bonus.features` features, with the config's torso.
+
+  Args:
+    config: the whole config.
+    observations: spec of observations.
+    sizes: number of units of each linear layer before the output.
+    name: name of the network, on which its initial weights depend.
+  """
+  declaration = Embedding(
+    observations, config.network.torso, sizes, config.bonus.features
+  )
+  return tf_network.Network(declaration, config.seed, name)
 
 
 class Perceptron:

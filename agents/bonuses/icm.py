@@ -38,18 +38,14 @@ class IntrinsicCuriosity(tf.Module):
       actions: spec of actions.
     """
     super().__init__(name="icm")
-    features, sizes = config.bonus.features, config.network.hidden_sizes
+    features = config.bonus.features
     self._beta = config.bonus.forward_weight
     self._component_sizes = arrays.component_sizes(actions)
     width = (
       sum(self._component_sizes) if self._component_sizes else actions.shape[0]
     )
-    self._features = tf_network.Network(
-      embedding.Embedding(
-        observations, config.network.torso, tuple(sizes), features
-      ),
-      config.seed,
-      "icm_features",
+    self._features = embedding.make_embedding(
+      config, observations, tuple(config.network.hidden_sizes), "icm_features"
     )
     self._forward = tf_network.Network(
       embedding.Perceptron((features, width), 2 * features, features),

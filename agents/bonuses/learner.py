@@ -11,7 +11,7 @@ from acme import specs
 
 from slipway.agents import core, normalizer, optimizer
 from slipway.agents.bonuses import icm, novelty, rnd
-from slipway.agents.networks import action_masks, tf_ops
+from slipway.agents.networks import action_masks, normalization, tf_ops
 from slipway.environments import arrays
 from slipway.replay.items import sequences, transitions
 from slipway.replay.tables import dataset as dataset_lib
@@ -24,7 +24,7 @@ _ADAM_EPSILON = 1e-8
 # Weight of the newest batch in the recent mean of novelty, so of 100 updates.
 _MEAN_RATE = 0.01
 
-_NOVELTIES: Mapping[str, Callable[..., typing.Any]] = {
+_NOVELTIES: Mapping[str, Callable[..., novelty.Novelty]] = {
   "rnd": rnd.RandomNetworkDistillation,
   "icm": icm.IntrinsicCuriosity,
 }
@@ -88,9 +88,8 @@ class BonusLearner:
     self._novelty = _NOVELTIES[config.bonus.kind](
       config, observations, spec.actions
     )
-    # The recent mean of novelty, and the number of updates that it is of.
+    # The recent mean of novelty.
     self._mean = tf.Variable(tf.constant(0.0), trainable=False)
-    self._means = tf.Variable(tf.constant(0.0), trainable=False)
     self._optimizer = optimizer.Optimizer(
       self._novelty.learned, _ADAM_EPSILON, math.inf
     )
@@ -111,11 +110,11 @@ class BonusLearner:
       steps = self._prepare(data.o_tm1, data.a_tm1, data.o_t)
       is_step = tf.fill(tf.shape(data.r_t), True)
     else:
+      merge = tf_ops.merge_batch_and_time
       steps = self._prepare(
-        *map(
-          _merge_batch_and_time,
-          (data.observation[:, :-1], data.action, data.observation[:, 1:]),
-        )
+        merge(data.observation[:, :-1]),
+        merge(data.action),
+        merge(data.observation[:, 1:]),
       )
       is_step = tf.logical_not(data.first[:, 1:])
     weights = tf.cast(tf.reshape(is_step, [-1]), tf.float32)
@@ -145,7 +144,6 @@ class BonusLearner:
       **self._learner.checkpointed,
       "bonus": self._novelty,
       "bonus_mean": self._mean,
-      "bonus_means": self._means,
       "bonus_optimizer": self._optimizer,
       **({"bonus_observations": self._statistics} if self._statistics else {}),
     }
@@ -168,7 +166,7 @@ class BonusLearner:
       mean = tf.cast(self._statistics.mean, tf.float32)
       scale = self._statistics.scale
       observation, after = (
-        tf.clip_by_value((tf.cast(x, tf.float32) - mean) * scale, -_CLIP, _CLIP)
+        normalization.apply(tf_ops, x, mean, scale, _CLIP)
         for x in (observation, after)
       )
     return novelty.Steps(observation, action, after)
@@ -181,12 +179,9 @@ class BonusLearner:
       weights: float32 [N], 1 for steps that count, and 0 for autoresets.
     """
     total = tf.reduce_sum(weights)
-    is_due = tf.sign(total)
-    # The mean depends on the batch, so it is there before anything is counted.
     mean = tf.math.divide_no_nan(tf.reduce_sum(found), total)
-    with tf.control_dependencies([mean]):
-      means = self._means.assign_add(is_due)
-    rate = is_due * tf.maximum(_MEAN_RATE, tf.math.divide_no_nan(1.0, means))
+    updates = tf.cast(self.steps, tf.float32) + 1.0
+    rate = tf.sign(total) * tf.maximum(_MEAN_RATE, 1.0 / updates)
     self._mean.assign_add(rate * (mean - self._mean))
 
   def _learn(self, steps: novelty.Steps, weights: tf.Tensor) -> tf.Tensor:
@@ -236,8 +231,3 @@ def _add(data: typing.Any, bonus: tf.Tensor) -> typing.Any:
     return data._replace(r_t=data.r_t + bonus)
   assert isinstance(data, sequences.Sequence)
   return data._replace(reward=data.reward + bonus)
-
-
-def _merge_batch_and_time(x: tf.Tensor) -> tf.Tensor:
-  """Returns x [B, T, ...] reshaped to [B * T, ...]."""
-  return tf.reshape(x, (-1, *x.shape[2:]))

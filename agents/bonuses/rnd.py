@@ -7,7 +7,6 @@ import tensorflow as tf
 from acme import specs
 
 from slipway.agents.bonuses import embedding, novelty
-from slipway.agents.networks import tf_network
 
 
 class RandomNetworkDistillation(tf.Module):
@@ -40,18 +39,12 @@ class RandomNetworkDistillation(tf.Module):
     features = config.bonus.features
     sizes = tuple(config.network.hidden_sizes)
 
-    def make(name: str, hidden: tuple[int, ...]) -> tf_network.Network:
-      """Returns a network of observations with F outputs."""
-      return tf_network.Network(
-        embedding.Embedding(
-          observations, config.network.torso, hidden, features
-        ),
-        config.seed,
-        name,
-      )
-
-    self._target = make("rnd_target", sizes)
-    self._predictor = make("rnd_predictor", (*sizes, features, features))
+    self._target = embedding.make_embedding(
+      config, observations, sizes, "rnd_target"
+    )
+    self._predictor = embedding.make_embedding(
+      config, observations, (*sizes, features, features), "rnd_predictor"
+    )
 
   @property
   def learned(self) -> Sequence[tf.Variable]:

@@ -70,19 +70,21 @@ def apply(
   observation: layers_lib.Array,
   mean: layers_lib.Array,
   scale: layers_lib.Array,
+  clip: float = CLIP,
 ) -> layers_lib.Array:
-  """Returns (observation - mean) * scale, clipped to [-CLIP, CLIP].
+  """Returns (observation - mean) * scale, clipped to [-clip, clip].
 
   Args:
     ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
     observation: observations [B, ...].
     mean: mean of observations, [...].
     scale: reciprocal of the standard deviation of observations, [...].
+    clip: largest absolute value of the result.
 
   Returns:
     Normalized observations, float32 [B, ...].
   """
-  return ops.clip((ops.float32(observation) - mean) * scale, -CLIP, CLIP)
+  return ops.clip((ops.float32(observation) - mean) * scale, -clip, clip)
 
 
 def normalize(

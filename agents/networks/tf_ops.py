@@ -96,6 +96,11 @@ def flatten(x: tf.Tensor) -> tf.Tensor:
   return tf.reshape(x, (-1, size))
 
 
+def merge_batch_and_time(x: tf.Tensor) -> tf.Tensor:
+  """Returns x [B, T, ...] reshaped to [B * T, ...]."""
+  return tf.reshape(x, (-1, *x.shape[2:]))
+
+
 def swapaxes(x: tf.Tensor, a: int, b: int) -> tf.Tensor:
   """Returns x with axes a and b swapped."""
   order = list(range(len(x.shape)))

@@ -130,11 +130,11 @@ class PolicyGradientLearner:
     with tf.GradientTape() as tape:
       parameters, values = self._model.unroll(rollout)
       steps = self._estimate_targets(rollout, reward, parameters, values)
-      flat = {name: _merge_batch_and_time(x) for name, x in steps.items()}
-      before = _merge_batch_and_time(values[:, :-1])
+      flat = {name: tf_ops.merge_batch_and_time(x) for name, x in steps.items()}
+      before = tf_ops.merge_batch_and_time(values[:, :-1])
       loss, metrics = self._objective(
         flat,
-        (_merge_batch_and_time(parameters[:, :-1]), before),
+        (tf_ops.merge_batch_and_time(parameters[:, :-1]), before),
         self._decay_factor,
         self._make_seed(0),
       )
@@ -187,7 +187,8 @@ class PolicyGradientLearner:
         return tf.gather(x, chosen) if minibatches > 1 else x
 
       own = {
-        name: _merge_batch_and_time(choose(x)) for name, x in steps.items()
+        name: tf_ops.merge_batch_and_time(choose(x))
+        for name, x in steps.items()
       }
       with tf.GradientTape() as tape:
         loss, metrics = self._objective(
@@ -215,11 +216,13 @@ class PolicyGradientLearner:
       parallel_iterations=1,
     )
     means = tf.unstack(sums / tf.cast(done, tf.float32))
-    flat = {name: _merge_batch_and_time(x) for name, x in estimated.items()}
+    flat = {
+      name: tf_ops.merge_batch_and_time(x) for name, x in estimated.items()
+    }
     return (
       dict(zip(names, means, strict=True)),
       flat,
-      _merge_batch_and_time(values[:, :-1]),
+      tf_ops.merge_batch_and_time(values[:, :-1]),
     )
 
   def _estimate_targets(
@@ -250,9 +253,9 @@ class PolicyGradientLearner:
       learned *= complete
     elif settings.advantage_estimator == "vtrace":
       policy = self._model.head.distribution(
-        tf_ops, _merge_batch_and_time(parameters[:, :-1])
+        tf_ops, tf_ops.merge_batch_and_time(parameters[:, :-1])
       )
-      log_prob = policy.log_prob(_merge_batch_and_time(rollout.action))
+      log_prob = policy.log_prob(tf_ops.merge_batch_and_time(rollout.action))
       found, rho = advantages_lib.vtrace(
         *given,
         tf.reshape(log_prob, tf.shape(behaviour)) - behaviour,
@@ -311,11 +314,6 @@ class PolicyGradientLearner:
       i: index of the epoch's first minibatch, which determines the seed.
     """
     return tf.argsort(tf.random.stateless_uniform([count], self._make_seed(i)))
-
-
-def _merge_batch_and_time(x: tf.Tensor) -> tf.Tensor:
-  """Returns x [B, T, ...] reshaped to [B * T, ...]."""
-  return tf.reshape(x, (-1, *x.shape[2:]))
 
 
 def _explained_variance(

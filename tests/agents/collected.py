@@ -52,6 +52,13 @@ def make_batch(schema, data):
   )
 
 
+def collect_batch(config, variables, items):
+  """Returns a batch of `collect`, for the config's own table."""
+  spec = factory.make_spec(config.environment)
+  table = registry.make_builder(config.agent).make_table(config, spec)
+  return make_batch(table.schema, collect(config, variables, items))
+
+
 def _get_variables(learner):
   """Returns all variables of a learner by name, in a fixed order."""
   found = {}

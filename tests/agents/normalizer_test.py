@@ -103,14 +103,6 @@ def test_a_batch_that_never_arrives_counts_for_nothing():
   np.testing.assert_allclose(statistics.mean, values.mean(0), atol=1e-6)
 
 
-def make_batch(config, variables, items):
-  spec = factory.make_spec(config.environment)
-  builder = registry.make_builder(config.agent)
-  table = builder.make_table(config, spec)
-  data = collected.collect(config, variables, items)
-  return collected.make_batch(table.schema, data)
-
-
 def learn(config, updates=2):
   """Returns a learner after some updates, and their batches."""
   spec = factory.make_spec(config.environment)
@@ -121,7 +113,9 @@ def learn(config, updates=2):
     items = config.learner.batch_size // config.replay.get(
       "transitions_per_item", 1
     )
-    batches.append(make_batch(config, learner.get_variables(), items))
+    batches.append(
+      collected.collect_batch(config, learner.get_variables(), items)
+    )
     update(batches[-1])
   return learner, batches
 
@@ -224,7 +218,9 @@ def test_ppo_starts_at_ratios_of_one():
   config.learner.update({"epochs": 1, "minibatch_size": 256})
   learner, _ = learn(config)
   config.topology.environments_per_worker = 8
-  batch = make_batch(config, learner.get_variables(), config.learner.batch_size)
+  batch = collected.collect_batch(
+    config, learner.get_variables(), config.learner.batch_size
+  )
   metrics = learner.update(batch).metrics
   assert abs(metrics["kl"]) < 1e-6
   assert metrics["clip_fraction"] == 0

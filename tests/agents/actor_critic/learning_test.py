@@ -55,11 +55,8 @@ def make_learner(config):
 
 
 def make_batch(config):
-  spec = factory.make_spec(config.environment)
-  table = registry.make_builder("actor_critic").make_table(config, spec)
   variables = make_learner(config).get_variables()
-  data = collected.collect(config, variables, ITEMS)
-  return collected.make_batch(table.schema, data)
+  return collected.collect_batch(config, variables, ITEMS)
 
 
 @pytest.fixture(scope="module")

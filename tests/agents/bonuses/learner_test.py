@@ -168,12 +168,10 @@ def test_autoresets_have_no_bonus():
   np.testing.assert_array_equal(receiver.data.reward == 0, first[:, 1:])
 
 
-def make_batch(config, spec, variables):
-  table = registry.make_builder(config.agent).make_table(config, spec)
+def make_batch(config, learner):
   items = config.learner.batch_size
   items //= config.replay.get("transitions_per_item", 1)
-  data = collected.collect(config, variables, items)
-  return collected.make_batch(table.schema, data)
+  return collected.collect_batch(config, learner.get_variables(), items)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -183,7 +181,7 @@ def test_a_restored_learner_continues_equally(name, kind, tmp_path):
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   learner, other = (builder.make_learner(config, spec) for _ in range(2))
-  batch = make_batch(config, spec, learner.get_variables())
+  batch = make_batch(config, learner)
   before = collected.get_values(learner)
   update = tf.function(learner.update, autograph=False)
   metrics = update(batch).metrics
@@ -212,7 +210,7 @@ def test_bonuses_fit_all_spaces(name, kind, kwargs):
     config.environment.update(shaped.config_of(**kwargs))
   spec = factory.make_spec(config.environment)
   learner = registry.make_builder(config.agent).make_learner(config, spec)
-  batch = make_batch(config, spec, learner.get_variables())
+  batch = make_batch(config, learner)
   assert learner.update(batch).metrics["bonus_mean"] > 0
 
 
