@@ -18,7 +18,7 @@ fields.validate(config, FIELDS)
 import copy
 import math
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import ml_collections
 
@@ -157,6 +157,26 @@ def find_missing(
   """
   absent = object()
   return [name for name in fields if get(config, name, absent) is absent]
+
+
+def add_defaults(
+  config: ml_collections.ConfigDict, names: Iterable[str], fields: Fields
+) -> ml_collections.ConfigDict:
+  """Returns a copy of a config that has the defaults of some more fields.
+
+  Args:
+    config: the whole config, without unknown fields.
+    names: dotted names of the fields that it lacks.
+    fields: the declared fields of the config's algorithm.
+  """
+  tree = config.to_dict()
+  for name in names:
+    *sections, last = name.split(".")
+    inner = tree
+    for section in sections:
+      inner = inner.setdefault(section, {})
+    inner[last] = fields[name].default
+  return typed_config.TypedConfig(tree)
 
 
 def find_unknown(

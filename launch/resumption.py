@@ -15,7 +15,6 @@ from slipway.configs import fields
 from slipway.launch import run_config
 from slipway.launch.orchestration import limits as limits_lib
 from slipway.launch.runs import (
-  config_file,
   run_address,
   run_counters,
   run_folder,
@@ -244,7 +243,7 @@ def _check_fixed_fields(
     ValueError: a fixed field has changed in one of the two configs.
   """
   config_copy = snapshot.path / run_folder.CONFIG
-  saved = config_file.read(config_copy)
+  saved = run_config.read_file(config_copy)
   if change := _find_forbidden_change(saved, run_config.read(folder.path)):
     name, old, new, why = change
     raise ValueError(

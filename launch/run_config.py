@@ -14,10 +14,12 @@ from slipway.launch.runs import config_file, run_folder, user_modules
 def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
   """Returns the config of an existing run, with all fields checked.
 
-  If config.json is damaged, the newest valid copy in a snapshot is used, with a
-  warning. A missing field is an error, because its default may have changed
-  since the run's start. From now on, this process finds the run's own modules
-  before others of the same name; see `user_modules.prefer_recorded`.
+  If config.json is damaged or lacks fields, the newest valid copy in a snapshot
+  is used, with a warning. If no copy has all fields either, an older version of
+  the program wrote them: the fields get their defaults, with which a run is
+  what it was before they existed, and a warning names them. From now on, this
+  process finds the run's own modules before others of the same name; see
+  `user_modules.prefer_recorded`.
 
   Args:
     path: the run's folder.
@@ -28,22 +30,30 @@ def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
   """
   folder = run_folder.RunFolder.open(path)
   user_modules.prefer_recorded(folder)
-  try:
-    return _read_checked(folder.config)
-  except ValueError as error:
-    copies = folder.snapshots.glob(f"[0-9]*/{run_folder.CONFIG}")
-    for copy in sorted(copies, reverse=True):
+  copies = folder.snapshots.glob(f"[0-9]*/{run_folder.CONFIG}")
+  files = [folder.config, *sorted(copies, reverse=True)]
+  errors = []
+  for may_lack_fields in (False, True):
+    for file in files:
       try:
-        config = _read_checked(copy)
-      except ValueError:
+        config = read_file(file, may_lack_fields)
+      except ValueError as error:
+        errors.append(error)
         continue
-      logging.warning("%s; its copy %s is used", error, copy)
+      if file != folder.config:
+        logging.warning("%s; its copy %s is used", errors[0], file)
       return config
-    raise
+  raise errors[0]
 
 
-def _read_checked(path: pathlib.Path) -> ml_collections.ConfigDict:
-  """Reads a config file and checks all fields.
+def read_file(
+  path: pathlib.Path, may_lack_fields: bool = True
+) -> ml_collections.ConfigDict:
+  """Reads one config file of a run, and checks all fields.
+
+  Args:
+    path: path of config.json, or of its copy in a snapshot.
+    may_lack_fields: whether missing fields get their defaults, with a warning.
 
   Raises:
     ValueError: the file can't be read, or a field is missing or invalid.
@@ -51,7 +61,11 @@ def _read_checked(path: pathlib.Path) -> ml_collections.ConfigDict:
   config = config_file.read(path)
   try:
     declared = overrides.declared_fields(config)
+    missing = []
+    if may_lack_fields and not fields.find_unknown(config, declared):
+      missing = fields.find_missing(config, declared)
     config = fields.convert_numbers(config, declared)
+    config = fields.add_defaults(config, missing, declared)
     fields.validate(config, declared)
   except ValueError as error:
     raise ValueError(
@@ -59,4 +73,15 @@ def _read_checked(path: pathlib.Path) -> ml_collections.ConfigDict:
       f"({error}), so the run can't be used: restore the file, or start a new "
       "run"
     ) from error
+  if missing:
+    shown = ", ".join(
+      f"{name}={fields.format_value(declared[name].default)}"
+      for name in missing
+    )
+    logging.warning(
+      "%s lacks fields, as a run of an older version does; they get their "
+      "defaults: %s",
+      path,
+      shown,
+    )
   return config

@@ -37,9 +37,9 @@ def parse(*arguments):
 def make_run(tmp_path):
   """Returns a function that makes the folder of an ended run with snapshots."""
 
-  def make(*arguments, snapshots_taken=1, **counters):
+  def make(*arguments, config=None, snapshots_taken=1, **counters):
     folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=True)
-    config = parse(*arguments)
+    config = config or parse(*arguments)
     folder.write_config(config)
     store = snapshot_store.SnapshotStore(folder, 9, config=config)
     for _ in range(snapshots_taken):
@@ -483,8 +483,7 @@ def damage(folder, **values):
 
 # changed fields of config.json, words that the error must contain
 DAMAGED = [
-  ({"mode": None, "snapshot__keep": None}, "config.mode is missing"),
-  ({"snapshot": None}, "config.snapshot.period_s is missing"),
+  ({"agent": None}, "config.agent"),
   ({"network__lstm_size": 7}, "config.network.lstm_size is no field"),
   ({"replay__capacity": "many"}, "replay.capacity='many' must be of type int"),
   ({"replay__capacity": [1]}, "replay.capacity=(1,) must be of type int"),
@@ -526,6 +525,18 @@ def test_a_damaged_config_is_rebuilt_from_the_newest_snapshot(
   assert f"its copy {copy} is used" in caplog.text
   found.begin()
   assert folder.read_config().to_dict() == before.to_dict()
+
+
+def test_a_run_of_a_version_with_fewer_fields(make_run, caplog):
+  config = parse("--config=apex_dqn", "--config.seed=7")
+  complete = config.to_dict()
+  with config.unlocked():
+    del config.bonus, config.learner.averaging
+  found = resume(make_run(config=config))
+  assert "defaults: learner.averaging=0.0, bonus.kind='none'" in caplog.text
+  found.begin()
+  folder = run_folder.RunFolder.open(found.folder.path)
+  assert folder.read_config().to_dict() == complete
 
 
 @pytest.mark.parametrize(
