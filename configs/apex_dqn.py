@@ -30,10 +30,6 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
     # With two streams, policies kept falling back; docs/learning.md.
     c.network.dueling = False
     c.adder.n_step = 15  # as DQN; docs/learning.md
-    # As DQN, whose horizon a drifting cart needs; docs/learning.md.
-    c.adder.discount = 0.995
-    c.network.highest_return = 200.0  # 1 / (1 - 0.995)
-    c.learner.huber_delta = 200.0
   if preset == "lunarlander":
     c.replay.samples_per_insert = 32.0  # an update for 4 environment steps
   return c
