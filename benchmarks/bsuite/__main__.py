@@ -33,6 +33,7 @@ _SHARED = (
 # The values of the suite's own agents (bsuite/baselines), for all experiments.
 _Q_LEARNING = (
   "--config.adder.n_step=1",
+  "--config.adder.discount=0.99",
   "--config.network.hidden_sizes=(50, 50)",
   "--config.replay.capacity=10_000",
   "--config.replay.min_size=100",
@@ -41,6 +42,7 @@ _Q_LEARNING = (
   "--config.learner.learning_rate=1e-3",
   "--config.learner.decay_steps=0",
   "--config.learner.huber_delta=1e6",  # a quadratic loss
+  "--config.learner.averaging=0",
   "--config.learner.target_update_period=4",
   "--config.exploration.epsilon_start=0.05",
 )

@@ -2,8 +2,9 @@
 
 import csv
 import os
+import pathlib
+import re
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -202,6 +203,13 @@ def test_a_ctrl_c_in_the_middle_of_the_start_up(start_run):
   assert run.summary["stopped_because"] == "SIGINT"
 
 
+def is_pending(number, pid):
+  """Returns whether a process has not yet received a signal sent to it."""
+  status = pathlib.Path(f"/proc/{pid}/status").read_text()
+  pending = re.search(r"^ShdPnd:\s*(\w+)", status, re.MULTILINE)
+  return bool(int(pending[1], 16) >> (number - 1) & 1)
+
+
 # conditions at which the first Ctrl-C is sent, soon followed by the second
 INTERRUPTED_AT = [
   pytest.param(
@@ -220,7 +228,8 @@ def test_a_second_ctrl_c_kills_at_once(start_run, is_due):
   run = start_run()
   run.wait_until(lambda: is_due(run))
   os.killpg(run.launcher.pid, signal.SIGINT)
-  time.sleep(0.2)  # Linux delivers only one of two signals sent at once
+  # Linux delivers only one of two signals, if the first is still pending.
+  run.wait_until(lambda: not is_pending(signal.SIGINT, run.launcher.pid))
   os.killpg(run.launcher.pid, signal.SIGINT)
   status = run.wait()
   assert status == 1
