@@ -5,6 +5,7 @@ evaluations, and draws all saved curves of a task into one picture.
 """
 
 import argparse
+import dataclasses
 import pathlib
 import sys
 import tempfile
@@ -32,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
   """
   args = _parse(arguments)
   task, folder = tasks.TASKS[args.task], args.out / args.task
+  if args.steps is not None:
+    task = dataclasses.replace(task, env_steps=args.steps)
   folder.mkdir(parents=True, exist_ok=True)
   _run_missing(args, task, folder)
   kept = data.read_all(folder)
@@ -62,7 +65,8 @@ def _run_missing(
   """Runs the algorithms with the seeds that the task's folder lacks.
 
   A run is saved as soon as it has ended, so that an interrupted benchmark
-  continues. Runs of another commit or with other flags are replaced.
+  continues. Runs of another commit or length, or with other flags, are
+  replaced.
   """
   made_with = {"runs at once": str(args.at_once), **machine.describe()}
   seeds = range(args.first_seed, args.first_seed + args.seeds)
@@ -155,6 +159,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
   command_line.add_count(parser, "--first_seed", 1, "the lowest seed")
   command_line.add_count(
     parser, "--at_once", 1, "number of runs that share the machine"
+  )
+  parser.add_argument(
+    "--steps",
+    type=command_line.positive,
+    help="environment steps after which the runs end; default: the task's",
   )
   parser.add_argument(
     "--out",

@@ -1,13 +1,12 @@
 """Learning curves: saved curves are read, summarised and drawn."""
 
 import csv
-import dataclasses
 
 import numpy as np
 import pytest
 
 from benchmarks.curves import __main__ as curves
-from benchmarks.curves import data, holding, tasks
+from benchmarks.curves import data, holding
 from slipway.launch.runs import statistics
 
 CONFIG = "dqn:cartpole --config.x=1: 2"
@@ -137,17 +136,17 @@ def test_the_overview_has_all_saved_tasks(tmp_path):
 
 
 @pytest.mark.benchmarks
-def test_a_benchmark_that_continues_runs_the_missing_seeds(
-  tmp_path, monkeypatch
-):
-  task = dataclasses.replace(tasks.TASKS["cartpole"], env_steps=3_000)
-  monkeypatch.setitem(tasks.TASKS, "cartpole", task)
-  command = ["--task=cartpole", "--algorithms=ppo", f"--out={tmp_path}"]
+def test_a_benchmark_that_continues_runs_the_missing_seeds(tmp_path):
+  command = [
+    *("--task=cartpole", "--algorithms=ppo", "--steps=3_000"),
+    f"--out={tmp_path}",
+  ]
   assert curves.main([*command, "--first_seed=2", "--seeds=1"]) == 0
   first = data.read(tmp_path / "cartpole" / "ppo.csv")
   assert curves.main([*command, "--seeds=2"]) == 0
   both = data.read(tmp_path / "cartpole" / "ppo.csv")
   assert (first.seeds(), both.seeds()) == ([2], [1, 2])
+  assert both.head["steps"] == "3000"
   assert [row for row in both.rows if row["seed"] == "2"] == first.rows
 
 
@@ -158,10 +157,11 @@ def test_a_peer_without_values_for_a_task_is_rejected(capfd):
 
 
 @pytest.mark.benchmarks
-def test_a_peer_has_a_row_per_evaluation(tmp_path, monkeypatch):
-  task = dataclasses.replace(tasks.TASKS["cartpole"], env_steps=7_000)
-  monkeypatch.setitem(tasks.TASKS, "cartpole", task)
-  command = ["--task=cartpole", "--seeds=1", f"--out={tmp_path}"]
+def test_a_peer_has_a_row_per_evaluation(tmp_path):
+  command = [
+    *("--task=cartpole", "--seeds=1", "--steps=7_000"),
+    f"--out={tmp_path}",
+  ]
   assert curves.main([*command, "--algorithms=stable_baselines3_dqn"]) == 0
   saved = data.read(tmp_path / "cartpole" / "stable_baselines3_dqn.csv")
   (curve,) = saved.curves()
