@@ -214,6 +214,14 @@ FIELDS: fields.Fields = {
       65_536, "one process can't step more environments"
     ),
   ),
+  "evaluation.info": Field(
+    (),
+    "names of numbers in the info of an episode's last step, such as "
+    "is_success, whose means over an evaluation's episodes are recorded",
+    checks.matching(
+      all, "non-empty names", "no info has a number without a name", ("",)
+    ),
+  ),
   "evaluation.period_s": Field(
     0.5,
     "seconds from the end of an evaluation to the start of the next",

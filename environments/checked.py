@@ -13,10 +13,10 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from slipway.environments import masks, spaces, user_code
+from slipway.environments import episode_infos, masks, spaces, user_code
 
-# The info that `reset` and `step` of a `CheckedEnvironment` without masks
-# return: infos are discarded, and a shared dict costs no time.
+# The info that a `CheckedEnvironment` returns if it has nothing of its
+# environment's info to keep: a shared dict costs no time.
 _NO_INFO: dict = {}
 # The accepted values of NumPy's `dtype.kind`, by the kind of value that `step`
 # must return.
@@ -116,17 +116,26 @@ class CheckedEnvironment(gymnasium.Wrapper):
       other environments of the batch may overwrite them.
   """
 
-  def __init__(self, env: gymnasium.Env, index: int, masked: bool):
+  def __init__(
+    self,
+    env: gymnasium.Env,
+    index: int,
+    masked: bool,
+    info_names: Sequence[str] = (),
+  ):
     """Wraps an environment.
 
     Args:
       env: The environment.
       index: Index of the environment in its batch.
       masked: Whether the environment's infos have action masks.
+      info_names: Names of the numbers to keep from the info of an episode's
+        last step.
     """
     super().__init__(env)
     self.index = index
     self._masks = masks.MaskReader(env.action_space) if masked else None
+    self._infos = episode_infos.InfoReader(info_names) if info_names else None
     self.seed: int | None = None
     self.steps = 0
     self.copies = True
@@ -168,7 +177,8 @@ class CheckedEnvironment(gymnasium.Wrapper):
 
     Returns:
       Observation, reward, terminated, truncated, and an info with only the
-      action mask, if there are masks.
+      action mask, if there are masks, and at an episode's end the numbers that
+      are kept.
     """
     self.steps += 1
     try:
@@ -186,10 +196,12 @@ class CheckedEnvironment(gymnasium.Wrapper):
     self._observation = observation
     if self.copies:
       observation = copy_observation(observation)
-    if self._masks is None:
-      return observation, reward, terminated, truncated, _NO_INFO
-    info = self._read_mask("step()", info, terminated=bool(terminated))
-    return observation, reward, terminated, truncated, info
+    kept = _NO_INFO
+    if self._masks is not None:
+      kept = self._read_mask("step()", info, terminated=bool(terminated))
+    if self._infos is not None and (terminated or truncated):
+      kept = kept | self._infos.read_one(info)
+    return observation, reward, terminated, truncated, kept
 
   def close(self):
     """Closes the environment; its errors become faults."""
@@ -352,17 +364,20 @@ class BatchChecker:
       next environment.
   """
 
-  def __init__(self, masked: bool = False):
+  def __init__(self, masked: bool = False, info_names: Sequence[str] = ()):
     """Makes a checker whose first environment has index 0.
 
     Args:
       masked: Whether the environments' infos have action masks.
+      info_names: Names of the numbers to keep from infos.
     """
-    self.count, self._masked = 0, masked
+    self.count, self._masked, self._info_names = 0, masked, tuple(info_names)
 
   def __call__(self, env: gymnasium.Env) -> CheckedEnvironment:
     """Wraps the next environment of the batch in a `CheckedEnvironment`."""
-    checked = CheckedEnvironment(env, self.count, self._masked)
+    checked = CheckedEnvironment(
+      env, self.count, self._masked, self._info_names
+    )
     self.count += 1
     return checked
 

@@ -15,6 +15,7 @@ Rewards are the game's own.
 import copy
 import inspect
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -48,7 +49,10 @@ _ATARI_FRAME_SKIP = 4
 
 
 def make(
-  config: ml_collections.ConfigDict, num_envs: int, seed: int
+  config: ml_collections.ConfigDict,
+  num_envs: int,
+  seed: int,
+  info_names: Sequence[str] = (),
 ) -> vector.VectorEnvironment:
   """Makes a batch of environments from a config.
 
@@ -64,6 +68,7 @@ def make(
     seed: Seed of the batch, at least 0. The same seed gives the same
       trajectories; environments of batches with different seeds differ, with
       a high probability.
+    info_names: Names of the numbers that `VectorEnvironment.info` has.
 
   Returns:
     The environments, not yet reset.
@@ -84,7 +89,7 @@ def make(
   name, kwargs = ids.get_name_and_kwargs(config)
   spec = ids.find_spec(name)
   masked = bool(config.get("action_mask", False))
-  envs = _construct(config, spec, name, kwargs, num_envs, masked)
+  envs = _construct(config, spec, name, kwargs, num_envs, masked, info_names)
   try:
     return vector.VectorEnvironment(
       envs,
@@ -93,6 +98,7 @@ def make(
       copy_observations=not ids.is_atari(spec),
       masked=masked,
       transform_rewards=wrappers.make_reward_transform(config),
+      info_names=info_names,
     )
   except ValueError:
     envs.close()
@@ -194,6 +200,7 @@ def _construct(
   kwargs: dict[str, Any],
   num_envs: int,
   masked: bool,
+  info_names: Sequence[str] = (),
 ) -> gymnasium.vector.VectorEnv:
   """Makes gymnasium's vector environment for a config.
 
@@ -204,6 +211,7 @@ def _construct(
     kwargs: Keyword arguments of the constructor.
     num_envs: Number of environments.
     masked: Whether the environments' infos have action masks.
+    info_names: Names of the numbers to keep from infos.
 
   Raises:
     ValueError: An argument is invalid; the message names the config field.
@@ -234,7 +242,7 @@ def _construct(
       arguments["max_episode_steps"] = limit
     else:
       mode = "sync"
-  check_envs = checked.BatchChecker(masked)
+  check_envs = checked.BatchChecker(masked, info_names)
   if mode == "sync":
     if limit:
       arguments["max_episode_steps"] = -1  # no limit of its own

@@ -153,7 +153,8 @@ class CombinationLock(gymnasium.Env):
   lock is `forgiving`. The correct action is 0 in states 0, 2, 4 ..., and 1 in
   the others. Observations are one-hot, float32 [N]. After the last state, the
   reward is 1, and the episode terminates; after 4 N steps it is truncated.
-  Random actions rarely reach the end, except that of a forgiving lock.
+  Random actions rarely reach the end, except that of a forgiving lock. The last
+  step's `info["is_success"]` is whether the end was reached.
 
   The chain is that of Schaul et al. 2016, "Prioritized experience replay",
   section 3.1. The cost is that of "deep sea" in Osband et al. 2020, "Behaviour
@@ -202,7 +203,8 @@ class CombinationLock(gymnasium.Env):
     # Each advance has a cost, so that agents that never see the end learn to
     # avoid advancing.
     reward = float(terminated) - self.COST * correct
-    return self._observe(), reward, terminated, truncated, {}
+    info = {"is_success": terminated} if terminated or truncated else {}
+    return self._observe(), reward, terminated, truncated, info
 
   def _observe(self) -> np.ndarray:
     """Returns the state as one-hot vector, float32 [N]."""

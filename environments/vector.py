@@ -17,7 +17,7 @@ https://farama.org/Vector-Autoreset-Mode
 
 import math
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -28,6 +28,7 @@ from slipway.environments import (
   asynchronous,
   checked,
   conversion,
+  episode_infos,
   masks,
   spaces,
   specs,
@@ -76,6 +77,9 @@ class VectorEnvironment:
     num_envs: B, the number of environments.
     observation_space: gymnasium space of one environment's observations.
     action_space: gymnasium space of one environment's actions.
+    info: Numbers of the infos of episodes' last steps, float64 [B] by name; nan
+      where the last step has not ended an episode, or its info has no such
+      number. It is empty unless the constructor gets names.
 
   >>> environment = factory.make(config.environment, num_envs=16, seed=0)
   >>> before = environment.reset()
@@ -91,6 +95,7 @@ class VectorEnvironment:
     copy_observations: bool = True,
     masked: bool = False,
     transform_rewards: conversion.Convert | None = None,
+    info_names: Sequence[str] = (),
   ):
     """Wraps gymnasium's vector environment.
 
@@ -105,6 +110,7 @@ class VectorEnvironment:
       masked: Whether infos have action masks, which `masks` reads.
       transform_rewards: Function from the environments' rewards [B] to those
         from which agents learn, or None if they are equal.
+      info_names: Names of the numbers that `info` has.
 
     Raises:
       ValueError: `envs` has another autoreset mode, or unsupported spaces.
@@ -126,6 +132,8 @@ class VectorEnvironment:
       name, envs.single_observation_space, envs.single_action_space, masked
     )
     self._masks = masks.MaskReader(envs.single_action_space) if masked else None
+    self._infos = episode_infos.InfoReader(info_names) if info_names else None
+    self.info: Mapping[str, np.ndarray] = {}
     self.num_envs = envs.num_envs
     self._envs = envs
     self._threads = asynchronous.make_call_starter(envs)
@@ -383,7 +391,7 @@ class VectorEnvironment:
       terminated: bool.  # [B]
       truncated: bool.  # [B]
       first: bool, whether the observation is an episode's first.  # [B]
-      infos: gymnasium's infos, which contain the action masks.
+      infos: gymnasium's infos, with the action masks and episodes' numbers.
 
     Raises:
       checked.EnvironmentFault: A value is invalid.
@@ -420,6 +428,8 @@ class VectorEnvironment:
       np.add.reduce(learned_reward)
     ):
       self._check_finite(call, _SCALED_REWARD, learned_reward)
+    if self._infos is not None:
+      self.info = self._infos.read_batch(infos, terminated | truncated)
     return StepBatch(
       observation,
       learned_reward,

@@ -17,7 +17,7 @@ from slipway.environments import (
 )
 from slipway.launch import policy as policy_lib
 from slipway.launch import run_config
-from slipway.launch.display import plain_warnings
+from slipway.launch.display import plain_warnings, status_text
 from slipway.launch.nodes import evaluation
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.runs import run_folder
@@ -49,7 +49,10 @@ def main(argv: Sequence[str]) -> int:
     policy = policy_lib.load(flags.run, flags.which)
     config, actor = policy.config, policy.actor
     environment = factory.make(
-      config.environment, min(flags.episodes, _MAX_ENVS), flags.seed
+      config.environment,
+      min(flags.episodes, _MAX_ENVS),
+      flags.seed,
+      config.evaluation.info,
     )
     if flags.record is not None:
       with recordings.Recorder(
@@ -165,7 +168,7 @@ def _describe(
   A single episode has no standard error.
 
   Args:
-    episodes: returns and lengths of the episodes.
+    episodes: results of the episodes.
     version: version of the variables that played them.
     environment: gymnasium's id of the environment; an Atari game has a
       human-normalized mean, too.
@@ -184,6 +187,7 @@ def _describe(
     f"{statistics.fmean(returns):.2f}{error}{human}, "
     f"min {min(returns):.2f}, max {max(returns):.2f}, mean length "
     f"{statistics.fmean(episodes.lengths):.1f} environment steps"
+    f"{status_text.describe_info(episodes.mean_info)}"
   )
 
 

@@ -5,7 +5,7 @@ An unknown number is shown as '-'.
 
 import math
 import numbers
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from slipway.launch.runs import run_status
@@ -363,8 +363,15 @@ def evaluation_line(status: run_status.RunStatus) -> str:
     f"evaluation {format_count(evaluation.count)}: mean return "
     f"{format_decimal(evaluation.mean_return)} over "
     f"{format_count(evaluation.episodes)} episodes "
-    f"({_describe_returns(status)}) after "
+    f"({_describe_returns(status)}){describe_info(evaluation.info)} after "
     f"{format_count(status.env_steps)} environment steps",
+  )
+
+
+def describe_info(info: Mapping[str, float]) -> str:
+  """Returns ', mean NAME NUMBER' for each number of infos, or ''."""
+  return "".join(
+    f", mean {name} {format_decimal(value)}" for name, value in info.items()
   )
 
 

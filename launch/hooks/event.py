@@ -49,6 +49,7 @@ class Event:
       "evaluation/recent_mean_return": evaluation.recent_mean_return,
       "evaluation/best_mean_return": evaluation.best_mean_return,
       "evaluation/episodes": evaluation.episodes,
+      **scalars.from_info(evaluation.info),
       **scalars.from_status(self.status),
     }
     return {

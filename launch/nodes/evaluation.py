@@ -28,10 +28,18 @@ class Episodes(typing.NamedTuple):
   Attributes:
     returns: undiscounted sum of each episode's raw rewards.
     lengths: environment steps of each episode.
+    info: by name, the numbers of `VectorEnvironment.info` of the episodes that
+      have them.
   """
 
   returns: list[float]
   lengths: list[int]
+  info: dict[str, list[float]]
+
+  @property
+  def mean_info(self) -> dict[str, float]:
+    """The mean of each number in `info`, by name."""
+    return {name: float(np.mean(x)) for name, x in self.info.items()}
 
 
 def play(
@@ -62,7 +70,7 @@ def play(
   shares = np.full(num_envs, episodes // num_envs)
   shares[: episodes % num_envs] += 1
   returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
-  finished = Episodes([], [])
+  finished = Episodes([], [], {})
   # Steps and time since an episode has ended.
   steps, since_s, warned = 0, time.monotonic(), False
   step = environment.reset()
@@ -91,6 +99,9 @@ def play(
         steps, since_s = 0, time.monotonic()
         finished.returns.append(float(returns[env]))
         finished.lengths.append(int(lengths[env]))
+        for name, numbers in environment.info.items():
+          if not np.isnan(numbers[env]):
+            finished.info.setdefault(name, []).append(float(numbers[env]))
       returns[env], lengths[env] = 0.0, 0
   return finished
 

@@ -84,4 +84,5 @@ class EvaluationRecord:
       saved.best_return,
       saved.without_improvement,
       limits.count_at_target(config_limits, returns),
+      last.info if last else {},
     )

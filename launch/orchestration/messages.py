@@ -79,6 +79,7 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       whose mean return is at least the best one.
     key: unique id of the evaluation, so that a retried call counts it only
       once; each call without an id counts.
+    info: mean of each number that `evaluation.info` names, by name.
   """
 
   returns: typing.Annotated[list[Return], msgspec.Meta(min_length=1)]
@@ -86,6 +87,7 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   variables_version: Count
   repeated: list[Return] = []
   key: typing.Annotated[str, msgspec.Meta(max_length=64)] = ""
+  info: dict[str, Return] = {}
 
 
 class EvaluationReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

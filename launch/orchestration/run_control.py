@@ -215,6 +215,7 @@ class RunControl(control_service.ControlService):
         evaluation.returns,
         evaluation.lengths,
         evaluation.variables_version,
+        evaluation.info,
       )
       is_best = self._state.evaluations.add(row, evaluation.repeated)
       reply = messages.EvaluationReply(

@@ -13,6 +13,9 @@ from slipway.launch.runs import run_folder, run_status
 class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """One evaluation, as a row of curves.csv; None is written as an empty cell.
 
+  The file has a column for each attribute but `info`, whose names differ
+  between runs.
+
   Attributes:
     wall_s: duration of the run in seconds.
     env_steps: number of environment steps of all workers.
@@ -24,6 +27,7 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     variables_version: version of the variables that was evaluated.
     env_steps_per_s: environment steps per second at the evaluation's end.
     trainer_steps_per_s: trainer steps per second at the evaluation's end.
+    info: mean of each number that `evaluation.info` names, by name.
   """
 
   wall_s: float | None = None
@@ -36,10 +40,13 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   variables_version: int | None = None
   env_steps_per_s: float | None = None
   trainer_steps_per_s: float | None = None
+  info: dict[str, float] = {}
 
 
 # Names of the columns of curves.csv, in the order of the file.
-COLUMNS: tuple[str, ...] = Evaluation.__struct_fields__
+COLUMNS: tuple[str, ...] = tuple(
+  name for name in Evaluation.__struct_fields__ if name != "info"
+)
 
 HEADER = ",".join(COLUMNS).encode()  # first line of the file
 _ENV_STEPS = COLUMNS.index("env_steps")  # index of the column

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ def make_evaluation(
   returns: Sequence[float],
   lengths: Sequence[int],
   variables_version: int,
+  info: Mapping[str, float] = types.MappingProxyType({}),
 ) -> curves.Evaluation:
   """Returns an evaluation's row of curves.csv: means over its episodes.
 
@@ -43,6 +45,7 @@ def make_evaluation(
     returns: [N], undiscounted return of each of N episodes.
     lengths: [N], environment steps of each episode.
     variables_version: version of the variables that were evaluated.
+    info: mean of each number that `evaluation.info` names, by name.
   """
   return curves.Evaluation(
     wall_s=status.wall_s,
@@ -55,6 +58,7 @@ def make_evaluation(
     variables_version=variables_version,
     env_steps_per_s=status.rates.env_steps_per_s,
     trainer_steps_per_s=status.rates.trainer_steps_per_s,
+    info=dict(info),
   )
 
 
@@ -210,8 +214,11 @@ class Results:
     Args:
       row: values by column; unknown values may be missing.
     """
+    metrics = {
+      name: row.get(column) for name, column in _EVALUATION_COLUMNS.items()
+    }
     self._events.add(
-      {name: row.get(column) for name, column in _EVALUATION_COLUMNS.items()},
+      metrics | scalars.from_info(row.get("info", {})),
       int(row.get("env_steps") or 0),
     )
 
@@ -219,7 +226,9 @@ class Results:
 def _to_line(evaluation: curves.Evaluation) -> bytes:
   """Returns an evaluation as a line of curves.csv, with a newline."""
   line = io.StringIO()
-  writer = csv.DictWriter(line, curves.COLUMNS, lineterminator="\n")
+  writer = csv.DictWriter(
+    line, curves.COLUMNS, lineterminator="\n", extrasaction="ignore"
+  )
   row = msgspec.structs.asdict(evaluation)
   writer.writerow({name: _format_cell(value) for name, value in row.items()})
   return line.getvalue().encode()

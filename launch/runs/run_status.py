@@ -126,6 +126,8 @@ class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       rose.
     at_target: number of consecutive evaluations, up to the last one, that have
       reached `limits.target_return`.
+    info: mean of each number that `evaluation.info` names, by name, of the last
+      evaluation.
   """
 
   count: int = 0
@@ -135,6 +137,7 @@ class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   best_mean_return: float | None = None
   without_improvement: int = 0
   at_target: int = 0
+  info: dict[str, float] = {}
 
 
 class SnapshotsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

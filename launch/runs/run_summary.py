@@ -19,6 +19,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     recent_eval_return: mean of the last 10 evaluations' mean returns.
     best_eval_return: highest mean return of an evaluation, from a repetition
       with other episodes.
+    eval_info: mean of each number that `evaluation.info` names, of the last
+      evaluation.
     samples_per_insert: measured samples per inserted item, or null without a
       table.
     variables_age_s: mean seconds since the workers' variables were published.
@@ -62,9 +64,10 @@ class RunSummary(msgspec.Struct, frozen=True):
   env_steps_per_s: float | None
   trainer_steps_per_s: float | None
   trainer_steps_per_env_step: float | None
-  # Runs of before these fields have neither.
+  # Runs of before these fields have none of them.
   advice: list[str] = []
   last_snapshot_late: bool = False
+  eval_info: dict[str, float] = {}
 
   @property
   def ended_before_first_update(self) -> bool:
@@ -125,4 +128,5 @@ class RunSummary(msgspec.Struct, frozen=True):
       trainer_steps_per_env_step=scalars.ratio(trainer_steps, env_steps),
       advice=status.advice,
       last_snapshot_late=status.snapshots.late,
+      eval_info=status.evaluation.info,
     )

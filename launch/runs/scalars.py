@@ -1,10 +1,16 @@
 """Scalars: converts a run's status to metrics for TensorBoard."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from slipway.launch.runs import run_status
+
+
+def from_info(info: Mapping[str, float]) -> dict[str, float]:
+  """Returns an evaluation's numbers of infos, by their names in TensorBoard."""
+  return {f"evaluation/info/{name}": value for name, value in info.items()}
 
 
 def from_status(status: run_status.RunStatus) -> dict[str, Any]:

@@ -9,7 +9,9 @@ import sys
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorboard.backend.event_processing import event_accumulator
 
+from slipway.launch import evaluate
 from slipway.launch.runs import (
   best_variables,
   curves,
@@ -112,6 +114,33 @@ def test_evaluations_that_are_switched_off(train):
     "--config.limits.trainer_steps=2",
   )
   assert rows_of(folder) == [] and not folder.best.exists()
+
+
+def test_numbers_of_infos_are_recorded(train, capsys):
+  folder = train(
+    "informed",
+    "--config.environment.name=slipway.environments.toys:CombinationLock",
+    "--config.environment.kwargs={}",
+    "--config.environment.kwargs.states=3",
+    "--config.environment.kwargs.forgiving=True",
+    "--config.evaluation.info=is_success,missing",
+    "--config.hooks=csv",
+  )
+  summary = json.loads(folder.summary.read_text())
+  (share,) = summary["eval_info"].values()
+  # The return is 0.94 if the lock opens, and -0.04 to 0 otherwise.
+  assert 0.98 * share - 0.04 <= summary["eval_return"] + 1e-6
+  assert summary["eval_return"] - 1e-6 <= 0.94 * share
+  with open(folder.path / "metrics.csv", newline="") as file:
+    rows = list(csv.DictReader(file))
+  name = "evaluation/info/is_success"
+  assert float(rows[-1][name]) == share
+  reader = event_accumulator.EventAccumulator(str(folder.events))
+  reader.Reload()
+  scalars = [event.value for event in reader.Scalars(name)]
+  np.testing.assert_allclose(scalars, [float(row[name]) for row in rows])
+  assert evaluate.main(["evaluate", f"--run={folder.path}"]) == 0
+  assert "environment steps, mean is_success " in capsys.readouterr().out
 
 
 def test_one_seed_gives_one_run(train, first):

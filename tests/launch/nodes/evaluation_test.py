@@ -18,7 +18,7 @@ class Scripted:
   """
 
   def __init__(self, lengths, truncate=False):
-    self.num_envs = len(lengths)
+    self.num_envs, self.info = len(lengths), {}
     self._lengths, self._truncate = np.array(lengths), truncate
     self.actions = []
 
