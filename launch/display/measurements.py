@@ -96,6 +96,8 @@ def _make_return_rows(status: run_status.RunStatus) -> list[Row]:
     ("training", decimal(status.training_return), "mean return", "", ""),
     ("evaluation", decimal(evaluation.mean_return), "mean return",
      decimal(evaluation.recent_mean_return), "last 10"),
+    *(("", decimal(value), rich.text.Text(f"mean {name}"), "", "")
+      for name, value in evaluation.info.items()),
     ("best", decimal(evaluation.best_mean_return),
      f"of {count(evaluation.count)} so far",
      *(("", "") if goal is None

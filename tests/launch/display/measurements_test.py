@@ -34,6 +34,13 @@ def test_a_run_without_workers_has_no_worker_rows():
   assert "replay" not in line and "loads" not in line
 
 
+def test_numbers_of_infos_have_a_row_and_a_part_of_the_line():
+  status = given.changed(evaluation={"info": {"is_success": 0.8125}})
+  (line,) = (x for x in given.render_lines(status) if "is_success" in x)
+  assert line.strip("│ ") == "0.81 mean is_success"
+  assert ", mean is_success 0.81 after" in status_text.evaluation_line(status)
+
+
 # section and field of a target, label of its row, text of the value 2.0, and
 # text of the plain line
 TARGETS = [
