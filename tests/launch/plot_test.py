@@ -9,7 +9,6 @@ import sys
 import termios
 import time
 
-import msgspec
 import numpy as np
 import psutil
 import pytest
@@ -36,7 +35,7 @@ def make_run(tmp_path):
         trainer_steps=updates[index] if updates else 10 * index,
         eval_return=value,
       )
-      cells = msgspec.structs.astuple(row)
+      cells = [getattr(row, name) for name in curves.COLUMNS]
       lines.append(",".join("" if x is None else str(x) for x in cells))
     folder.curves_csv.write_text("\n".join(lines) + "\n")
     return folder

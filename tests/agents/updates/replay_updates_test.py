@@ -161,13 +161,13 @@ def test_all_items_have_the_same_total_weight(make, servers):
       assert abs(found - expected) < 5 * deviation
   # With beta = 1, the weights correct all differences: each third of each
   # server has the weight of its number of items. A third has 3,400 samples or
-  # more, so 5 % are 3 standard deviations.
+  # more, so 8.5 % are 5 standard deviations.
   shards = by_shard(learner.weights)[:servers]
   mean = np.concatenate(shards).mean()
   for shard in shards:
     for offset in range(3):
       found = shard[offset::3].mean() / mean
-      assert found == pytest.approx(1.0, abs=0.05)
+      assert found == pytest.approx(1.0, abs=0.085)
 
 
 @pytest.mark.usefixtures("processes")
