@@ -82,6 +82,8 @@ class Entry:
   python: str | None = None
 
 
+_LEARNING = ("cartpole", "lunarlander")
+
 # Slipway's entries, by the name of their variant.
 OURS = {
   "uniform": Entry(
@@ -93,12 +95,10 @@ OURS = {
     "prioritized",
     ("cartpole", "pong"),
   ),
-  "preset": Entry(
-    "Slipway, Ape-X preset",
-    "slipway",
-    "preset",
-    learning=("cartpole", "lunarlander"),
+  "apex_dqn": Entry(
+    "Slipway, Ape-X preset", "slipway", "apex_dqn", learning=_LEARNING
   ),
+  "dqn": Entry("Slipway, DQN preset", "slipway", "dqn", learning=_LEARNING),
   "ppo": Entry(
     "Slipway, PPO",
     "slipway",
@@ -142,9 +142,6 @@ SBX_SAC_4 = "SBX, SAC, 4 environments"
 SBX_TD3 = "SBX, TD3"
 SBX_TD3_4 = "SBX, TD3, 4 environments"
 ACME_D4PG = "Acme, D4PG, 4 actors"
-
-_LEARNING = ("cartpole", "lunarlander")
-
 
 def _make_ppo(
   library: str, folder: str, variant: str, python: str, *others: str
@@ -298,10 +295,9 @@ PEERS = (
 FOLDERS = tuple(dict.fromkeys(entry.folder for entry in PEERS))
 
 
-def find_learner(task: str) -> Entry:
-  """Returns Slipway's entry whose seconds to a task's target are measured."""
-  (found,) = [entry for entry in OURS.values() if task in entry.learning]
-  return found
+def find_learners(task: str) -> list[Entry]:
+  """Returns Slipway's entries whose seconds to a task's target are measured."""
+  return [entry for entry in OURS.values() if task in entry.learning]
 
 
 def find_peer(name: str) -> Entry:

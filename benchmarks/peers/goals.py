@@ -93,8 +93,14 @@ def of_learning(task: str, raw: Sequence[report.Row]) -> list[str]:
   """Returns the sentences on the goals of the seconds to learn a task."""
   if task not in entries.CAPS_S:
     return []
-  ours = entries.find_learner(task).name
-  return [*_all_seeds_goals(task, raw, ours), *_first_goals(task, raw, ours)]
+  return [
+    line
+    for entry in entries.find_learners(task)
+    for line in (
+      *_all_seeds_goals(task, raw, entry.name),
+      *_first_goals(task, raw, entry.name),
+    )
+  ]
 
 
 def _all_seeds_goals(
@@ -134,14 +140,15 @@ def _first_goals(task: str, raw: Sequence[report.Row], ours: str) -> list[str]:
   others = {
     name: value
     for name in medians.entry_names(raw)
-    if name != ours and (value := medians.median_seconds(raw, name)) is not None
+    if any(entry.name == name for entry in entries.PEERS)
+    and (value := medians.median_seconds(raw, name)) is not None
   }
   if mine is None or not others:
     return []
   best = min(others, key=others.__getitem__)
   lines = [
     goal_lib.verdict(
-      f"learned in {_format_seconds(mine)}, the fastest peer, {best}, in "
+      f"{ours} learned in {_format_seconds(mine)}, the fastest peer, {best}, in "
       f"{_format_seconds(others[best])}, goal to be ahead of all",
       mine < others[best],
     )

@@ -1,7 +1,7 @@
 """Slipway: learns a task in a run that is started and polled like a user's.
 
 Variants `prioritized` and `uniform` do the same work as the other libraries, to
-measure the speed. Variants `preset` (Ape-X), `ppo`, `sac` and `td3` are
+measure the speed. Variants `apex_dqn`, `dqn`, `ppo`, `sac` and `td3` are
 unchanged presets; `ppo_bfloat16` multiplies in bfloat16. Variant `appo` makes
 fewer gradient steps per batch, and `d4pg` has Acme's number of workers, rate of
 updates and uniform sampling.
@@ -26,15 +26,19 @@ from slipway.launch.runs import curves, run_folder
 # Number of worker processes, and of environments per worker, by task.
 TOPOLOGY = {"cartpole": (1, 64), "lunarlander": (1, 64), "pong": (1, 16)}
 
+# Variants that are unchanged presets of the algorithm with that name.
+_PRESETS = ("apex_dqn", "dqn", "ppo", "sac", "td3")
+
 _PERIOD_S = 1.0
 
 
 def _config_name(variant: str, name: str) -> str:
   """Returns the value of --config for a task, such as 'ppo:cartpole'."""
   preset = name.rpartition("_")[2]
-  algorithm = variant.partition("_")[0]
-  if name in tasks.TASKS:
+  if variant in ("prioritized", "uniform"):
     algorithm = "apex_dqn"
+  else:
+    algorithm = variant.removesuffix("_bfloat16")
   return f"{algorithm}:{preset}"
 
 
@@ -50,7 +54,7 @@ def _make_overrides(variant: str, name: str) -> dict[str, typing.Any]:
   """
   if name == "ppo_halfcheetah":
     return {"limits.environment_steps": 0}  # it is stopped when it has learned
-  if variant in ("preset", "ppo", "sac", "td3"):
+  if variant in _PRESETS:
     return {}
   if variant == "ppo_bfloat16":
     return {"network.torso": "nature_cnn_bfloat16"}
@@ -110,10 +114,7 @@ def _find_first_reached(
 def main() -> None:
   """Learns a task until its target is reached, or the process is killed."""
   args = progress.parse_arguments(
-    (
-      *("prioritized", "uniform", "preset", "ppo", "ppo_bfloat16", "appo"),
-      *("sac", "td3", "d4pg"),
-    )
+    (*_PRESETS, "prioritized", "uniform", "ppo_bfloat16", "appo", "d4pg")
   )
   out = os.dup(1)
   runs = os.getcwd()
