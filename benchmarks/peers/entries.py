@@ -143,6 +143,7 @@ SBX_TD3 = "SBX, TD3"
 SBX_TD3_4 = "SBX, TD3, 4 environments"
 ACME_D4PG = "Acme, D4PG, 4 actors"
 
+
 def _make_ppo(
   library: str, folder: str, variant: str, python: str, *others: str
 ) -> Entry:

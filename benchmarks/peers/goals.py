@@ -148,8 +148,8 @@ def _first_goals(task: str, raw: Sequence[report.Row], ours: str) -> list[str]:
   best = min(others, key=others.__getitem__)
   lines = [
     goal_lib.verdict(
-      f"{ours} learned in {_format_seconds(mine)}, the fastest peer, {best}, in "
-      f"{_format_seconds(others[best])}, goal to be ahead of all",
+      f"{ours} learned in {_format_seconds(mine)}, the fastest peer, {best}, "
+      f"in {_format_seconds(others[best])}, goal to be ahead of all",
       mine < others[best],
     )
   ]

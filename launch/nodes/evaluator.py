@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 
 import ml_collections
 import numpy as np
-from absl import logging
 from acme import specs
 
 from slipway.agents import core, seeds
@@ -87,9 +86,7 @@ class Evaluator:
       savable: whether the environments' states can be saved and restored.
     """
     self._episodes = config.evaluation.episodes
-    self._info_names = config.evaluation.info
     self._results, self._savable = results, savable
-    self._missing_info_is_logged = False
     # Mean return of the best evaluation, as far as this process knows.
     self._best_return: float | None = None
     # Monotonic seconds at which the evaluation in progress began, or None.
@@ -99,7 +96,7 @@ class Evaluator:
       config.environment,
       self._episodes,
       seeds.for_evaluation(config.seed, restarts),
-      self._info_names,
+      config.evaluation.info,
     )
     specs_lib.check_equal(self._environment.name, self._environment.spec, spec)
 
@@ -130,7 +127,6 @@ class Evaluator:
       repeated = self._play(should_stop)
     self._since_s = None
     if episodes is not None and repeated is not None:
-      self._log_missing_info(episodes)
       self._best_return = self._results(episodes, repeated, newest)
       return episodes
     if before is not None:
@@ -184,20 +180,6 @@ class Evaluator:
     return evaluation.play(
       self._environment, self._actor, self._episodes, should_stop
     )
-
-  def _log_missing_info(self, episodes: evaluation.Episodes) -> None:
-    """Warns once of names in `evaluation.info` that no episode's info had."""
-    missing = [x for x in self._info_names if x not in episodes.info]
-    if missing and not self._missing_info_is_logged:
-      self._missing_info_is_logged = True
-      logging.warning(
-        "%d episodes of %s ended without a number %s in their info, so there "
-        "is nothing to record: config.evaluation.info names what the info of "
-        "an episode's last step has",
-        len(episodes.returns),
-        self._environment.name,
-        " or ".join(map(repr, missing)),
-      )
 
   def _may_be_best(self, episodes: evaluation.Episodes) -> bool:
     """Returns whether an evaluation is at least as good as the best so far.

@@ -5,19 +5,24 @@ The run continues: the sentences explain to the user why it may learn nothing.
 
 import math
 import time
+import typing
 from collections.abc import Callable, Mapping, Sequence
 
 import ml_collections
 
 from slipway.configs import base, fields
 
-# Metrics of the learner's newest update, by name.
-_Metrics = Mapping[str, float | None]
-# Function that returns a sentence about a config, its metrics and the mean
-# returns of the evaluations, or None.
-_Rule = Callable[
-  [ml_collections.ConfigDict, _Metrics, Sequence[float]], str | None
-]
+
+class _Evidence(typing.NamedTuple):
+  """What a run has measured; the attributes are those of `Advisor.update`."""
+
+  metrics: Mapping[str, float | None]
+  returns: Sequence[float]
+  info: Mapping[str, float] | None
+
+
+# Function that returns a sentence about a config and its evidence, or None.
+_Rule = Callable[[ml_collections.ConfigDict, _Evidence], str | None]
 
 # Seconds for which a rule about metrics must have advice before it is given.
 _AFTER_S = 10.0
@@ -62,16 +67,24 @@ class Advisor:
     self._given: set[_Rule] = set()  # rules whose sentence has been given
     self.sentences: list[str] = []
 
-  def update(self, metrics: _Metrics, returns: Sequence[float] = ()) -> None:
-    """Records metrics and returns, and adds the sentence of each new cause.
+  def update(
+    self,
+    metrics: Mapping[str, float | None],
+    returns: Sequence[float] = (),
+    info: Mapping[str, float] | None = None,
+  ) -> None:
+    """Records measurements, and adds the sentence of each new cause.
 
     Args:
       metrics: metrics of the learner's newest update, by name.
       returns: mean returns of the last `base.RETURNS_KEPT` evaluations.
+      info: the last evaluation's mean of each number of `evaluation.info` that
+        its episodes had; None without an evaluation.
     """
+    evidence = _Evidence(metrics, returns, info)
     now_s = time.monotonic()
     for rule, after_s in _RULES.items():
-      sentence = rule(self._config, metrics, returns)
+      sentence = rule(self._config, evidence)
       if sentence is None:
         self._since_s.pop(rule, None)
         continue
@@ -82,12 +95,13 @@ class Advisor:
 
 
 def _advise_on_support(
-  config: ml_collections.ConfigDict,
-  metrics: _Metrics,
-  returns: Sequence[float],
+  config: ml_collections.ConfigDict, evidence: _Evidence
 ) -> str | None:
   """Returns advice if many returns are outside a categorical head's support."""
-  below, above = metrics.get("below_support"), metrics.get("above_support")
+  below, above = (
+    evidence.metrics.get("below_support"),
+    evidence.metrics.get("above_support"),
+  )
   if below is None or above is None:
     return None
   if not max(below, above) > _MAX_OUTSIDE_SUPPORT:
@@ -107,12 +121,10 @@ def _advise_on_support(
 
 
 def _advise_on_clipping(
-  config: ml_collections.ConfigDict,
-  metrics: _Metrics,
-  returns: Sequence[float],
+  config: ml_collections.ConfigDict, evidence: _Evidence
 ) -> str | None:
   """Returns advice if the Huber loss of action values clips most TD errors."""
-  error = metrics.get("td_error_abs_mean")
+  error = evidence.metrics.get("td_error_abs_mean")
   delta = fields.get(config, "learner.huber_delta")
   # Quantile losses, and those of rescaled values, have another delta.
   if fields.get(config, "network.head") != "expected" or delta is None:
@@ -127,12 +139,10 @@ def _advise_on_clipping(
 
 
 def _advise_on_skipped_updates(
-  config: ml_collections.ConfigDict,
-  metrics: _Metrics,
-  returns: Sequence[float],
+  config: ml_collections.ConfigDict, evidence: _Evidence
 ) -> str | None:
   """Returns advice if the newest update's gradients are nan or infinite."""
-  norm = metrics.get("gradient_norm")
+  norm = evidence.metrics.get("gradient_norm")
   if norm is None or math.isfinite(norm):
     return None
   return (
@@ -144,12 +154,10 @@ def _advise_on_skipped_updates(
 
 
 def _advise_on_gradients(
-  config: ml_collections.ConfigDict,
-  metrics: _Metrics,
-  returns: Sequence[float],
+  config: ml_collections.ConfigDict, evidence: _Evidence
 ) -> str | None:
   """Returns advice if nearly all gradients are scaled down to their limit."""
-  norm = metrics.get("gradient_norm")
+  norm = evidence.metrics.get("gradient_norm")
   limit = fields.get(config, "learner.max_gradient_norm")
   has_td_errors = fields.get(config, "learner.huber_delta") is not None
   factor = _MAX_GRADIENT_OF_TD_ERRORS if has_td_errors else _MAX_GRADIENT
@@ -164,12 +172,10 @@ def _advise_on_gradients(
 
 
 def _advise_on_dead_units(
-  config: ml_collections.ConfigDict,
-  metrics: _Metrics,
-  returns: Sequence[float],
+  config: ml_collections.ConfigDict, evidence: _Evidence
 ) -> str | None:
   """Returns advice if hardly any hidden unit depends on the observations."""
-  dead = metrics.get("dead_units")
+  dead = evidence.metrics.get("dead_units")
   if dead is None or not dead > _MAX_DEAD_UNITS:
     return None
   # The actor-critic family's 'all' is for its critics, and the policy's units
@@ -185,11 +191,10 @@ def _advise_on_dead_units(
 
 
 def _advise_on_equal_returns(
-  config: ml_collections.ConfigDict,
-  metrics: _Metrics,
-  returns: Sequence[float],
+  config: ml_collections.ConfigDict, evidence: _Evidence
 ) -> str | None:
   """Returns advice if the newest evaluations have one return, the lowest."""
+  returns = evidence.returns
   if not returns or returns[-1] >= config.limits.target_return:
     return None
   last, lowest = returns[-1], min(returns)
@@ -225,6 +230,22 @@ def _advise_on_equal_returns(
   )
 
 
+def _advise_on_missing_info(
+  config: ml_collections.ConfigDict, evidence: _Evidence
+) -> str | None:
+  """Returns advice if no episode of an evaluation had a number to record."""
+  if evidence.info is None:
+    return None
+  missing = [x for x in config.evaluation.info if x not in evidence.info]
+  if not missing:
+    return None
+  return (
+    f"no episode of an evaluation ended with {' or '.join(map(repr, missing))} "
+    "as a number in its info, so there is nothing to record: set config."
+    "evaluation.info to names that the info of an episode's last step has"
+  )
+
+
 # Seconds for which each rule must have advice before it is given.
 _RULES: dict[_Rule, float] = {
   _advise_on_skipped_updates: 0.0,
@@ -233,4 +254,5 @@ _RULES: dict[_Rule, float] = {
   _advise_on_gradients: _AFTER_S,
   _advise_on_dead_units: _AFTER_S,
   _advise_on_equal_returns: 0.0,  # ten evaluations are long enough
+  _advise_on_missing_info: 0.0,  # an evaluation has several episodes
 }

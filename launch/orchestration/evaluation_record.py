@@ -1,6 +1,6 @@
 """EvaluationRecord: the run's evaluations, and the best one of them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import ml_collections
 import numpy as np
@@ -28,6 +28,15 @@ class EvaluationRecord:
   def returns(self) -> Sequence[float]:
     """Mean returns of the last `base.RETURNS_KEPT` evaluations, in order."""
     return self._saved.eval_returns
+
+  @property
+  def info(self) -> Mapping[str, float] | None:
+    """Numbers of the last evaluation's infos; None before one of this process.
+
+    They are means by name, of the names in `evaluation.info`.
+    """
+    evaluation = self._saved.evaluation
+    return evaluation.info if evaluation else None
 
   @property
   def best_return(self) -> float | None:

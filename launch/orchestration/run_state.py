@@ -83,7 +83,8 @@ class RunState:
     node.record(report, finished)
     if not isinstance(report, messages.TrainerReport):
       return
-    self._advisor.update(report.metrics, self.evaluations.returns)
+    evaluations = self.evaluations
+    self._advisor.update(report.metrics, evaluations.returns, evaluations.info)
     if (
       self.saved.first_step_at_s is None and report.first_step_at_s is not None
     ):

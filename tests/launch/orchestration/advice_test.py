@@ -177,3 +177,17 @@ def test_a_target_that_is_reached_at_once_gives_no_advice():
   advisor = make_advisor("dqn", limits__target_return=1.0)
   advisor.update({}, [1.0] * 50)
   assert advisor.sentences == []
+
+
+@pytest.mark.parametrize(
+  ("info", "is_advised"),
+  [(None, False), ({"is_success": 0.0}, False), ({}, True)],
+)
+def test_a_number_that_no_info_has(info, is_advised):
+  advisor = make_advisor("dqn", evaluation__info=("is_success",))
+  for _ in range(2):
+    advisor.update({}, [], info)
+  assert [x for x in advisor.sentences if "'is_success'" in x] == (
+    advisor.sentences
+  )
+  assert len(advisor.sentences) == is_advised
