@@ -3,6 +3,9 @@
 import pathlib
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -105,17 +108,28 @@ def test_the_image_has_the_files_that_it_runs(workdir):
   assert not ignored & {*_PACKAGES, "tools", "requirements-ray.txt"}
 
 
-def test_ray_up_copies_the_files_that_machines_need(ray_up):
+def test_ray_up_copies_the_files_that_machines_need(ray_up, tmp_path):
   mounts = ray_up["file_mounts"]
   project = {
     remote.removeprefix("~/slipway/"): local
     for remote, local in mounts.items()
     if remote.startswith("~/slipway/")
   }
-  assert project.keys() == _PACKAGES | {"tools", "requirements-ray.txt"}
+  package = {"pyproject.toml", "README.md", "__init__.py", "py.typed"}
+  assert project.keys() == (
+    _PACKAGES | package | {"tools", "requirements-ray.txt"}
+  )
   for remote, local in project.items():
     assert remote == local
-    assert (_ROOT / local).exists()
+    if (_ROOT / local).is_dir():
+      ignored = shutil.ignore_patterns(*ray_up["rsync_exclude"])
+      shutil.copytree(_ROOT / local, tmp_path / local, ignore=ignored)
+    else:
+      shutil.copy(_ROOT / local, tmp_path / local)
+  # What tools/setup.sh does there: the build's first step reads all its files.
+  build = "from setuptools import build_meta as x; x.get_requires_for_build_"
+  build += "editable(); x.prepare_metadata_for_build_editable('.')"
+  subprocess.run([sys.executable, "-c", build], cwd=tmp_path, check=True)
   commands = [
     *ray_up["setup_commands"],
     *ray_up["head_start_ray_commands"],
