@@ -3,6 +3,7 @@
     slipway train --config=apex_dqn:cartpole --name=robot \\
       --config.environment.name=robot:Robot \\
       --config.environment.external=True --config.topology.workers=0 \\
+      --config.exploration.schedule=linear \\
       --config.limits.environment_steps=3_000 &
     python robot.py runs/robot
 
