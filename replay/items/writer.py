@@ -24,7 +24,8 @@ class ItemWriter:
   """Writer of items to one table, with a new stream after a stream breaks.
 
   Each item is inserted at most once. Items in flight when a stream breaks are
-  counted as lost, even if they have arrived, and are not sent again.
+  counted as lost, even if they have arrived, and are not sent again. Those that
+  are written before the next stream is open are lost, too.
 
   ```python
   writer = ItemWriter(routes.DirectRoute('localhost:7000'), 'transitions')
@@ -37,7 +38,8 @@ class ItemWriter:
 
   Attributes:
     written: number of items passed to `write`.
-    lost: number of items that were in flight when a stream broke.
+    lost: number of items that were in flight when a stream broke, or written
+      while there was none.
     discarded: number of items that were unconfirmed when `close` timed out.
     streams: number of streams opened; all but the first replaced a broken one.
     waits_for: reason why the last `wait` returned False, for messages.
@@ -118,9 +120,10 @@ class ItemWriter:
     Raises:
       ValueError: a priority is negative, infinite or not a number, or the
         numbers of records and priorities differ.
-      RuntimeError: the server rejects the items, or `wait` was not called.
+      RuntimeError: the server rejects the items, or `wait` has not yet returned
+        True.
     """
-    if self._writer is None:
+    if not self.streams:
       raise RuntimeError(
         f"{len(records)} items can't be written, as there is no stream; call"
         " `wait` until it returns True first."
@@ -132,6 +135,9 @@ class ItemWriter:
         " none was written; pass one priority per record."
       )
     self.written += len(records)
+    if self._writer is None:  # a call of `wait` after the one that was True
+      self.lost += len(records)
+      return
     self._in_flight += len(records)
     self._unflushed += len(records)
     try:
