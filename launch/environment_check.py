@@ -4,15 +4,14 @@ The user's code may hang meanwhile. So a long wait is reported, and a timeout
 ends the process.
 """
 
-import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import ml_collections
 
-from slipway.environments import factory, hanging, ids, specs, user_code
-from slipway.launch.display import standard_streams
+from slipway.environments import factory, ids, specs
+from slipway.launch import hung_process
 
 # Returns the spec of the environments of a config's section `environment`.
 SpecFunction = Callable[[ml_collections.ConfigDict], specs.EnvironmentSpec]
@@ -43,10 +42,7 @@ def make_spec(
   notice.daemon = True
   notice.start()
   try:
-    with (
-      _hanging_ends_process(command, clean_up),
-      hanging.detect_hanging(config.step_timeout_s),
-    ):
+    with hung_process.ending(config.step_timeout_s, 2, command, clean_up):
       return factory.make_spec(config)
   finally:
     notice.cancel()
@@ -62,35 +58,3 @@ def _report_wait(config: ml_collections.ConfigDict, command: str) -> None:
     file=sys.stderr,
     flush=True,
   )
-
-
-@contextlib.contextmanager
-def _hanging_ends_process(
-  command: str, clean_up: Callable[[], None]
-) -> Iterator[None]:
-  """Ends this process if a thread raises a UserCodeError in the block.
-
-  The main thread hangs in user code, so it can't raise the error.
-
-  Args:
-    command: as for `make_spec`.
-    clean_up: as for `make_spec`.
-  """
-  before = threading.excepthook
-
-  def end_process(args: threading.ExceptHookArgs) -> None:
-    """Is `threading.excepthook` meanwhile."""
-    if not isinstance(args.exc_value, user_code.UserCodeError):
-      before(args)
-      return
-    print(f"{command}: {args.exc_value}", file=sys.stderr)
-    try:
-      clean_up()
-    finally:
-      standard_streams.exit_process(2)
-
-  threading.excepthook = end_process
-  try:
-    yield
-  finally:
-    threading.excepthook = before

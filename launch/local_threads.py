@@ -6,7 +6,7 @@ import launchpad as lp
 from absl import flags
 
 from slipway.environments import user_code
-from slipway.launch import host_plan, host_setup
+from slipway.launch import host_plan, host_setup, hung_process
 from slipway.launch import program as program_lib
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.processes import tmpfs_directory, watch
@@ -46,7 +46,9 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
       signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     watcher = watch.Watch(wiring.control.dereference(), signals)
     try:
-      manager.wait()
+      # Each worker and evaluator has a limit of its own.
+      with hung_process.ending(0, 1, "train", signals.clean_up):
+        manager.wait()
     except user_code.UserCodeError:
       raise
     except Exception as error:

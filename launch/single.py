@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from absl import logging
 
-from slipway.environments import hanging
-from slipway.launch import single_loop
+from slipway.launch import hung_process, single_loop
 from slipway.launch.display import panel as panel_lib
 from slipway.launch.orchestration import control_service, run_control
 from slipway.launch.orchestration import rates as rates_lib
@@ -46,13 +45,21 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     workers_fixed_because=_ONE_WORKER_MESSAGE,
   )
   with panel_lib.Panel() as panel:
+
+    def end_hung_run() -> None:
+      panel.close()
+      _end_failed_run(control)
+      signals.clean_up()
+
     with _ending_failed_run(control):
       try:
         loop = single_loop.SingleLoop(run, control)
       except (ValueError, OSError) as error:
         raise RuntimeError(str(error)) from error
       with (
-        hanging.detect_hanging(run.config.environment.step_timeout_s),
+        hung_process.ending(
+          run.config.environment.step_timeout_s, 1, "train", end_hung_run
+        ),
         _serve_control(run, control),
       ):
         loop.run(lambda: panel.update(control.status()), signals)
@@ -79,12 +86,21 @@ def _ending_failed_run(control: run_control.RunControl) -> Iterator[None]:
   except KeyboardInterrupt:
     raise
   except BaseException:
-    control.force_shutdown("failure")
-    try:
-      control.close()
-    except OSError as error:
-      logging.error("the results of the failed run are incomplete: %s", error)
+    _end_failed_run(control)
     raise
+
+
+def _end_failed_run(control: run_control.RunControl) -> None:
+  """Ends a run as failed, and writes its results.
+
+  Args:
+    control: the control of the run.
+  """
+  control.force_shutdown("failure")
+  try:
+    control.close()
+  except OSError as error:
+    logging.error("the results of the failed run are incomplete: %s", error)
 
 
 @contextlib.contextmanager

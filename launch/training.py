@@ -65,7 +65,7 @@ def run(
   clean_up = functools.partial(
     descendants.kill_children, psutil.Process().children()
   )
-  signal_handler.set_clean_up(clean_up)
+  signal_handler.clean_up = clean_up
   with contextlib.ExitStack() as resources:
     resources.callback(clean_up)
     resources.callback(signal_handler.ignore)

@@ -53,6 +53,8 @@ class Signals:
     first: the first stop signal that was received, or None before that.
     snapshot_requested: whether SIGUSR1 has requested a snapshot; the caller
       that begins the snapshot sets it to False.
+    clean_up: function that kills what this process has started, which a stop
+      signal before `begin_run` calls; set by the caller.
   """
 
   def __init__(self):
@@ -61,7 +63,7 @@ class Signals:
     self.snapshot_requested = False
     self._interrupted_again = False
     self._run_has_begun = False
-    self._clean_up: Callable[[], None] = lambda: None
+    self.clean_up: Callable[[], None] = lambda: None
     self._on_second_interrupt: Callable[[], None] = _interrupt
     # While a library is loaded, Python delays handlers, and then calls only one
     # for several equal signals. So signals are counted by a pipe, to which
@@ -76,14 +78,6 @@ class Signals:
     """
     self._run_has_begun = True
     self._set_handlers()  # set again, because Ray replaces them on connecting
-
-  def set_clean_up(self, handler: Callable[[], None]) -> None:
-    """Sets the function that a stop signal before `begin_run` calls first.
-
-    Args:
-      handler: function without arguments, which ends what has been started.
-    """
-    self._clean_up = handler
 
   def set_second_interrupt_handler(self, handler: Callable[[], None]) -> None:
     """Sets the function that a second Ctrl-C calls.
@@ -134,7 +128,7 @@ class Signals:
       )
       with contextlib.suppress(OSError):  # the terminal may be closed
         os.write(2, f"{text}\n".encode())
-      self._clean_up()
+      self.clean_up()
       _exit_now(0)
     interrupts = self._read_numbers().count(signal.SIGINT)
     is_second = self.first is not None or interrupts > 1

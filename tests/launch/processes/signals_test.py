@@ -161,7 +161,7 @@ def test_a_signal_before_the_run_cleans_up_without_a_terminal():
     "import os, signal\n"
     "from slipway.launch.processes import signals\n"
     "taken = signals.Signals()\n"
-    "taken.set_clean_up(lambda: print('cleaned up', flush=True))\n"
+    "taken.clean_up = lambda: print('cleaned up', flush=True)\n"
     "read_end, write_end = os.pipe()\n"
     "os.close(read_end)\n"
     "os.dup2(write_end, 2)\n"
