@@ -79,9 +79,10 @@ class Optimizer(tf.Module):
     gradients: list[typing.Any] = list(tape.gradient(loss, self._variables))
     norm = tf.linalg.global_norm(gradients)
     # Few batches need clipping, and scaling the others by 1 would take 2 % of
-    # the Nature CNN's update. The condition is false for a NaN norm, too.
+    # the Nature CNN's update. The condition is false for a NaN norm, too, and
+    # for an infinite one, even if nothing is clipped.
     gradients = tf.cond(
-      norm <= self._max_norm,
+      (norm <= self._max_norm) & (norm < math.inf),
       lambda: gradients,
       lambda: self._clip(gradients, norm),
     )

@@ -197,6 +197,7 @@ class RunControl(control_service.ControlService):
       return self._state.counters()
 
   def variables_version(self) -> int:
+    self._wait_for_reports()
     with self._lock:
       return self._state.variables_version()
 

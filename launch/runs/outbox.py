@@ -110,7 +110,8 @@ class Outbox:
   @property
   def unwritten(self) -> list[str]:
     """Names of the files with unwritten data, sorted, without folders."""
-    return sorted(path.name for path in self._pending)
+    # Another thread may report this one's files.
+    return sorted(path.name for path in list(self._pending))
 
   def _write(self, path: pathlib.Path) -> None:
     """Writes the unwritten data of a file, or keeps the data for a retry."""

@@ -121,7 +121,12 @@ class TableSaver:
 
   def _save(self) -> None:
     """Makes the server write a checkpoint, and moves it to the path."""
-    os.rename(self._client.checkpoint(), self._path)
+    try:
+      os.rename(self._client.checkpoint(), self._path)
+    except (RuntimeError, reverb.errors.ReverbError, OSError):
+      # Where the disk was too small for it, its part must not stay there.
+      empty(self._saving_dir)
+      raise
 
 
 def copy_with_settings(
