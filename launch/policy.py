@@ -342,7 +342,7 @@ def _find_snapshot(
     newest = snapshot_store.open_store(config, folder).newest()
     if newest is None:
       raise ValueError(
-        f"--which=latest: {str(folder.path)!r} has no whole snapshot, so there "
+        f"--which=latest: {str(folder.path)!r} has no complete snapshot, so there "
         "is nothing to play: let the run write one"
       )
     return newest.path
@@ -358,7 +358,7 @@ def _find_snapshot(
     numbers = sorted(int(p.name) for p in folder.snapshots.glob("[0-9]*"))
     known = ", ".join(map(str, numbers)) or "none"
     raise ValueError(
-      f"--which={which}: {str(path)!r} is no whole snapshot ({error}), so "
+      f"--which={which}: {str(path)!r} is no complete snapshot ({error}), so "
       f"there is nothing to play: the run has {known}"
     ) from error
   return path

@@ -175,14 +175,15 @@ class Resumption:
     Raises:
       ValueError: the run is still active, has no snapshot, or a
         changed field does not fit the snapshot.
-      OSError: the remote location can't be read, and the folder has
-        no snapshot.
+      OSError: the remote location can't be read, or the disk is too full for
+        the snapshot that is only there.
     """
     wait_until_ended(folder)
-    snapshot = snapshot_store.open_store(config, folder).newest()
+    store = snapshot_store.open_store(config, folder)
+    snapshot = store.newest(local_suffices=False)
     if snapshot is None:
       raise ValueError(
-        f"run {str(folder.path)!r} has no whole snapshot"
+        f"run {str(folder.path)!r} has no complete snapshot"
         f"{_describe_remote(config)}, so it can't be resumed: start a new run"
       )
     counters = run_counters.RunCounters.read(snapshot.path)

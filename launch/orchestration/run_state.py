@@ -219,7 +219,7 @@ class RunState:
   def _unwritten(self) -> list[str]:
     """Returns the names of the files that the trainer or evaluator can't write.
 
-    The name 'snapshot' stands for a whole snapshot.
+    The name 'snapshot' stands for a complete snapshot.
     """
     names = ["snapshot"] if self._trainer().snapshots.unwritten else []
     for report in self.nodes.reports("evaluator", messages.EvaluatorReport):

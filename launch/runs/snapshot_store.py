@@ -1,6 +1,7 @@
 """SnapshotStore: writes, finds, uploads and downloads a run's snapshots."""
 
 import contextlib
+import errno
 import fcntl
 import os
 import pathlib
@@ -22,6 +23,8 @@ from slipway.launch.runs import (
 )
 
 _POLL_S = 0.1  # seconds between two checks whether time is left for uploads
+# Errors of a local disk that has no space left for a snapshot.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Snapshot(typing.NamedTuple):
@@ -119,19 +122,27 @@ class SnapshotStore:
     """The snapshot that `newest` found or `writing` wrote last, or None."""
     return self._last
 
-  def newest(self) -> Snapshot | None:
+  def newest(self, local_suffices: bool = True) -> Snapshot | None:
     """Returns the newest complete snapshot, or None if there is none.
 
     A snapshot that is only at the remote location is downloaded. Damaged
     snapshots are skipped, with a line in the log.
 
+    Args:
+      local_suffices: whether the newest local snapshot is returned if the
+        remote location can't be read. Its numbers may be higher if the run has
+        continued on another machine.
+
     Raises:
       OSError: the remote location cannot be read, and the local disk has no
-        snapshot, so the run would start from scratch.
+        snapshot or does not suffice; or the local disk is too full for the
+        newest snapshot.
     """
     try:
       found = self._find_newest(self._remote)
     except Exception as error:  # any error of the package that reads it
+      if isinstance(error, OSError) and error.errno in _FULL:
+        raise
       found = self._find_newest(None)
       problem = (
         f"config.snapshot.url={self._url!r} cannot be read "
@@ -141,6 +152,12 @@ class SnapshotStore:
         raise OSError(
           f"{problem}, and {str(self._folder)!r} has no snapshot, so the run's "
           "progress is not known: try again once the URL can be read"
+        ) from error
+      if not local_suffices:
+        raise OSError(
+          f"{problem}, where the run may have newer snapshots than the local "
+          f"one, {found.number}: try again once the URL can be read, or "
+          "continue from the local one with --config.snapshot.url="
         ) from error
       logging.warning(
         "%s; the local snapshot %d is used", problem, found.number

@@ -232,7 +232,7 @@ REJECTED_RESUMES = {
     ["--config.replay.min_size=75_001"],
     ["config.replay.min_size=75001", "config.replay.capacity=75000"],
   ),
-  "damaged snapshots only": ([], ["no whole snapshot", "start a new run"]),
+  "damaged snapshots only": ([], ["no complete snapshot", "start a new run"]),
   "a store that can't be written": (
     ["--config.snapshot.url=/proc/self/runs"],
     ["config.snapshot.url='/proc/self/runs'", "cannot be written"],

@@ -110,7 +110,7 @@ def write_snapshot(run, version):
 
 
 def test_other_variables_than_the_best(run, capsys):
-  assert "no whole snapshot" in rejection_of(run, capsys, "--which=latest")
+  assert "no complete snapshot" in rejection_of(run, capsys, "--which=latest")
   for version in (8, 9):
     write_snapshot(run, version)
   for which, version in (("best", 7), ("1", 8), ("2", 9), ("latest", 9)):

@@ -344,12 +344,12 @@ def test_a_run_that_was_not_evaluated_has_reached_no_return(make_run):
 
 def test_no_whole_snapshot(make_run):
   check_rejected(
-    make_run(snapshots_taken=0), [], ["no whole snapshot", "start a new run"]
+    make_run(snapshots_taken=0), [], ["no complete snapshot", "start a new run"]
   )
   folder = make_run(snapshots_taken=2)
   for path in folder.snapshots.glob("*/manifest.json"):
     path.write_text("")
-  check_rejected(folder, [], ["no whole snapshot", "start a new run"])
+  check_rejected(folder, [], ["no complete snapshot", "start a new run"])
 
 
 def test_a_newer_snapshot_of_the_store_is_downloaded(make_run, tmp_path):
@@ -361,7 +361,7 @@ def test_a_newer_snapshot_of_the_store_is_downloaded(make_run, tmp_path):
   folder.path.rename(lost)
   store = snapshot_store.open_store(parse(given), run_folder.RunFolder(lost))
   folder = make_run(given, snapshots_taken=0)
-  check_rejected(folder, [], ["no whole snapshot", url, "start a new run"])
+  check_rejected(folder, [], ["no complete snapshot", url, "start a new run"])
   store.newest()
   store.upload_last()
   store.flush(lambda: 30.0)

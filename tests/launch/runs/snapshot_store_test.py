@@ -440,6 +440,9 @@ def test_a_remote_location_that_cannot_be_read(tmp_path, caplog):
     check(store.newest(), 1, 10)
   (record,) = caplog.records
   assert "cannot be read" in record.getMessage()
+  # A resume would otherwise write snapshots next to newer ones there.
+  with pytest.raises(OSError, match=r"newer .* than the local one, 1: "):
+    store.newest(local_suffices=False)
 
 
 def test_a_new_run_does_not_use_another_runs_snapshots(location):
