@@ -342,8 +342,8 @@ def _find_snapshot(
     newest = snapshot_store.open_store(config, folder).newest()
     if newest is None:
       raise ValueError(
-        f"--which=latest: {str(folder.path)!r} has no complete snapshot, so there "
-        "is nothing to play: let the run write one"
+        f"--which=latest: {str(folder.path)!r} has no complete snapshot, so "
+        "there is nothing to play: let the run write one"
       )
     return newest.path
   if not which.isdecimal():
