@@ -16,4 +16,8 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.network.head = "categorical"
   if preset in dqn.ATARI:
     c.learner.learning_rate = 2.5e-4  # section 5
+    c.learner.adam_epsilon = 0.01 / 32  # the same
+  if preset == "minatar_breakout":
+    c.learner.target_update_period = 250  # 1,000 steps, as Young and Tian's
+    c.learner.adam_epsilon = 0.01 / 32  # section 5
   return c

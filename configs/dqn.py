@@ -101,7 +101,9 @@ def _lunarlander(c: ml_collections.ConfigDict) -> None:
 def _minatar(c: ml_collections.ConfigDict, game: str) -> None:
   """Sets a MinAtar game, such as 'Breakout', with its paper's DQN values."""
   tasks.minatar(c, game)
-  c.network.highest_return = 50.0  # discounted, in the best agents' games
+  # Discounted, in the best agents' games, and below 0, since the values of a
+  # distribution start in the middle of the support; docs/learning.md.
+  c.network.lowest_return, c.network.highest_return = -20.0, 20.0
   c.replay.capacity = 100_000  # Young and Tian, section 4
   c.replay.min_size = 5_000  # the same
   c.exploration.decay_steps = 100_000  # the same

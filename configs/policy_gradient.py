@@ -15,7 +15,7 @@ Field = fields.Field
 
 # The valid values of the config fields "learner.advantage_estimator" and
 # "learner.policy_loss".
-ESTIMATORS = ("gae", "vtrace", "monte_carlo")
+ESTIMATORS = ("gae", "vtrace")
 LOSSES = ("policy_gradient", "clipped", "vmpo")
 # The valid values of the config field "network.distribution", which
 # `agents/networks/distributions.py` implements.
@@ -65,8 +65,7 @@ FIELDS: fields.Fields = {
   "learner.advantage_estimator": Field(
     "gae",
     "estimator of advantages: 'gae', Schulman et al. 2016; 'vtrace', Espeholt "
-    "et al. 2018, which corrects for rollouts of older policies; "
-    "'monte_carlo', returns of whole episodes",
+    "et al. 2018, which corrects for rollouts of older policies",
     checks.one_of(ESTIMATORS, "there would be no advantages"),
   ),
   "learner.policy_loss": Field(
@@ -185,9 +184,6 @@ FIELDS: fields.Fields = {
 # certain losses.
 _REQUIREMENTS = (
   *rules.BONUS_REQUIREMENTS,
-  rules.Requirement(
-    "learner.advantage_estimator", ("gae", "vtrace"), ("learner.gae_lambda",)
-  ),
   rules.Requirement(
     "learner.advantage_estimator",
     ("vtrace",),

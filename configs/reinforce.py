@@ -1,7 +1,7 @@
 """REINFORCE. Williams 1992, "Simple statistical gradient-following algorithms".
 
-The policy learns from returns of whole episodes, minus state values as the
-baseline.
+The policy learns from returns up to the end of the episode, minus state values
+as the baseline.
 """
 
 import ml_collections
@@ -22,7 +22,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.mode = "sync"
   c.network.activation = "tanh"
   c.topology.workers = 1
-  c.learner.advantage_estimator = "monte_carlo"
+  c.learner.gae_lambda = 1.0  # returns up to the end of the episode
   c.learner.policy_loss = "policy_gradient"
   c.learner.normalize_advantages = True
   presets.apply(c, PRESETS, preset)

@@ -1,4 +1,4 @@
-"""Advantage estimators of rollouts: GAE, V-trace and Monte Carlo.
+"""Advantage estimators of rollouts: GAE and V-trace.
 
 A rollout may cross the end of an episode. A truncated episode bootstraps from
 the value of its true last observation, which `values` contains. The autoreset
@@ -82,13 +82,15 @@ def vtrace(
     c_t   = lambda min(max_c, pi(a_t | o_t) / mu(a_t | o_t))
     G_t   = v_t + rho_t (r_{t+1} + d_{t+1} v_{t+1} - v_t)
                 + d_{t+1} c_t (G_{t+1} - v_{t+1})
-    A_t   = r_{t+1} + d_{t+1} G_{t+1} - v_t
+    A_t   = r_{t+1} + d_{t+1} (lambda G_{t+1} + (1 - lambda) v_{t+1}) - v_t
 
   If the episode or the rollout ends in the step, G_{t+1} is v_{t+1}. The policy
-  gradient uses rho_t A_t. Losses with the ratio, such as PPO's, use A_t.
+  gradient uses rho_t A_t. Losses with the ratio, such as PPO's, use A_t. On the
+  current policy's own rollouts, A_t and G_t are those of GAE.
 
   Espeholt et al. 2018, "IMPALA" (https://arxiv.org/abs/1802.01561), equation 1
-  and section 4.2; lambda: remark 2.
+  and section 4.2; lambda in G_t: remark 2. The paper's A_t is that of lambda =
+  1; the one here also bootstraps as GAE's does.
 
   Args:
     reward: [B, T], rewards of the steps.
@@ -112,43 +114,8 @@ def vtrace(
   errors = reward + discount * values[:, 1:] - values[:, :-1]
   corrections = traces.discounted_sums(rho * errors, c * continued)  # G_t - v_t
   later = tf.pad(corrections[:, 1:], [[0, 0], [0, 1]])  # G_{t+1} - v_{t+1}
-  advantages = errors + continued * later
+  advantages = errors + lambda_ * continued * later
   return Advantages(advantages, corrections + values[:, :-1]), rho
-
-
-def monte_carlo_advantages(
-  reward: tf.Tensor,
-  discount: tf.Tensor,
-  ended: tf.Tensor,
-  values: tf.Tensor,
-) -> tuple[Advantages, tf.Tensor]:
-  """Returns Monte Carlo returns and advantages, for REINFORCE.
-
-  A return sums rewards up to the end of the episode; the value is a baseline.
-
-    G_t = r_{t+1} + gamma r_{t+2} + ... + gamma^{n-1} r_{t+n},  A_t = G_t - v_t
-
-  where the episode ends, terminated or truncated, in step t + n. Williams 1992,
-  "Simple statistical gradient-following algorithms for connectionist
-  reinforcement learning" (https://doi.org/10.1007/BF00992696), sections 5, 6.
-
-  Args:
-    reward: [B, T], rewards of the steps.
-    discount: [B, T], gamma, or 0 where terminated.
-    ended: [B, T] bool, whether the step was the last one of its episode.
-    values: [B, T + 1], values of the observations, the baseline.
-
-  Returns:
-    The advantages and returns, and a mask float [B, T]. The mask is 1 for steps
-    whose episode ends within the rollout, and 0 for others, which have no
-    return.
-  """
-  _check_ranks(reward, discount, ended, values)
-  values = tf.stop_gradient(values)
-  returns = traces.discounted_sums(reward, traces.zero_at_ends(discount, ended))
-  last = tf.cast(ended, reward.dtype)
-  complete = traces.discounted_sums(last, 1.0 - last)
-  return Advantages(returns - values[:, :-1], returns), complete
 
 
 def _check_ranks(

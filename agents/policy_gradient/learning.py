@@ -248,10 +248,7 @@ class PolicyGradientLearner:
     behaviour = rollout.extras[policies.LOG_PROB]
     # Autoresets are no steps of an episode, so nothing is learned from them.
     learned = 1.0 - tf.cast(rollout.first[:, 1:], tf.float32)
-    if settings.advantage_estimator == "monte_carlo":
-      found, complete = advantages_lib.monte_carlo_advantages(*given)
-      learned *= complete
-    elif settings.advantage_estimator == "vtrace":
+    if settings.advantage_estimator == "vtrace":
       policy = self._model.head.distribution(
         tf_ops, tf_ops.merge_batch_and_time(parameters[:, :-1])
       )
@@ -282,8 +279,8 @@ class PolicyGradientLearner:
   ) -> tf.Tensor:
     """Takes one gradient step; returns the gradient's norm [].
 
-    Without any step that counts, such as in REINFORCE's batches without the end
-    of an episode, variables stay as they are, in spite of Adam's momentum.
+    Without any step that counts, variables stay as they are, in spite of Adam's
+    momentum.
 
     Args:
       loss: the loss, [].

@@ -93,7 +93,11 @@ def test_configs_differ_as_their_papers_do():
     "exploration.schedule": "ladder",
     "topology.workers": 2,
   }
-  assert differences("c51") == {"network.head": "categorical"}
+  assert differences("c51") == {
+    "network.head": "categorical",
+    "learner.adam_epsilon": 0.01 / 32,
+    "learner.target_update_period": 250,
+  }
   assert differences("munchausen_dqn") == {"learner.munchausen_scale": 0.9}
   assert differences("rainbow") == {
     **differences("c51"),
