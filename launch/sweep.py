@@ -180,7 +180,10 @@ def _make_sweep(
     plan,
     lambda: at_once,
     lambda run: processes.TrainProcess(
-      run, flags, sweep_plan.place_uploads(folder, plan, run.setting)
+      run,
+      flags,
+      sweep_plan.place_uploads(folder, plan, run.setting),
+      run.can_resume(),
     ),
   )
 

@@ -273,6 +273,23 @@ class SnapshotStore:
         "run name, or allow overwriting, which deletes them"
       )
 
+  def has_remote_snapshots(self) -> bool:
+    """Returns whether the remote location has snapshots of the run.
+
+    Raises:
+      OSError: the remote location can't be read.
+    """
+    if self._remote is None:
+      return False
+    try:
+      return bool(self._remote.numbers())
+    except Exception as error:  # any error of the package that reads it
+      raise OSError(
+        f"config.snapshot.url={self._url!r} cannot be read "
+        f"({error_text.one_line(error)}), so it is not known whether the run "
+        "has snapshots there: try again once it can be read"
+      ) from error
+
   def publish_config(self, clear: bool) -> None:
     """Copies config.json to the remote location; does nothing without a URL.
 

@@ -20,6 +20,7 @@ class TrainProcess:
     run: sweep_folder.SweepRun,
     flags: list[str],
     setting: space.Setting,
+    resumes: bool,
   ):
     """Starts or resumes the run.
 
@@ -27,6 +28,7 @@ class TrainProcess:
       run: the run, whose folder may exist from an earlier process.
       flags: flags of `slipway train` for all runs of the sweep.
       setting: the values of the run's setting.
+      resumes: whether the run continues from a snapshot.
 
     Raises:
       OSError: the log can't be written.
@@ -35,7 +37,7 @@ class TrainProcess:
     with run.log.open("ab") as log:
       self.log_start = log.tell()
       self._process, self._alive_pipe = attached_process.start(
-        make_flags(run, flags, setting),
+        make_flags(run, flags, setting, resumes),
         stdout=log,
         stderr=subprocess.STDOUT,
         start_new_session=True,  # a Ctrl-C reaches only this process
@@ -55,7 +57,10 @@ class TrainProcess:
 
 
 def make_flags(
-  run: sweep_folder.SweepRun, flags: list[str], setting: space.Setting
+  run: sweep_folder.SweepRun,
+  flags: list[str],
+  setting: space.Setting,
+  resumes: bool,
 ) -> list[str]:
   """Returns the flags of `slipway train` that start or resume a run.
 
@@ -63,9 +68,10 @@ def make_flags(
     run: the run.
     flags: flags for all runs of the sweep.
     setting: the values of the run's setting.
+    resumes: whether the run continues from a snapshot.
   """
   folder = run.folder
-  if run.can_resume():
+  if resumes:
     # A resume takes the run's own config, and all flags that place its nodes.
     fields = ("--config", "--noconfig.", "-config", "-noconfig.")
     placing = (flag for flag in flags if not flag.startswith(fields))

@@ -30,7 +30,8 @@ class SlotTask(typing.NamedTuple):
     name: name of the run's folder.
     config: the whole config, as the text of a config.json, with the run's seed.
     seed: the run's seed.
-    archive: the run's folder from `pack`, if the run has begun; else None.
+    archive: the run's folder from `pack`, if the run continues from a snapshot,
+      which may be at the config's `snapshot.url` only; else None.
   """
 
   name: str
@@ -134,7 +135,10 @@ class Slot:
       0, task.seed, run_folder.RunFolder(folder), parent / f"{task.name}.log"
     )
     self._process = processes.TrainProcess(
-      self._run, [f"--config={config}"], setting={}
+      self._run,
+      [f"--config={config}"],
+      setting={},
+      resumes=task.archive is not None,
     )
 
   def _read_changed(self) -> dict[str, bytes]:

@@ -1,16 +1,20 @@
 """Slots: trains the runs of a sweep on the machines of a Ray cluster."""
 
+import contextlib
+import sys
 import tarfile
 import time
 
 import ml_collections
 
 from slipway.configs import fields
+from slipway.launch.display import standard_streams
 from slipway.launch.machines import cluster as cluster_lib
 from slipway.launch.runs import (
   config_file,
   error_text,
   run_folder,
+  snapshot_store,
   user_modules,
 )
 from slipway.launch.sweeps import slot, sweep_folder
@@ -94,11 +98,14 @@ class SlotProcess:
     self._config = fields.replace(config, "seed", run.seed)
     self._stops = 0  # interrupts so far
     self._losses = 0  # of its machine so far
+    self._problem = ""  # why the last reply could not be written yet
     self._status: int | None = None
     self._archive = bytearray()  # the parts of the folder that are here
     folder = run.folder
     folder.path.mkdir(mode=0o700, exist_ok=True)
-    if not folder.is_run():
+    # Snapshots at `snapshot.url` may be of an older sweep if it has not.
+    self._has_begun = folder.is_run()
+    if not self._has_begun:
       # It is a run from now on, which `--resume` without the cluster can train.
       folder.config.write_text(config_file.to_json(self._config), "utf-8")
     self._start()
@@ -114,14 +121,23 @@ class SlotProcess:
     self._stops += 1
 
   def _start(self) -> None:
-    """Starts the slot, which waits until a machine has the CPUs for it."""
+    """Starts the slot, which waits until a machine has the CPUs for it.
+
+    Raises:
+      OSError: `snapshot.url`, which may have snapshots, can't be read.
+    """
     run = self.run
-    archive = slot.pack(run.folder.path) if run.can_resume() else None
+    store = snapshot_store.open_store(self._config, run.folder)
+    resumes = run.can_resume() or (
+      self._has_begun and store.has_remote_snapshots()
+    )
+    archive = slot.pack(run.folder.path) if resumes else None
     task = slot.SlotTask(
       run.folder.name, config_file.to_json(self._config), run.seed, archive
     )
     self._slot = self._cluster.start_actor(slot.Slot, self._cpus, task)
     self._began = False
+    self._reply: bytes | slot.SlotReport | None = None  # not yet written
     self._ended: int | None = None  # exit status, before the folder is here
     self._call_poll()
 
@@ -131,6 +147,9 @@ class SlotProcess:
 
   def _receive(self) -> None:
     """Handles the slot's reply, if there is one, and calls it again."""
+    if self._reply is not None:
+      self._keep_reply()
+      return
     if not self._slot.pending:
       waited_s = time.monotonic() - self._called_at_s
       if waited_s > _PERIOD_S or self._sent_stops < self._stops:
@@ -142,12 +161,9 @@ class SlotProcess:
         [self._slot], _PART_TIMEOUT_S if in_parts else _REPORT_TIMEOUT_S
       )
     try:
-      reply = self._slot.get_result()
-      self._began = True
-      if isinstance(reply, bytes):
-        self._keep_part(reply)
-      else:
-        self._keep_report(reply)
+      self._reply = self._slot.get_result()
+      self._began = self._has_begun = True
+      self._keep_reply()
     except TimeoutError:
       if self._stops and not self._began:  # it still waits for a machine
         self._fail("stopped before a machine was free")
@@ -156,10 +172,41 @@ class SlotProcess:
       self._write_log(f"the run's machine was lost: {error}")
       if self._stops or self._losses == _MAX_LOSSES:
         self._end(_FAILED)
-      else:
+        return
+      try:
         self._start()
-    except (RuntimeError, OSError, tarfile.TarError) as error:
+      except OSError as error:
+        self._fail(error_text.one_line(error))
+    except (RuntimeError, OSError) as error:
       self._fail(error_text.one_line(error))
+
+  def _keep_reply(self) -> None:
+    """Writes the slot's reply; keeps it for the next poll if the disk is full.
+
+    After a second stop, it is given up.
+    """
+    reply = self._reply
+    assert reply is not None
+    try:
+      if isinstance(reply, bytes):
+        self._keep_part(reply)
+      else:
+        self._keep_report(reply)
+    except OSError as error:
+      problem = error_text.one_line(error)
+      if self._stops > 1:
+        self._fail(problem)
+      elif problem != self._problem:
+        self._problem = problem
+        standard_streams.print_line(
+          f"sweep: what run {self.run.folder.name} has sent can't be written "
+          f"for now: {problem}",
+          sys.stderr,
+        )
+      return
+    except tarfile.TarError as error:
+      self._fail(error_text.one_line(error))
+    self._reply, self._problem = None, ""
 
   def _keep_report(self, report: slot.SlotReport) -> None:
     """Writes what a report has to the sweep's folder.
@@ -167,12 +214,13 @@ class SlotProcess:
     Raises:
       OSError: a file can't be written.
     """
-    with self.run.log.open("ab") as log:
-      log.write(report.log)
     for name, content in report.files.items():
       path = self.run.folder.path / name
       with run_folder.writing(path), run_folder.replacing(path) as temporary:
         temporary.write_bytes(content)
+    # Last, since a report that could not be written is written again.
+    with self.run.log.open("ab") as log:
+      log.write(report.log)
     if report.status is not None:
       self._ended = report.status
       # Here, because Ray may lose a call, after which all parts are read again.
@@ -203,8 +251,8 @@ class SlotProcess:
     self._end(_FAILED)
 
   def _write_log(self, line: str) -> None:
-    """Appends a line to the run's log."""
-    with self.run.log.open("ab") as log:
+    """Appends a line to the run's log, unless the disk is full."""
+    with contextlib.suppress(OSError), self.run.log.open("ab") as log:
       log.write(f"train: {line}\n".encode())
 
   def _end(self, status: int) -> None:

@@ -126,6 +126,28 @@ def test_an_interrupt_and_a_lost_machine(cluster):
   assert resumes == [1] * 5
 
 
+def test_a_killed_sweep_continues_from_uploaded_snapshots(start_cluster):
+  cluster = start_cluster(2)
+  sweep = MachineSweep(
+    cluster,
+    *("--config=ppo:cartpole", "--mode=single", "--seeds=1"),
+    "--config.limits.environment_steps=150_000",
+    "--config.snapshot.period_s=1.0",
+    f"--config.snapshot.url={cluster.network.shared}/copies",
+  )
+  copies = cluster.network.shared / "copies" / "swept" / "0-1" / "snapshots"
+  runs.wait_until(lambda: any(copies.glob("*/manifest.json")), timeout_s=120.0)
+  for process in cluster.head.processes("slipway.launch.cli"):
+    process.kill()
+  sweep.process.wait(60)
+  runs.wait_until(lambda: not any(map(count_training, cluster.hosts)), 60.0)
+  assert not [*sweep.path.glob("0-1/snapshots/0*")]
+  sweep = MachineSweep(cluster, f"--resume={sweep.path}")
+  assert sweep.process.wait(250) == 0, sweep.output
+  summary = json.loads((sweep.path / "0-1" / "summary.json").read_text())
+  assert summary["resumes"] == 1
+
+
 def test_a_cluster_with_too_few_cpus_is_rejected(start_cluster):
   cluster = start_cluster(1)
   sweep = MachineSweep(
