@@ -15,7 +15,7 @@ _README = (_ROOT / "README.md").read_text()
 _BIN = pathlib.Path(sys.executable).parent
 _SHORT = "--config.limits.trainer_steps=60"
 
-pytestmark = [pytest.mark.examples, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.examples, pytest.mark.timeout(1200)]
 
 
 def commands():
