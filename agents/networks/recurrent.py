@@ -170,7 +170,9 @@ class RecurrentTorso:
     if self._num_values:
       action = ops.one_hot(action, self._num_values)
     action = ops.float32(ops.flatten(action)) * continues
-    reward = inputs.reward_before[:, None] * continues
+    # Bounded, as Acme's torsos of observation, action and reward have it: a
+    # reward of thousands would saturate the gates.
+    reward = ops.tanh(inputs.reward_before[:, None]) * continues
     return ops.concat([features, action, reward]), continues, penalty
 
   def _apply_lstm(

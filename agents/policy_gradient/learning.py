@@ -138,7 +138,7 @@ class PolicyGradientLearner:
         self._decay_factor,
         self._make_seed(0),
       )
-    metrics["gradient_norm"] = self._minimize(loss, tape, flat["learned"])
+    metrics["gradient_norm"] = self._minimize(loss, tape)
     return metrics, flat, before
 
   def _learn_in_minibatches(
@@ -197,7 +197,7 @@ class PolicyGradientLearner:
           decay_factor,
           self._make_seed(i),
         )
-      metrics["gradient_norm"] = self._minimize(loss, tape, own["learned"])
+      metrics["gradient_norm"] = self._minimize(loss, tape)
       names[:] = metrics
       new = tf.stack(list(metrics.values()))
       return i + 1, order, sums + new, metrics["kl"]
@@ -274,23 +274,15 @@ class PolicyGradientLearner:
       "learned": learned,
     }
 
-  def _minimize(
-    self, loss: tf.Tensor, tape: tf.GradientTape, learned: tf.Tensor
-  ) -> tf.Tensor:
+  def _minimize(self, loss: tf.Tensor, tape: tf.GradientTape) -> tf.Tensor:
     """Takes one gradient step; returns the gradient's norm [].
-
-    Without any step that counts, variables stay as they are, in spite of Adam's
-    momentum.
 
     Args:
       loss: the loss, [].
       tape: tape that has recorded the computation of the loss.
-      learned: [N], 1 for steps that count, 0 for others.
     """
     rate = self._learner.learning_rate * self._decay_factor
-    return self._optimizer.minimize(
-      loss, tape, rate * tf.sign(tf.reduce_sum(learned))
-    )
+    return self._optimizer.minimize(loss, tape, rate)
 
   @property
   def _decay_factor(self) -> tf.Tensor:

@@ -383,32 +383,6 @@ def test_values_that_changed_much_get_no_gradient():
   assert changes[1] < 0.5 * changes[0]
 
 
-def test_steps_without_a_return_have_no_influence_in_reinforce():
-  config = VARIANTS["reinforce"]()
-  config.learner.value_weight = 0.0
-  batch = collect(config)[1]
-  ended = batch.data.ended.numpy()
-  # The steps after a rollout's last end belong to an unfinished episode.
-  later = np.cumsum(ended[:, ::-1], axis=1)[:, ::-1] == 0
-  assert later.any() and not later.all()
-  reward = np.where(later, 100.0, batch.data.reward).astype(np.float32)
-  changed = change(batch, reward=tf.constant(reward))
-  results = collected.update_on_each(make_learner(config), (batch, changed))
-  assert not differ(*results, "policy/")
-
-
-def test_reinforce_changes_nothing_in_a_batch_without_an_ended_episode():
-  batches = collect(VARIANTS["reinforce"]())
-  learner = make_learner(VARIANTS["reinforce"]())
-  learner.update(batches[0])  # Adam has a momentum now
-  ended = tf.zeros_like(batches[1].data.ended)
-  before = learner.get_variables()
-  metrics, _ = learner.update(change(batches[1], ended=ended))
-  assert float(metrics["explained_variance"]) == 0.0
-  after = learner.get_variables()
-  assert all((before[name] == after[name]).all() for name in before)
-
-
 def test_vmpo_keeps_its_multipliers_above_their_lowest_value():
   """While a constraint holds, its multiplier falls; here all of them hold."""
   config = VARIANTS["vmpo_continuous"]()
