@@ -51,7 +51,9 @@ class Optimizer(tf.Module):
     """
     super().__init__(name=name)
     self._variables = list(variables)
-    self._epsilon, self._max_norm = epsilon, max_gradient_norm
+    self._epsilon = epsilon
+    # Finite, so that an infinite norm is above it even if nothing is clipped.
+    self._max_norm = min(max_gradient_norm, tf.float32.max)
     self._first = [_zeros_like(v, "m") for v in self._variables]
     self._second = [_zeros_like(v, "v") for v in self._variables]
     self._beta_1_power = tf.Variable(tf.constant(_BETA_1), trainable=False)
@@ -79,10 +81,10 @@ class Optimizer(tf.Module):
     gradients: list[typing.Any] = list(tape.gradient(loss, self._variables))
     norm = tf.linalg.global_norm(gradients)
     # Few batches need clipping, and scaling the others by 1 would take 2 % of
-    # the Nature CNN's update. The condition is false for a NaN norm, too, and
-    # for an infinite one, even if nothing is clipped.
+    # the Nature CNN's update. The condition is false for a norm that is nan or
+    # infinite, too.
     gradients = tf.cond(
-      (norm <= self._max_norm) & (norm < math.inf),
+      norm <= self._max_norm,
       lambda: gradients,
       lambda: self._clip(gradients, norm),
     )

@@ -93,12 +93,13 @@ def test_gradients_are_clipped_by_their_norm_together():
     assert_equal(variables, expected.values)
 
 
+@pytest.mark.parametrize("max_norm", [0.5, np.inf])
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])
-def test_gradients_that_are_not_finite_count_as_0(value):
+def test_gradients_that_are_not_finite_count_as_0(value, max_norm):
   """The squares of 1e30 are infinite in float32, and so is the norm."""
   variables, random = make_variables(), np.random.default_rng(1)
   expected = Adam([v.numpy() for v in variables], 1e-3)
-  step, _ = make_step(variables, max_norm=0.5)
+  step, _ = make_step(variables, max_norm=max_norm)
   for broken in (False, True, False):
     gradients = [np.float32(0.01) * g for g in make_gradients(random)]
     applied = [0.0 * g for g in gradients] if broken else gradients
