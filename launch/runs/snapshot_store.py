@@ -144,10 +144,7 @@ class SnapshotStore:
       if isinstance(error, OSError) and error.errno in _FULL:
         raise
       found = self._find_newest(None)
-      problem = (
-        f"config.snapshot.url={self._url!r} cannot be read "
-        f"({error_text.one_line(error)})"
-      )
+      problem = self._describe_unreadable(error)
       if found is None:
         raise OSError(
           f"{problem}, and {str(self._folder)!r} has no snapshot, so the run's "
@@ -285,9 +282,8 @@ class SnapshotStore:
       return bool(self._remote.numbers())
     except Exception as error:  # any error of the package that reads it
       raise OSError(
-        f"config.snapshot.url={self._url!r} cannot be read "
-        f"({error_text.one_line(error)}), so it is not known whether the run "
-        "has snapshots there: try again once it can be read"
+        f"{self._describe_unreadable(error)}, so it is not known whether the "
+        "run has snapshots there: try again once it can be read"
       ) from error
 
   def publish_config(self, clear: bool) -> None:
@@ -306,6 +302,13 @@ class SnapshotStore:
     if clear:
       self._remote.clear()
     self._remote.put_config(self._config)
+
+  def _describe_unreadable(self, error: Exception) -> str:
+    """Returns text about an error in reading the remote location."""
+    return (
+      f"config.snapshot.url={self._url!r} cannot be read "
+      f"({error_text.one_line(error)})"
+    )
 
   def _path(self, number: int) -> pathlib.Path:
     """Returns the path of a snapshot's local folder."""

@@ -124,14 +124,10 @@ class SlotProcess:
     """Starts the slot, which waits until a machine has the CPUs for it.
 
     Raises:
-      OSError: `snapshot.url`, which may have snapshots, can't be read.
+      OSError, ValueError: as `_can_resume`.
     """
     run = self.run
-    store = snapshot_store.open_store(self._config, run.folder)
-    resumes = run.can_resume() or (
-      self._has_begun and store.has_remote_snapshots()
-    )
-    archive = slot.pack(run.folder.path) if resumes else None
+    archive = slot.pack(run.folder.path) if self._can_resume() else None
     task = slot.SlotTask(
       run.folder.name, config_file.to_json(self._config), run.seed, archive
     )
@@ -140,6 +136,20 @@ class SlotProcess:
     self._reply: bytes | slot.SlotReport | None = None  # not yet written
     self._ended: int | None = None  # exit status, before the folder is here
     self._call_poll()
+
+  def _can_resume(self) -> bool:
+    """Returns whether the run has a snapshot, here or at `snapshot.url`.
+
+    Raises:
+      OSError: `snapshot.url`, which may have snapshots, can't be read.
+      ValueError: `snapshot.url` can't be used on this machine.
+    """
+    if self.run.can_resume():
+      return True
+    if not self._has_begun:
+      return False
+    store = snapshot_store.open_store(self._config, self.run.folder)
+    return store.has_remote_snapshots()
 
   def _call_poll(self) -> None:
     self._called_at_s, self._sent_stops = time.monotonic(), self._stops
@@ -168,17 +178,21 @@ class SlotProcess:
       if self._stops and not self._began:  # it still waits for a machine
         self._fail("stopped before a machine was free")
     except cluster_lib.ActorDiedError as error:
-      self._losses += 1
-      self._write_log(f"the run's machine was lost: {error}")
-      if self._stops or self._losses == _MAX_LOSSES:
-        self._end(_FAILED)
-        return
-      try:
-        self._start()
-      except OSError as error:
-        self._fail(error_text.one_line(error))
+      self._handle_loss(error)
     except (RuntimeError, OSError) as error:
       self._fail(error_text.one_line(error))
+
+  def _handle_loss(self, error: cluster_lib.ActorDiedError) -> None:
+    """Starts the run again on another machine, or ends it."""
+    self._losses += 1
+    self._write_log(f"the run's machine was lost: {error}")
+    if self._stops or self._losses == _MAX_LOSSES:
+      self._end(_FAILED)
+      return
+    try:
+      self._start()
+    except (OSError, ValueError) as start_error:
+      self._fail(error_text.one_line(start_error))
 
   def _keep_reply(self) -> None:
     """Writes the slot's reply; keeps it for the next poll if the disk is full.
