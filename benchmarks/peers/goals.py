@@ -56,9 +56,8 @@ def of_speed(task: str, raw: Sequence[report.Row]) -> list[str]:
   if task.endswith("pong"):
     ratios = {
       name: value
-      for name in present
-      if any(entry.name == name for entry in entries.PEERS)
-      and (value := medians.ratio(raw, name, "env_steps_per_s")) is not None
+      for name in _peer_names(raw)
+      if (value := medians.ratio(raw, name, "env_steps_per_s")) is not None
     }
     if ratios:
       best = min(ratios, key=ratios.__getitem__)
@@ -76,6 +75,12 @@ def of_speed(task: str, raw: Sequence[report.Row]) -> list[str]:
           )
         )
   return lines
+
+
+def _peer_names(raw: Sequence[report.Row]) -> list[str]:
+  """Returns the names of the peers' entries that have rows."""
+  peers = {entry.name for entry in entries.PEERS}
+  return [name for name in medians.entry_names(raw) if name in peers]
 
 
 def _speed_goal(name: str, value: float | None, goal: float, unit: str) -> str:
@@ -139,9 +144,8 @@ def _first_goals(task: str, raw: Sequence[report.Row], ours: str) -> list[str]:
   mine = medians.median_seconds(raw, ours)
   others = {
     name: value
-    for name in medians.entry_names(raw)
-    if any(entry.name == name for entry in entries.PEERS)
-    and (value := medians.median_seconds(raw, name)) is not None
+    for name in _peer_names(raw)
+    if (value := medians.median_seconds(raw, name)) is not None
   }
   if mine is None or not others:
     return []

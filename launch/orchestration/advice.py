@@ -13,7 +13,7 @@ import ml_collections
 from slipway.configs import base, fields
 
 
-class _Evidence(typing.NamedTuple):
+class _Measurements(typing.NamedTuple):
   """What a run has measured; the attributes are those of `Advisor.update`."""
 
   metrics: Mapping[str, float | None]
@@ -21,8 +21,8 @@ class _Evidence(typing.NamedTuple):
   info: Mapping[str, float] | None
 
 
-# Function that returns a sentence about a config and its evidence, or None.
-_Rule = Callable[[ml_collections.ConfigDict, _Evidence], str | None]
+# Function that returns a sentence about a config and its run, or None.
+_Rule = Callable[[ml_collections.ConfigDict, _Measurements], str | None]
 
 # Seconds for which a rule about metrics must have advice before it is given.
 _AFTER_S = 10.0
@@ -81,10 +81,10 @@ class Advisor:
       info: the last evaluation's mean of each number of `evaluation.info` that
         its episodes had; None without an evaluation.
     """
-    evidence = _Evidence(metrics, returns, info)
+    measured = _Measurements(metrics, returns, info)
     now_s = time.monotonic()
     for rule, after_s in _RULES.items():
-      sentence = rule(self._config, evidence)
+      sentence = rule(self._config, measured)
       if sentence is None:
         self._since_s.pop(rule, None)
         continue
@@ -95,13 +95,11 @@ class Advisor:
 
 
 def _advise_on_support(
-  config: ml_collections.ConfigDict, evidence: _Evidence
+  config: ml_collections.ConfigDict, measured: _Measurements
 ) -> str | None:
   """Returns advice if many returns are outside a categorical head's support."""
-  below, above = (
-    evidence.metrics.get("below_support"),
-    evidence.metrics.get("above_support"),
-  )
+  below = measured.metrics.get("below_support")
+  above = measured.metrics.get("above_support")
   if below is None or above is None:
     return None
   if not max(below, above) > _MAX_OUTSIDE_SUPPORT:
@@ -121,10 +119,10 @@ def _advise_on_support(
 
 
 def _advise_on_clipping(
-  config: ml_collections.ConfigDict, evidence: _Evidence
+  config: ml_collections.ConfigDict, measured: _Measurements
 ) -> str | None:
   """Returns advice if the Huber loss of action values clips most TD errors."""
-  error = evidence.metrics.get("td_error_abs_mean")
+  error = measured.metrics.get("td_error_abs_mean")
   delta = fields.get(config, "learner.huber_delta")
   # Quantile losses, and those of rescaled values, have another delta.
   if fields.get(config, "network.head") != "expected" or delta is None:
@@ -139,10 +137,10 @@ def _advise_on_clipping(
 
 
 def _advise_on_skipped_updates(
-  config: ml_collections.ConfigDict, evidence: _Evidence
+  config: ml_collections.ConfigDict, measured: _Measurements
 ) -> str | None:
   """Returns advice if the newest update's gradients are nan or infinite."""
-  norm = evidence.metrics.get("gradient_norm")
+  norm = measured.metrics.get("gradient_norm")
   if norm is None or math.isfinite(norm):
     return None
   return (
@@ -154,10 +152,10 @@ def _advise_on_skipped_updates(
 
 
 def _advise_on_gradients(
-  config: ml_collections.ConfigDict, evidence: _Evidence
+  config: ml_collections.ConfigDict, measured: _Measurements
 ) -> str | None:
   """Returns advice if nearly all gradients are scaled down to their limit."""
-  norm = evidence.metrics.get("gradient_norm")
+  norm = measured.metrics.get("gradient_norm")
   limit = fields.get(config, "learner.max_gradient_norm")
   has_td_errors = fields.get(config, "learner.huber_delta") is not None
   factor = _MAX_GRADIENT_OF_TD_ERRORS if has_td_errors else _MAX_GRADIENT
@@ -172,10 +170,10 @@ def _advise_on_gradients(
 
 
 def _advise_on_dead_units(
-  config: ml_collections.ConfigDict, evidence: _Evidence
+  config: ml_collections.ConfigDict, measured: _Measurements
 ) -> str | None:
   """Returns advice if hardly any hidden unit depends on the observations."""
-  dead = evidence.metrics.get("dead_units")
+  dead = measured.metrics.get("dead_units")
   if dead is None or not dead > _MAX_DEAD_UNITS:
     return None
   # The actor-critic family's 'all' is for its critics, and the policy's units
@@ -191,10 +189,10 @@ def _advise_on_dead_units(
 
 
 def _advise_on_equal_returns(
-  config: ml_collections.ConfigDict, evidence: _Evidence
+  config: ml_collections.ConfigDict, measured: _Measurements
 ) -> str | None:
   """Returns advice if the newest evaluations have one return, the lowest."""
-  returns = evidence.returns
+  returns = measured.returns
   if not returns or returns[-1] >= config.limits.target_return:
     return None
   last, lowest = returns[-1], min(returns)
@@ -231,12 +229,12 @@ def _advise_on_equal_returns(
 
 
 def _advise_on_missing_info(
-  config: ml_collections.ConfigDict, evidence: _Evidence
+  config: ml_collections.ConfigDict, measured: _Measurements
 ) -> str | None:
   """Returns advice if no episode of an evaluation had a number to record."""
-  if evidence.info is None:
+  if measured.info is None:
     return None
-  missing = [x for x in config.evaluation.info if x not in evidence.info]
+  missing = [x for x in config.evaluation.info if x not in measured.info]
   if not missing:
     return None
   return (

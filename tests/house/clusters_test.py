@@ -127,8 +127,7 @@ def test_ray_up_copies_the_files_that_machines_need(ray_up, tmp_path):
     else:
       shutil.copy(_ROOT / local, tmp_path / local)
   # What tools/setup.sh does there: the build's first step reads all its files.
-  build = "from setuptools import build_meta as x; x.get_requires_for_build_"
-  build += "editable(); x.prepare_metadata_for_build_editable('.')"
+  build = "import setuptools.build_meta as x; x.build_editable('.')"
   subprocess.run([sys.executable, "-c", build], cwd=tmp_path, check=True)
   commands = [
     *ray_up["setup_commands"],
