@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.launch import small_disk
 from tests.machines import runs
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(400)]
@@ -146,6 +147,31 @@ def test_a_killed_sweep_continues_from_uploaded_snapshots(start_cluster):
   assert sweep.process.wait(250) == 0, sweep.output
   summary = json.loads((sweep.path / "0-1" / "summary.json").read_text())
   assert summary["resumes"] == 1
+
+
+def test_runs_outlast_a_full_disk_of_the_sweep(network, start_cluster):
+  with small_disk.mounted(network.shared / "runs", megabytes=30) as disk:
+    cluster = start_cluster(2)
+    sweep = MachineSweep(
+      cluster,
+      *("--config=ppo:cartpole", "--mode=single", "--seeds=2"),
+      "--config.limits.environment_steps=60_000",
+    )
+    runs.wait_until(
+      lambda: len([*sweep.path.glob("*/curves.csv")]) == 2, timeout_s=120.0
+    )
+    filler = small_disk.fill(disk)
+    runs.wait_until(
+      lambda: sweep.output.count("can't be written for now") >= 2, 60.0
+    )
+    runs.wait_until(lambda: not any(map(count_training, cluster.hosts)), 120.0)
+    assert sweep.process.poll() is None
+    assert sweep.count_done() == 0
+    filler.unlink()
+    assert sweep.process.wait(60) == 0, sweep.output
+    assert sweep.count_done() == 2
+    for seed in (1, 2):
+      assert [*sweep.path.glob(f"0-{seed}/snapshots/0*/manifest.json")]
 
 
 def test_a_cluster_with_too_few_cpus_is_rejected(start_cluster):
