@@ -17,9 +17,9 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.exploration.epsilon_end = 0.0
   if preset == "cartpole":
     dqn.forgo_averaging(c)  # with an average, one of two seeds did not learn
-    # Without epsilon, nearly all episodes come from one policy, whose cart drifts
-    # off the track after 140 steps. A larger replay is filled with those, and
-    # targets that follow every 100 updates kept most seeds at it;
+    # Without epsilon, nearly all episodes come from one policy, whose cart
+    # drifts off the track after 140 steps. A larger replay is filled with
+    # those, and with a target network per 100 updates most seeds stayed there;
     # docs/learning.md.
     c.replay.capacity = 20_000
     c.learner.target_update_period = 800
