@@ -74,7 +74,8 @@ class Sweep:
     self._reported: set[int] = set()  # settings, to the search
     self._environments: dict[int, str] = {}  # gymnasium's ids, by setting
     self._stopping = False  # since the first stop signal, or the end
-    self._killing = False  # since a Ctrl-C after that
+    self._starting = False  # a run, which the first stop signal must not lose
+    self._killing = False  # since a Ctrl-C after the first stop signal
     # The scores of runs that have ended at a limit, by folder.
     self._final: dict[pathlib.Path, scoring.RunScore] = {}
     # A file has no width, and gets all columns.
@@ -165,7 +166,8 @@ class Sweep:
         score = self._score_run(run)._replace(is_done=True)
         self._final[run.folder.path] = score
       else:
-        self._active.append(self._start(run))
+        with self._deferring_stops():
+          self._active.append(self._start(run))
       self._next = None
 
   def _list_waiting(self) -> Iterator[sweep_folder.SweepRun]:
@@ -248,13 +250,30 @@ class Sweep:
       frame: interrupted stack frame, which is unused.
 
     Raises:
-      KeyboardInterrupt: this is the first stop signal.
+      KeyboardInterrupt: this is the first stop signal, and no run is started
+        now.
     """
     if not self._stopping:
       self._stopping = True
-      raise KeyboardInterrupt
-    if number == signal.SIGINT:
+      if not self._starting:
+        raise KeyboardInterrupt
+    elif number == signal.SIGINT:
       self._killing = True
+
+  @contextlib.contextmanager
+  def _deferring_stops(self) -> Iterator[None]:
+    """Delays the first stop signal until the end of a `with` block.
+
+    Raises:
+      KeyboardInterrupt: that signal came during the block.
+    """
+    self._starting = True
+    try:
+      yield
+    finally:
+      self._starting = False
+      if self._stopping:
+        raise KeyboardInterrupt
 
   def _stop_all(self) -> None:
     """Stops the active runs, and waits until they end; a Ctrl-C kills them."""

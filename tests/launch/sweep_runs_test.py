@@ -31,6 +31,8 @@ class Run:
       raise OSError("the disk is full")
     with starts.open("a") as file:
       file.write(f"{run.can_resume()}\\n")
+    if pathlib.Path("hasty").exists():  # the user, who stops at the first sign
+      signal.raise_signal(signal.SIGINT)
 
   def poll(self):
     if self._stops < int(sys.argv[3]) and not pathlib.Path("end").exists():
@@ -151,6 +153,13 @@ def test_only_a_second_ctrl_c_kills_the_runs(tmp_path):
   assert process.wait(60) == 1
   assert count_stops(tmp_path) == 2
   assert read_done(tmp_path) == ["0"]
+
+
+def test_a_ctrl_c_while_a_run_is_started_stops_that_run(tmp_path):
+  (tmp_path / "hasty").touch()
+  process = start(tmp_path, summary("SIGINT", 5), 0)
+  assert process.wait(60) == 1
+  assert count_stops(tmp_path) == 1
 
 
 def test_results_are_written_after_a_ctrl_c_while_runs_are_stopped(tmp_path):
