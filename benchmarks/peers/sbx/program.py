@@ -4,9 +4,9 @@ Variants `actor_critic` and `actor_critic_4` have 1 and 4 environments.
 """
 # pyright: reportMissingImports=false
 
-import baselines
 import continuous
 import progress
+import sb3_models
 import sbx
 import torch
 
@@ -16,12 +16,12 @@ def main() -> None:
   args = progress.parse_arguments(("actor_critic", "actor_critic_4"))
   reporter = progress.Reporter(args.until, args.in_a_row)
   torch.set_num_threads(1)  # its tensors do nothing but carry the samples
-  baselines.learn(
-    baselines.make_actor_critic({"sac": sbx.SAC, "td3": sbx.TD3}, args),
+  sb3_models.learn(
+    sb3_models.make_actor_critic({"sac": sbx.SAC, "td3": sbx.TD3}, args),
     reporter,
     args,
     continuous.TASKS[args.task].evaluation_period,
-    baselines.make_environments,
+    sb3_models.make_environments,
   )
 
 

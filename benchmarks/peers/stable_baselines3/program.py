@@ -9,11 +9,11 @@ values, which are the Zoo's, or CleanRL's for HalfCheetah. Variants
 # pyright: reportMissingImports=false
 
 import ale_py
-import baselines
 import continuous
 import gymnasium
 import progress
 import rollouts
+import sb3_models
 import tasks
 import torch
 from stable_baselines3 import dqn, ppo, sac, td3
@@ -32,7 +32,7 @@ _ZOO = {
     "target_update_interval": 10,
     "train_freq": 256,
     "gradient_steps": 128,
-    "exploration_fraction": 0.16 * 5e4 / baselines.FOR_EVER,
+    "exploration_fraction": 0.16 * 5e4 / sb3_models.FOR_EVER,
     "exploration_final_eps": 0.04,
     "policy_kwargs": {"net_arch": [256, 256]},
   },
@@ -45,7 +45,7 @@ _ZOO = {
     "target_update_interval": 250,
     "train_freq": 4,
     "gradient_steps": -1,
-    "exploration_fraction": 0.12 * 1e5 / baselines.FOR_EVER,
+    "exploration_fraction": 0.12 * 1e5 / sb3_models.FOR_EVER,
     "exploration_final_eps": 0.1,
     "policy_kwargs": {"net_arch": [256, 256]},
   },
@@ -55,7 +55,7 @@ _ZOO = {
 def _make_environments(name: str, count: int, seed: int):
   """Makes a vector of `count` environments of a task."""
   if name in continuous.TASKS:
-    return baselines.make_environments(name, count, seed)
+    return sb3_models.make_environments(name, count, seed)
   environment = _TASKS[name].environment
   if name == "ppo_halfcheetah":
     return vec_env.VecNormalize(
@@ -94,7 +94,7 @@ def _make_arguments(name: str, count: int) -> dict:
     # Steps of the vector between two rounds of updates, and updates per round.
     "train_freq": max(1, task.steps_per_update // count),
     "gradient_steps": max(1, count // task.steps_per_update),
-    "exploration_fraction": task.decay_steps / baselines.FOR_EVER,
+    "exploration_fraction": task.decay_steps / sb3_models.FOR_EVER,
     "exploration_final_eps": task.epsilon_end,
   }
   if name != "pong":  # the CNN's hidden layer has 512 units by default
@@ -126,7 +126,7 @@ def _make_ppo(args) -> ppo.PPO:
   def decay(value: float):
     # Stable-Baselines3 passes the share of all steps that remains.
     return lambda remaining: (
-      value * task.decay_factor((1.0 - remaining) * baselines.FOR_EVER)
+      value * task.decay_factor((1.0 - remaining) * sb3_models.FOR_EVER)
     )
 
   pixels = args.task == "ppo_pong"  # the CNN's hidden layer has 512 units
@@ -155,7 +155,7 @@ def _make_model(args):
   if args.variant == "ppo":
     return _make_ppo(args)
   if args.task in continuous.TASKS:
-    return baselines.make_actor_critic({"sac": sac.SAC, "td3": td3.TD3}, args)
+    return sb3_models.make_actor_critic({"sac": sac.SAC, "td3": td3.TD3}, args)
   return _make_dqn(args)
 
 
@@ -175,7 +175,7 @@ def main() -> None:
   # A second thread slows small networks down.
   large = args.task.endswith("pong") or args.task in continuous.TASKS
   torch.set_num_threads(2 if large else 1)
-  baselines.learn(
+  sb3_models.learn(
     _make_model(args),
     reporter,
     args,

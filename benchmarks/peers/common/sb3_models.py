@@ -1,7 +1,8 @@
-"""Baselines: what the programs of Stable-Baselines3 and SBX share.
+"""SB3 models: what the programs of Stable-Baselines3 and SBX share.
 
 SBX implements the classes of Stable-Baselines3 in JAX, and its environments and
 callbacks are those of Stable-Baselines3, which this module imports.
+No module of this folder may have the name of a package that a peer imports.
 """
 # pyright: reportMissingImports=false
 
