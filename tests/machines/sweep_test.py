@@ -155,7 +155,7 @@ def test_runs_outlast_a_full_disk_of_the_sweep(network, start_cluster):
     sweep = MachineSweep(
       cluster,
       *("--config=ppo:cartpole", "--mode=single", "--seeds=2"),
-      "--config.limits.environment_steps=60_000",
+      "--config.limits.environment_steps=100_000",
     )
     runs.wait_until(
       lambda: len([*sweep.path.glob("*/curves.csv")]) == 2, timeout_s=120.0
