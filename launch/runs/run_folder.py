@@ -266,8 +266,9 @@ def reserved(
 ) -> Iterator[pathlib.Path]:
   """Makes an empty folder, whose name no other run or process has.
 
-  The folder is removed after the `with` block if it is still empty, so that
-  nothing is left behind by a run that was rejected.
+  The folder is removed after the `with` block if it is still empty, and so are
+  the parents that were made for it, so that nothing is left behind by a run
+  that was rejected.
 
   ```python
   with reserved("runs", make_name("ppo", "cartpole")) as path:
@@ -285,17 +286,20 @@ def reserved(
     ValueError: the name is invalid, or the disk is nearly full or not writable.
   """
   check_name(name)
-  _check_disk(pathlib.Path(run_dir))
   path, count = pathlib.Path(run_dir, name), 1
+  absolute = path.absolute()  # the block may change the working folder
+  parents = [folder for folder in absolute.parents if not folder.exists()]
+  _check_disk(path.parent)
   while not _make_new(path):
     count += 1
     path = path.with_name(f"{name}-{count}")
-  absolute = path.absolute()  # the block may change the working folder
+  absolute = absolute.with_name(path.name)
   try:
     yield path
   finally:
-    with contextlib.suppress(OSError):  # it has files, or was removed before
-      absolute.rmdir()
+    for folder in (absolute, *parents):
+      with contextlib.suppress(OSError):  # it has files, or was removed before
+        folder.rmdir()
 
 
 def is_empty(path: pathlib.Path) -> bool:
@@ -395,7 +399,7 @@ def _make_new(path: pathlib.Path) -> bool:
     Whether the folder was made, and not by another process before.
   """
   try:
-    path.mkdir(mode=0o700)
+    path.mkdir(mode=0o700, parents=True)
   except FileExistsError:
     return False
   return True

@@ -277,7 +277,10 @@ def test_results_that_can_not_be_written_are_shown(tmp_path):
     (["word"], "'word' is no flag"),
   ],
 )
-def test_a_rejected_sweep_prints_one_line(flags, line, tmp_path, capsys):
+def test_a_rejected_sweep_prints_one_line(
+  flags, line, tmp_path, monkeypatch, capsys
+):
+  monkeypatch.chdir(tmp_path)
   where = [] if "--resume=nothing" in flags else [f"--run_dir={tmp_path}"]
   assert cli.run(["slipway", "sweep", *where, *flags]) == 2
   printed = capsys.readouterr()
