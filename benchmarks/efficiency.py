@@ -7,6 +7,7 @@ environment steps, and compares the returns of their final policies over seeds.
 import argparse
 import dataclasses
 import itertools
+import os
 import pathlib
 import re
 import subprocess
@@ -171,7 +172,7 @@ def measure(
 
   def measure_run(seed: int, learner: str) -> report.Row:
     def measure_now() -> report.Row:
-      row = _measure(task, learner, seed)
+      row = _measure(task, learner, seed, at_once)
       return row if at_once == 1 else {**row, "seconds": None}
 
     return partial.measure(
@@ -217,10 +218,10 @@ def _page_name(name: str) -> str:
   return f"efficiency_{name}"
 
 
-def _measure(task: Task, learner: str, seed: int) -> report.Row:
+def _measure(task: Task, learner: str, seed: int, at_once: int) -> report.Row:
   """Trains a preset or the peer on a task; returns the run's row."""
   mean_return, seconds = (
-    _train_peer(task, seed)
+    _train_peer(task, seed, at_once)
     if learner == PEER
     else _train(learner, task.env_steps, seed)
   )
@@ -285,11 +286,14 @@ def _train(config: str, env_steps: int, seed: int) -> tuple[float, float]:
     return float(match[1]), done.summary.wall_s
 
 
-def _train_peer(task: Task, seed: int) -> tuple[float, float]:
+def _train_peer(task: Task, seed: int, at_once: int) -> tuple[float, float]:
   """Trains Stable-Baselines3; returns what `_train` returns."""
   name, variant = task.peer
   entry = dataclasses.replace(entries.find_peer(PEER), variant=variant)
+  # Threads of several runs that share a core wait for each other.
+  threads = max(1, len(os.sched_getaffinity(0)) // at_once)
   command = [
+    *("env", f"OMP_NUM_THREADS={threads}"),
     *installation.make_command(entry, name, seed),
     f"--steps={task.env_steps}",
   ]

@@ -13,6 +13,15 @@ from slipway.configs import base, checks, fields, groups, presets, rules, tasks
 
 Field = fields.Field
 
+# Tasks of MuJoCo, by preset name.
+MUJOCO: Mapping[str, str] = {
+  "halfcheetah": "HalfCheetah-v5",
+  "hopper": "Hopper-v5",
+  "walker2d": "Walker2d-v5",
+  "ant": "Ant-v5",
+  "humanoid": "Humanoid-v5",
+}
+
 # Lowest value at which the loss 'constrained' keeps its temperature.
 _LOWEST_TEMPERATURE = 1e-6
 
@@ -378,11 +387,7 @@ _TASKS: Mapping[str, tuple[_Setter, _Setter]] = {
   "pendulum": (tasks.pendulum, set_small_replay),
   "lunarlander": (tasks.continuous_lunarlander, _set_lunarlander_replay),
   "bipedalwalker": (tasks.bipedalwalker, _set_large_replay),
-  "halfcheetah": _make_mujoco_task("HalfCheetah-v5"),
-  "hopper": _make_mujoco_task("Hopper-v5"),
-  "walker2d": _make_mujoco_task("Walker2d-v5"),
-  "ant": _make_mujoco_task("Ant-v5"),
-  "humanoid": _make_mujoco_task("Humanoid-v5"),
+  **{name: _make_mujoco_task(task) for name, task in MUJOCO.items()},
   "dm_control": (tasks.dm_control, _set_large_replay),
 }
 

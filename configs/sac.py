@@ -6,6 +6,8 @@ Christodoulou 2019, "Soft actor-critic for discrete action settings"
 (https://arxiv.org/abs/1910.07207).
 """
 
+from collections.abc import Callable
+
 import ml_collections
 
 from slipway.configs import actor_critic, presets, tasks
@@ -62,6 +64,22 @@ def _pendulum(c: ml_collections.ConfigDict) -> None:
   _CONTINUOUS["pendulum"](c)
 
 
+def _make_mujoco(name: str) -> Callable[[ml_collections.ConfigDict], None]:
+  """Returns the function that sets a task of MuJoCo, by its preset's name."""
+
+  def apply(c: ml_collections.ConfigDict) -> None:
+    _CONTINUOUS[name](c)
+    # From 1, the temperature needs 15,000 updates to fall to 0.01, which fits
+    # rewards of about 1 per step; until then, policies learn to be random.
+    c.learner.temperature = 0.02
+    # Half of RL Baselines3 Zoo's, so updates begin earlier; docs/learning.md.
+    c.replay.min_size = 5_000
+    c.replay.tolerance = 0.04  # 200 environment steps
+    c.exploration.random_steps = 5_000
+
+  return apply
+
+
 def _lunarlander(c: ml_collections.ConfigDict) -> None:
   """Sets LunarLander-v3 with continuous actions."""
   _CONTINUOUS["lunarlander"](c)
@@ -71,6 +89,7 @@ def _lunarlander(c: ml_collections.ConfigDict) -> None:
 # The presets of SAC, by name.
 PRESETS: presets.Presets = {
   **_CONTINUOUS,
+  **{name: _make_mujoco(name) for name in actor_critic.MUJOCO},
   "pendulum": _pendulum,
   "lunarlander": _lunarlander,
   "cartpole": _cartpole,

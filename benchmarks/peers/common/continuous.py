@@ -91,7 +91,7 @@ _PENDULUM = Task(
 )
 
 TASKS = {
-  "sac_halfcheetah": _HALFCHEETAH,
+  "sac_halfcheetah": dataclasses.replace(_HALFCHEETAH, min_size=5_000),
   "td3_halfcheetah": dataclasses.replace(
     _HALFCHEETAH,
     learning_rate=1e-3,

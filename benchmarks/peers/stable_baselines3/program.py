@@ -174,7 +174,7 @@ def main() -> None:
   reporter = progress.Reporter(args.until, args.in_a_row)
   # A second thread slows small networks down.
   large = args.task.endswith("pong") or args.task in continuous.TASKS
-  torch.set_num_threads(2 if large else 1)
+  torch.set_num_threads(min(2, torch.get_num_threads()) if large else 1)
   sb3_models.learn(
     _make_model(args),
     reporter,
