@@ -21,6 +21,10 @@ LOSSES = ("policy_gradient", "clipped", "vmpo")
 # `agents/networks/distributions.py` implements.
 DISTRIBUTIONS = ("gaussian", "conditional_gaussian", "tanh_gaussian")
 
+# Most steps of a rollout over which the graph of an LSTM can be unrolled, as in
+# R2D2.
+_LONGEST_LSTM_UNROLL = 1_000
+
 # All config fields of the policy gradient family, by dotted name.
 FIELDS: fields.Fields = {
   **base.FIELDS,
@@ -285,7 +289,8 @@ def check(config: ml_collections.ConfigDict) -> None:
 def _check_minibatches(config: ml_collections.ConfigDict) -> None:
   """Checks that minibatches divide a batch into equal parts.
 
-  With an LSTM, a minibatch must consist of whole rollouts. Limits of changes of
+  With an LSTM, a minibatch must consist of whole rollouts, which must not be
+  too long. Advantages that are compared need two steps. Limits of changes of
   policy and values during a batch need more than one gradient step.
 
   Raises:
@@ -298,6 +303,23 @@ def _check_minibatches(config: ml_collections.ConfigDict) -> None:
       f"config.learner.minibatch_size={size} does not divide the {steps} steps "
       "of a batch (learner.batch_size x adder.unroll), so some steps would not "
       "be learned from: change one of the sizes"
+    )
+  needs_two = {
+    "learner.normalize_advantages=True": config.learner.normalize_advantages,
+    "learner.policy_loss='vmpo'": config.learner.policy_loss == "vmpo",
+  }
+  if (size or steps) == 1 and any(needs_two.values()):
+    named = next(name for name, given in needs_two.items() if given)
+    raise ValueError(
+      f"config.{named} compares the advantages of steps, but each gradient "
+      "step has only one (learner.minibatch_size or learner.batch_size x "
+      "adder.unroll), so the policy would not learn: use at least 2"
+    )
+  if config.network.lstm_size and unroll > _LONGEST_LSTM_UNROLL:
+    raise ValueError(
+      f"config.adder.unroll={unroll} with config.network.lstm_size="
+      f"{config.network.lstm_size}: the unrolled graph could not be built; use "
+      f"at most {_LONGEST_LSTM_UNROLL:,} steps"
     )
   if config.network.lstm_size and size % unroll:
     raise ValueError(

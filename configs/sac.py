@@ -14,7 +14,7 @@ from slipway.configs import actor_critic, presets, tasks
 
 
 def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
-  """Returns the config of SAC, with values of the paper's table 1.
+  """Returns the config of SAC: the paper's table 1, and the preset's values.
 
   Args:
     preset: one of `PRESETS`.

@@ -301,6 +301,25 @@ REJECTED = [
   ),
   (
     "ppo",
+    {"network__lstm_size": 8, "adder__unroll": 2_048},
+    "config.adder.unroll=2048 with config.network.lstm_size=8",
+  ),
+  (
+    "ppo",
+    {"learner__minibatch_size": 1},
+    "config.learner.normalize_advantages=True compares the advantages",
+  ),
+  (
+    "ppo",
+    {
+      "learner__policy_loss": "vmpo",
+      "learner__normalize_advantages": False,
+      "learner__minibatch_size": 1,
+    },
+    "config.learner.policy_loss='vmpo' compares the advantages",
+  ),
+  (
+    "ppo",
     {"learner__minibatch_size": 100},
     "config.learner.minibatch_size=100 does not divide the 256 steps",
   ),
