@@ -173,16 +173,20 @@ class RunFolder:
   def is_replaceable(self) -> bool:
     """Returns whether a new run may take the folder's place.
 
-    The folder is that of a run, or of one that ended before it had written its
-    config.json: then it has no files but an unfinished config.json.
+    The folder is that of a run, with config.json and snapshots/, or of one that
+    ended before: then it has no files but config.json or an unfinished one.
 
     Raises:
       OSError: the folder can't be read.
     """
     if self.path.is_symlink() or not self.path.is_dir():
       return False
-    return self.is_run() or all(
-      path.name.startswith(f".{CONFIG}.")
+    # Other folders may have a config.json, too, such as checkpoints.
+    if self.is_run() and self.snapshots.is_dir():
+      return True
+    return all(
+      path.name == CONFIG
+      or path.name.startswith(f".{CONFIG}.")
       or (path in self._subfolders and not any(path.iterdir()))
       for path in self.path.iterdir()
     )
@@ -234,15 +238,16 @@ class RunFolder:
       OSError: the folder can't be read.
     """
     shown = f"run folder {str(self.path)!r}"
+    if not self.is_replaceable():
+      raise ValueError(
+        f"{shown} exists but is no run (a link, a file, or without "
+        "config.json and snapshots/), so it is not overwritten: choose another "
+        "run name"
+      )
     if not overwrite:
       raise ValueError(
         f"{shown} exists: choose another run name, give --overwrite, which "
         f"deletes it, or continue the run by --resume={self.path}"
-      )
-    if not self.is_replaceable():
-      raise ValueError(
-        f"{shown} exists but is no run (a link, a file, or without "
-        "config.json), so it is not overwritten: choose another run name"
       )
 
 

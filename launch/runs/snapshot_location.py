@@ -195,9 +195,17 @@ class SnapshotLocation:
     self._put_file(str(config), f"{self._root}/{run_folder.CONFIG}")
 
   def clear(self) -> None:
-    """Removes all files of the run at this location."""
-    with contextlib.suppress(FileNotFoundError):
-      self._files.rm(self._root, recursive=True)
+    """Removes the config and the snapshots of the run at this location.
+
+    Other files are kept: the URL may be that of a folder with files of the
+    user's own.
+    """
+    for number in self.numbers():
+      self.remove(number)
+    config = f"{self._root}/{run_folder.CONFIG}"
+    for path in (config, f"{self._folder}/{_BEST}"):
+      with contextlib.suppress(FileNotFoundError):
+        self._files.rm_file(path)
 
   def _put_file(self, source: str, target: str) -> None:
     """Copies a local file to this location, and makes the target's folder.

@@ -72,6 +72,12 @@ def make_folder(path):
   (path / "kept").write_text("kept")
 
 
+def make_other_folder_with_a_config(path):
+  path.mkdir()
+  (path / "config.json").write_text("{}")
+  (path / "weights").write_text("kept")
+
+
 def make_saved(path):
   run = run_folder.RunFolder.create(path.parent, path.name, overwrite=False)
   (run.snapshots / "000001").mkdir()
@@ -88,6 +94,8 @@ def make_link(path):
     (make_file, False, "exists"),
     (make_file, True, "is no run"),
     (make_folder, True, "is no run"),
+    (make_folder, False, "is no run"),
+    (make_other_folder_with_a_config, True, "is no run"),
     (make_saved, True, "is no run"),
     (make_link, True, "is no run"),
   ],

@@ -463,9 +463,20 @@ def test_a_new_run_does_not_use_another_runs_snapshots(location):
   other.check_remote(may_exist=False)
   store.publish_config(clear=True)
   assert location.newest() is None
-  assert location.files.ls(location.folder.rpartition("/")[0], detail=False)[
-    0
-  ].endswith("config.json")
+  (left,) = location.files.find(location.folder.rpartition("/")[0])
+  assert left.endswith("/config.json")
+
+
+def test_a_new_run_keeps_other_files_at_its_url(remote):
+  store, config = remote.store(), remote.here / "config.json"
+  remote.here.mkdir(parents=True, exist_ok=True)
+  config.write_text("{}")
+  own = pathlib.Path(remote.folder).parent / "own" / "file"
+  own.parent.mkdir(parents=True)
+  own.touch()
+  store.publish_config(clear=True)
+  assert own.exists()
+  assert (own.parent.parent / "config.json").exists()
 
 
 def test_a_check_leaves_no_file(remote):
