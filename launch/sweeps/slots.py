@@ -107,7 +107,7 @@ class SlotProcess:
     self._has_begun = folder.is_run()
     if not self._has_begun:
       # It is a run from now on, which `--resume` without the cluster can train.
-      folder.config.write_text(config_file.to_json(self._config), "utf-8")
+      folder.write_config(self._config)
     self._start()
 
   def poll(self) -> int | None:

@@ -20,7 +20,13 @@ import msgspec
 import numpy as np
 
 from slipway.launch.orchestration import limits
-from slipway.launch.runs import curves, run_folder, run_lock, run_summary
+from slipway.launch.runs import (
+  curves,
+  run_folder,
+  run_lock,
+  run_summary,
+  snapshot_location,
+)
 from slipway.launch.sweeps import space
 
 _PLAN = "sweep.json"
@@ -118,7 +124,7 @@ class SweepRun(typing.NamedTuple):
       run_lock.wait_until_free(self.folder, _END_TIMEOUT_S)
 
   def can_resume(self) -> bool:
-    """Returns whether the run has saved a snapshot from which it can continue.
+    """Returns whether the run has a complete snapshot, from which it continues.
 
     A run whose time limit passed before its first update can't, since the limit
     counts over resumes.
@@ -126,7 +132,12 @@ class SweepRun(typing.NamedTuple):
     summary = self.read_summary()
     if summary is not None and summary.ended_before_first_update:
       return False
-    return self.folder.is_run() and any(self.folder.snapshots.glob("[0-9]*"))
+    location = snapshot_location.SnapshotLocation(
+      str(self.folder.path.absolute())
+    )
+    return self.folder.is_run() and any(
+      map(location.is_complete, location.numbers())
+    )
 
   def read_error(self, start: int) -> str:
     """Returns the last line of the log, which has the reason why a run failed.

@@ -21,6 +21,7 @@ _SCRIPT = """
 import json, pathlib, signal, sys
 from slipway.launch import sweep_runs
 from slipway.launch.display import standard_streams
+from slipway.launch.runs import manifest
 from slipway.launch.sweeps import sweep_folder
 
 class Run:
@@ -39,8 +40,10 @@ class Run:
       return None
     self.run.folder.path.mkdir(exist_ok=True)
     self.run.folder.config.touch()
-    self.run.folder.snapshots.mkdir(exist_ok=True)
-    (self.run.folder.snapshots / "000001").mkdir(exist_ok=True)
+    snapshot = self.run.folder.snapshots / "000001"
+    if not snapshot.exists():
+      snapshot.mkdir(parents=True)
+      manifest.write(snapshot, step=1)
     self.run.folder.summary.write_text(sys.argv[1])
     return int(sys.argv[2])
 

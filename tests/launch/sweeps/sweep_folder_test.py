@@ -2,7 +2,7 @@
 
 import threading
 
-from slipway.launch.runs import run_folder, run_lock
+from slipway.launch.runs import manifest, run_folder, run_lock
 from slipway.launch.sweeps import sweep_folder
 from tests.launch.sweeps import given
 
@@ -24,6 +24,18 @@ def test_an_overwritten_sweep_is_deleted_once_its_runs_have_ended(tmp_path):
   overwrite.join(timeout=60.0)
   assert not overwrite.is_alive()
   assert not any(old.path.iterdir())
+
+
+def test_a_run_continues_from_complete_snapshots_only(tmp_path):
+  """A full disk, or a kill, may have left a part of one."""
+  (run,) = sweep_folder.SweepFolder(tmp_path).list_runs(0, [1])
+  made = run_folder.RunFolder.create(tmp_path, run.folder.name, overwrite=False)
+  made.config.write_text("{}")
+  snapshot = made.snapshots / "000001"
+  snapshot.mkdir()
+  assert not run.can_resume()
+  manifest.write(snapshot, step=1)
+  assert run.can_resume()
 
 
 def test_an_error_is_of_the_last_process(tmp_path):
