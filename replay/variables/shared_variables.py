@@ -221,7 +221,8 @@ class SharedVariables:
     """Returns the newest version if it has changed since the last call.
 
     Never blocks. Without a new version, a poll costs one read of shared memory
-    and one `os.stat`, to detect that a restarted proxy has replaced the file.
+    and one `os.stat`, to detect that the file was replaced, by a restarted
+    proxy or for larger variables.
 
     Returns:
       A copy of the version, aligned to 64 bytes. None: no new version, no file
@@ -231,9 +232,9 @@ class SharedVariables:
       ValueError: the file at the path was not written by a
         `SharedVariablesWriter` of this user and release.
     """
-    file = self._file
-    if file is None or file.words[_COUNT_WORD] == self._count:
-      file = self._map_current_file()
+    # Always, since a file that was replaced may have a version that is new to
+    # this reader, but not the newest.
+    file = self._map_current_file()
     for _ in range(_ATTEMPTS):
       if file is None or file.words[_COUNT_WORD] == self._count:
         return None

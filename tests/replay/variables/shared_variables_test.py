@@ -201,6 +201,17 @@ def test_no_reader_gets_a_partial_version_at_full_speed(path):
   assert all(isinstance(count, int) and count > 10 for count in counts), counts
 
 
+def test_a_reader_of_a_replaced_file_gets_the_newest_version(path):
+  writer = shared_variables.SharedVariablesWriter(path)
+  reader = shared_variables.SharedVariables(path)
+  _write(writer, 1, size=100)
+  assert reader.poll().version == 1
+  _write(writer, 2, size=100)
+  _write(writer, 3, size=50_000)  # needs a new file
+  assert reader.poll().version == 3
+  assert reader.poll() is None
+
+
 def test_writers_killed_at_any_time_leave_whole_versions(path):
   moments = random.Random(7)
   reader = shared_variables.SharedVariables(path)
