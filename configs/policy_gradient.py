@@ -304,17 +304,18 @@ def _check_minibatches(config: ml_collections.ConfigDict) -> None:
       "of a batch (learner.batch_size x adder.unroll), so some steps would not "
       "be learned from: change one of the sizes"
     )
-  needs_two = {
-    "learner.normalize_advantages=True": config.learner.normalize_advantages,
-    "learner.policy_loss='vmpo'": config.learner.policy_loss == "vmpo",
-  }
-  if (size or steps) == 1 and any(needs_two.values()):
-    named = next(name for name, given in needs_two.items() if given)
-    raise ValueError(
-      f"config.{named} compares the advantages of steps, but each gradient "
-      "step has only one (learner.minibatch_size or learner.batch_size x "
-      "adder.unroll), so the policy would not learn: use at least 2"
-    )
+  if (size or steps) == 1:
+    for name, value in (
+      ("learner.normalize_advantages", True),
+      ("learner.policy_loss", "vmpo"),
+    ):
+      if fields.get(config, name) == value:
+        raise ValueError(
+          f"config.{name}={value!r} compares the advantages of steps, but each "
+          "gradient step has only one (learner.minibatch_size or "
+          "learner.batch_size x adder.unroll), so the policy would not learn: "
+          "use at least 2"
+        )
   if config.network.lstm_size and unroll > _LONGEST_LSTM_UNROLL:
     raise ValueError(
       f"config.adder.unroll={unroll} with config.network.lstm_size="
