@@ -17,9 +17,4 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   """
   c = dqn.get_config(preset)
   c.learner.munchausen_scale = 0.9  # alpha; section 4
-  c.adder.n_step = 1  # the bonus is of the first action
-  if preset == "cartpole":
-    # With DQN's 500,000 it learns more slowly; docs/learning.md.
-    c.replay.capacity = 50_000
-    dqn.forgo_averaging(c)  # DQN's average and discount were not tried
   return c

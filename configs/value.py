@@ -158,23 +158,15 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_munchausen(config: ml_collections.ConfigDict) -> None:
-  """Checks that a Munchausen bonus is used with mean values and 1-step returns.
+  """Checks that a Munchausen bonus is used with mean values.
 
   Raises:
     ValueError: names the fields, their values and the consequence.
   """
   scale = config.learner.munchausen_scale
-  if not scale:
-    return
-  if config.network.head != "expected":
+  if scale and config.network.head != "expected":
     raise ValueError(
       f"config.learner.munchausen_scale={scale!r} derives a policy from mean "
       f"values, which config.network.head={config.network.head!r} does not "
       "learn: use 'expected', or a scale of 0"
-    )
-  if config.adder.n_step != 1:
-    raise ValueError(
-      f"config.learner.munchausen_scale={scale!r} adds a bonus to the first "
-      f"action only, but config.adder.n_step={config.adder.n_step} sums the "
-      "rewards of several: use 1, or a scale of 0"
     )

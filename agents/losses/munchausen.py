@@ -1,4 +1,4 @@
-"""The Munchausen DQN loss, for a batch of one-step transitions."""
+"""The Munchausen DQN loss, for a batch of transitions."""
 
 import tensorflow as tf
 
@@ -26,13 +26,15 @@ def munchausen_q_learning(
     loss    = huber(target - q_tm1[a_tm1])
 
   Vieillard et al. 2020, "Munchausen reinforcement learning"
-  (https://arxiv.org/abs/2007.14430), equation 1 and section 4.
+  (https://arxiv.org/abs/2007.14430), equation 1 and section 4. The bonus of a
+  transition of several steps is that of its first action, as in the authors'
+  code (google-research, munchausen_rl/agents/m_iqn.py).
 
   Args:
     q_tm1: [B, A], the online network's action values of o_tm1.
     a_tm1: [B] int32, actions taken at o_tm1.
-    r_t: [B], rewards of one step.
-    discount_t: [B], discount of the bootstrap: gamma, or 0 if terminated.
+    r_t: [B], discounted sums of n rewards.
+    discount_t: [B], discount of the bootstrap: gamma^n, or 0 if terminated.
     q_tm1_target: [B, A], the target network's action values of o_tm1.
     q_t: [B, A], the target network's action values of o_t.
     temperature: tau, the temperature of the softmax policy of target values.

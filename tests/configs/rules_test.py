@@ -94,11 +94,6 @@ REJECTED = [
   ),
   (
     "dqn",
-    {"learner__munchausen_scale": 0.9, "adder__n_step": 3},
-    "config.adder.n_step=3",
-  ),
-  (
-    "dqn",
     {"replay__capacity": 63},
     "config.replay.capacity=63 is below config.learner.batch_size=64: ",
   ),
