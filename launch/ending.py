@@ -62,32 +62,44 @@ def check_learned(
     )
 
 
-def check_saved(folder: run_folder.RunFolder) -> None:
+def check_saved(
+  folder: run_folder.RunFolder, config: ml_collections.ConfigDict
+) -> None:
   """Checks that a run has its last snapshot, unless a signal has stopped it.
 
-  A signal leaves a few seconds for that snapshot, since the processes may be
-  killed soon, so a run may lack it then.
+  If the config has a URL for snapshots, that one must have it, too. A signal
+  leaves a few seconds for writing and upload, since the processes may be killed
+  soon, so the snapshot may be missing then.
 
   Args:
     folder: the run's folder, with its summary.
+    config: the run's config at its start.
 
   Raises:
-    RuntimeError: the last snapshot was abandoned, since it took too long.
+    RuntimeError: the last snapshot was abandoned, since it took too long, or
+      it was not uploaded.
   """
   summary = run_summary.RunSummary.read(folder)
-  stopped_by_signal = summary.stopped_because in signal.Signals.__members__
-  if not summary.last_snapshot_late or stopped_by_signal:
+  if summary.stopped_because in signal.Signals.__members__:
     return
   newest = summary.snapshots
-  follows = (
-    f"a resumed run continues from snapshot {newest}, before the run's end"
-    if newest
-    else "it was the first one, and the run can't be resumed"
-  )
-  raise RuntimeError(
-    "the last snapshot was abandoned, because it took too long to write: "
-    f"{follows}; use a faster disk, or lower replay.capacity"
-  )
+  if summary.last_snapshot_late:
+    follows = (
+      f"a resumed run continues from snapshot {newest}, before the run's end"
+      if newest
+      else "it was the first one, and the run can't be resumed"
+    )
+    raise RuntimeError(
+      "the last snapshot was abandoned, because it took too long to write: "
+      f"{follows}; use a faster disk, or lower replay.capacity"
+    )
+  uploaded = summary.snapshots_uploaded or 0
+  if config.snapshot.url and uploaded < newest:
+    raise RuntimeError(
+      f"the last snapshot, {newest}, was not uploaded to config.snapshot.url="
+      f"{config.snapshot.url!r}, so it is on this machine only: once the URL "
+      "can be written, resume the run, which uploads it"
+    )
 
 
 def _flag_past_limit(

@@ -106,7 +106,7 @@ def run(
       launch(run_lib.Run(config, spec, folder, started_at_s), signal_handler)
       standard_streams.print_line(ending.describe(folder, config, shown))
       ending.check_learned(folder, config)
-      ending.check_saved(folder)
+      ending.check_saved(folder, config)
     except (RuntimeError, OSError) as error:
       print(f"train: {error}", file=sys.stderr)
       return 1

@@ -31,6 +31,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     snapshots: number of the newest snapshot.
     last_snapshot_late: whether the run's last snapshot was abandoned, since it
       took too long.
+    snapshots_uploaded: number of the newest uploaded snapshot, or null if there
+      is none.
     snapshot_upload_failures: number of failed uploads of snapshots.
     env_steps_per_s: environment steps per second since the first update.
     trainer_steps_per_s: updates per second since the first update.
@@ -68,6 +70,7 @@ class RunSummary(msgspec.Struct, frozen=True):
   advice: list[str] = []
   last_snapshot_late: bool = False
   eval_info: dict[str, float] = {}
+  snapshots_uploaded: int | None = None
 
   @property
   def ended_before_first_update(self) -> bool:
@@ -129,4 +132,5 @@ class RunSummary(msgspec.Struct, frozen=True):
       advice=status.advice,
       last_snapshot_late=status.snapshots.late,
       eval_info=status.evaluation.info,
+      snapshots_uploaded=status.snapshots.uploaded,
     )

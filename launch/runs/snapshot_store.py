@@ -23,6 +23,8 @@ from slipway.launch.runs import (
 )
 
 _POLL_S = 0.1  # seconds between two checks whether time is left for uploads
+# Seconds to wait before each repetition of the last snapshot's failed upload.
+_RETRY_WAITS_S = (1.0, 2.0, 4.0, 8.0)
 # Errors of a local disk that has no space left for a snapshot.
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -220,17 +222,25 @@ class SnapshotStore:
   def flush(self, get_rest_s: Callable[[], float]) -> None:
     """Waits until all uploads are done, or logs a warning if no time is left.
 
+    Failed uploads are repeated a few times.
+
     Args:
       get_rest_s: function that returns the seconds that are left. A stop signal
         may shorten them meanwhile.
     """
-    while not self._uploads.wait(_POLL_S):
-      if get_rest_s() <= 0:
-        logging.warning(
-          "the last snapshot was not uploaded in time; other machines resume "
-          "from an earlier one, if there is one"
-        )
+    for wait_s in (0.0, *_RETRY_WAITS_S):
+      retry_s = time.monotonic() + wait_s
+      while time.monotonic() < retry_s and get_rest_s() > 0:
+        time.sleep(_POLL_S)
+      self._uploads.retry()
+      while not self._uploads.wait(_POLL_S) and get_rest_s() > 0:
+        pass
+      if not self._uploads.in_use():
         return
+    logging.warning(
+      "the last snapshot was not uploaded; other machines resume from an "
+      "earlier one, if there is one"
+    )
 
   def metrics(self) -> dict[str, typing.Any]:
     """Returns the values of a `messages.SnapshotReport`, except `pause_s`."""

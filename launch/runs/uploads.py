@@ -13,7 +13,7 @@ class Uploads:
 
   A snapshot whose copy has not begun when a newer one is added is skipped,
   unless it is the best. Failed uploads are counted. A failed upload of the best
-  snapshot is retried when the next snapshot is added.
+  snapshot is retried when the next snapshot is added, others by `retry` only.
   """
 
   def __init__(
@@ -35,6 +35,7 @@ class Uploads:
     # Numbers of the snapshots to copy: at most the best and the newest.
     self._due: list[int] = []
     self._best: int | None = None  # the best snapshot, until it is uploaded
+    self._newest: int | None = None  # the newest one, until it is uploaded
     self._copying: int | None = None  # the snapshot that is being copied
     self._thread: threading.Thread | None = None
     self._uploaded: int | None = None  # the snapshot that was uploaded last
@@ -43,10 +44,10 @@ class Uploads:
   def in_use(self) -> set[int]:
     """Returns the numbers of the local snapshots that must not be removed yet.
 
-    Their uploads are pending.
+    Their uploads are pending, or have failed.
     """
     with self._lock:
-      pending = (*self._due, self._best, self._copying)
+      pending = (*self._due, self._best, self._newest, self._copying)
       return {number for number in pending if number is not None}
 
   def add(self, number: int, is_best: bool) -> None:
@@ -61,12 +62,16 @@ class Uploads:
     with self._lock:
       if is_best:
         self._best = number
-      self._due = sorted({self._best or number, number})
+      self._newest = number
+      self._start(self._remote)
+
+  def retry(self) -> None:
+    """Queues failed uploads of the newest and the best snapshot again."""
+    if self._remote is None:
+      return
+    with self._lock:
       if self._thread is None:
-        self._thread = threading.Thread(
-          target=self._run, args=(self._remote,), name="upload", daemon=True
-        )
-        self._thread.start()
+        self._start(self._remote)
 
   def wait(self, timeout_s: float) -> bool:
     """Waits until all uploads are done, and returns whether they are.
@@ -90,6 +95,20 @@ class Uploads:
       "upload_failures": self._failures,
     }
 
+  def _start(self, remote: snapshot_location.SnapshotLocation) -> None:
+    """Queues the snapshots to upload, and starts the thread; under the lock.
+
+    Args:
+      remote: location to which the snapshots are copied.
+    """
+    numbers = {self._best, self._newest}
+    self._due = sorted(number for number in numbers if number is not None)
+    if self._due and self._thread is None:
+      self._thread = threading.Thread(
+        target=self._run, args=(remote,), name="upload", daemon=True
+      )
+      self._thread.start()
+
   def _run(self, remote: snapshot_location.SnapshotLocation) -> None:
     """Copies queued snapshots until none is left; the thread's function."""
     while (number := self._take_next()) is not None:
@@ -108,13 +127,12 @@ class Uploads:
       remote.put(number, self._local.path(number))
       self._uploaded = number
       logging.info("snapshot %d is uploaded", number)
-      if self._best == number:
-        # After a move and back, another machine may have marked a newer one.
-        if (remote.best() or 0) < number:
-          remote.mark_best(number)
-        with self._lock:
-          if self._best == number:
-            self._best = None
+      # After a move and back, another machine may have marked a newer one.
+      if self._best == number and (remote.best() or 0) < number:
+        remote.mark_best(number)
+      with self._lock:
+        self._best = None if self._best == number else self._best
+        self._newest = None if self._newest == number else self._newest
       remote.prune(self._keep)
     except Exception as error:  # the run continues without this upload
       self._failures += 1

@@ -21,6 +21,7 @@ def make_run(tmp_path):
     learned=9,
     written=1,
     late=False,
+    uploaded=None,
     **limits,
   ):
     config = dqn.get_config()
@@ -34,7 +35,9 @@ def make_run(tmp_path):
       env_steps=50,
       episodes=7,
       wall_s=70.5,
-      snapshots=run_status.SnapshotsStatus(written=written, late=late),
+      snapshots=run_status.SnapshotsStatus(
+        written=written, late=late, uploaded=uploaded
+      ),
     )
     summary = run_summary.RunSummary.from_status(status)
     folder.summary.write_bytes(msgspec.json.encode(summary))
@@ -125,10 +128,33 @@ def test_a_time_that_was_over_before_the_first_update(
 def test_a_last_snapshot_that_was_abandoned(
   make_run, because, late, written, words
 ):
-  folder, _ = make_run(because, written=written, late=late)
+  folder, config = make_run(because, written=written, late=late)
   if not words:
-    ending.check_saved(folder)
+    ending.check_saved(folder, config)
     return
   with pytest.raises(RuntimeError, match=words) as error:
-    ending.check_saved(folder)
+    ending.check_saved(folder, config)
   assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+  ("because", "url", "uploaded", "fails"),
+  [
+    ("trainer_steps", "/shared", None, True),
+    ("trainer_steps", "/shared", 2, True),
+    ("trainer_steps", "/shared", 3, False),
+    ("trainer_steps", "", None, False),
+    ("SIGTERM", "/shared", 2, False),  # which leaves only seconds for it
+  ],
+)
+def test_a_last_snapshot_that_was_not_uploaded(
+  make_run, because, url, uploaded, fails
+):
+  folder, config = make_run(because, written=3, uploaded=uploaded)
+  config.snapshot.url = url
+  if not fails:
+    ending.check_saved(folder, config)
+    return
+  with pytest.raises(RuntimeError, match="3, was not uploaded") as error:
+    ending.check_saved(folder, config)
+  assert repr(url) in str(error.value) and "\n" not in str(error.value)
