@@ -70,18 +70,19 @@ class RunFolder:
     check_name(name)
     folder = cls(run_dir / name)
     check_path(folder.path)
-    _check_disk(run_dir)
-    try:
-      if os.path.lexists(folder.path) and not is_empty(folder.path):
-        folder._check_replaceable(overwrite)
-        shutil.rmtree(folder.path)
-      make_private(folder.path)
-      folder.make_subfolders()
-    except OSError as error:
-      raise ValueError(
-        f"run folder {str(folder.path)!r} cannot be made "
-        f"({error.strerror}): choose another run name or run folder"
-      ) from error
+    with _removing_empty_parents(folder.path):
+      _check_disk(run_dir)
+      try:
+        if os.path.lexists(folder.path) and not is_empty(folder.path):
+          folder._check_replaceable(overwrite)
+          shutil.rmtree(folder.path)
+        make_private(folder.path)
+        folder.make_subfolders()
+      except OSError as error:
+        raise ValueError(
+          f"run folder {str(folder.path)!r} cannot be made "
+          f"({error.strerror}): choose another run name or run folder"
+        ) from error
     return folder
 
   @classmethod
@@ -292,19 +293,17 @@ def reserved(
   """
   check_name(name)
   path, count = pathlib.Path(run_dir, name), 1
-  absolute = path.absolute()  # the block may change the working folder
-  parents = [folder for folder in absolute.parents if not folder.exists()]
-  _check_disk(path.parent)
-  while not _make_new(path):
-    count += 1
-    path = path.with_name(f"{name}-{count}")
-  absolute = absolute.with_name(path.name)
-  try:
-    yield path
-  finally:
-    for folder in (absolute, *parents):
+  with _removing_empty_parents(path):
+    _check_disk(path.parent)
+    while not _make_new(path):
+      count += 1
+      path = path.with_name(f"{name}-{count}")
+    absolute = path.absolute()  # the block may change the working folder
+    try:
+      yield path
+    finally:
       with contextlib.suppress(OSError):  # it has files, or was removed before
-        folder.rmdir()
+        absolute.rmdir()
 
 
 def is_empty(path: pathlib.Path) -> bool:
@@ -395,6 +394,19 @@ def replacing(path: pathlib.Path) -> Iterator[pathlib.Path]:
   except BaseException:
     temporary.unlink(missing_ok=True)
     raise
+
+
+@contextlib.contextmanager
+def _removing_empty_parents(path: pathlib.Path) -> Iterator[None]:
+  """Removes the parents of a path that the block makes and leaves empty."""
+  absolute = path.absolute()  # the block may change the working folder
+  missing = [folder for folder in absolute.parents if not folder.exists()]
+  try:
+    yield
+  finally:
+    for folder in missing:
+      with contextlib.suppress(OSError):  # it has files, or was removed before
+        folder.rmdir()
 
 
 def _make_new(path: pathlib.Path) -> bool:

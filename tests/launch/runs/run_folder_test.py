@@ -154,6 +154,14 @@ def test_too_little_space_keeps_the_old_run(tmp_path, monkeypatch):
   message = error_line_of(run_folder.RunFolder.create, tmp_path, "a-run", True)
   assert "MB free, under the 1,000,000,000,000 MB" in message
   assert old.is_run()
+  new = tmp_path / "new" / "runs"
+  error_line_of(run_folder.RunFolder.create, new, "a-run", False)
+  with (
+    pytest.raises(ValueError, match="MB free"),
+    run_folder.reserved(new, "a-run"),
+  ):
+    pytest.fail("a folder is reserved on a full disk")
+  assert not new.parent.exists()
 
 
 CONFIGS = [
