@@ -46,8 +46,13 @@ _CATCH_UP_TIMEOUT_S = 2.0
 _LONGEST_WAIT_S = 1.0
 # Names of the limits that only an evaluation can reach.
 _EVALUATION_LIMITS = ("target_return", "evaluations_without_improvement")
-# Seconds between two writes of the metrics and of the control node's state.
+# Seconds between two writes of the control node's state, and of the metrics at
+# a run's beginning.
 _METRICS_PERIOD_S = 1.0
+# Duration of a run at which it writes metrics, relative to the time before.
+# After half an hour they become fewer: a week has 12,000 instead of 600,000,
+# of which TensorBoard shows 1,000.
+_METRICS_SPACING = 1.0 + 1.0 / 1_800
 
 
 class RunControl(control_service.ControlService):
@@ -131,7 +136,8 @@ class RunControl(control_service.ControlService):
     self._machines: Mapping[str, run_status.MachineStatus] = {}
     self._released = threading.Event()
     self._closed = False
-    self._metrics_due_s = 0.0
+    self._update_due_s = 0.0  # monotonic
+    self._metrics_due_s = 0.0  # of the run's duration
     self._hooks = caller.Caller(self._config, folder.path)
     if self._restored_at_s < 0.0:
       self._results.write_config(self._config)
@@ -333,7 +339,8 @@ class RunControl(control_service.ControlService):
   def tick(self) -> None:
     """Checks limits, new snapshots and stalls; must be called regularly.
 
-    The call also writes metrics and saves the state, at most once per second.
+    The call also saves the state and writes metrics, at most once per second;
+    metrics are written less often later in a run.
     """
     with self._lock:
       status = self.status()
@@ -344,14 +351,17 @@ class RunControl(control_service.ControlService):
       if self._watchdog.update(status, working, now_s):
         logging.warning("%s", self._explain_stall(status))
       self._stop.update(now_s)
-      if now_s >= self._metrics_due_s:
-        self._metrics_due_s = now_s + _METRICS_PERIOD_S
+      if now_s >= self._update_due_s:
+        self._update_due_s = now_s + _METRICS_PERIOD_S
         if self._commands.paused:
           # Otherwise the rates, as means over some seconds, would decay slowly.
           self._state.measured_rates.clear()
         else:
           self._state.update_rates()
-        self._results.add_metrics(self.status())
+        status = self.status()
+        if status.wall_s >= self._metrics_due_s:
+          self._metrics_due_s = status.wall_s * _METRICS_SPACING
+          self._results.add_metrics(status)
         self._save_state()
         self._results.outbox.flush()
 

@@ -313,6 +313,22 @@ def test_phases(make_control):
   assert control.status().phase == "stopped"
 
 
+def test_a_long_run_writes_metrics_less_often(make_control):
+  control = make_control(age_s=100 * 3_600.0)
+
+  def tick(times):
+    for _ in range(times):
+      control.clock.now_s += 1.0
+      control.tick()
+    (events,) = control.folder.events.iterdir()
+    return events.stat().st_size
+
+  size = tick(1)
+  assert tick(50) == size
+  control.close()  # the last metrics are always written
+  assert tick(0) > size
+
+
 def test_a_pause_reaches_every_node(make_control):
   control = make_control()
   assert not any(command(control, *node).paused for node in NODES)
