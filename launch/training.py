@@ -5,6 +5,7 @@ import functools
 import importlib
 import os
 import pathlib
+import shutil
 import sys
 import typing
 from collections.abc import Callable, Iterator, Sequence
@@ -280,9 +281,14 @@ def _begin_run(
     # A folder that another command has made since the check is not deleted.
     folder = run_folder.RunFolder.create(flags.run_dir, name, overwrite)
     resources.enter_context(run_lock.held(folder))
-  folder.write_config(flags.config)
-  user_modules.write(folder, flags.config)
-  store.publish_config(clear=True)
+  try:
+    folder.write_config(flags.config)
+    user_modules.write(folder, flags.config)
+    store.publish_config(clear=True)
+  except BaseException:
+    # Otherwise the same command would then be rejected for an existing run.
+    shutil.rmtree(folder.path, ignore_errors=True)
+    raise
   return folder, f"run folder: {folder.path}"
 
 

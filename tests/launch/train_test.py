@@ -1,6 +1,8 @@
 """Tests of `slipway train` with user code that fails before the start."""
 
+import fsspec
 import pytest
+from fsspec.implementations import memory
 
 from slipway.launch import train, train_flags
 from slipway.launch.runs import run_folder, run_lock
@@ -98,6 +100,26 @@ def test_a_resume_that_would_damage_the_run(name, tmp_path, capsys):
     "config.json",
     "summary.json",
   }
+
+
+class FullFileSystem(memory.MemoryFileSystem):
+  """A remote location that has no space left for any file of a run."""
+
+  protocol = "full"
+  store, pseudo_dirs = {}, [""]
+
+  def put_file(self, lpath, rpath, **kwargs):
+    raise OSError("no space left")
+
+
+fsspec.register_implementation("full", FullFileSystem, clobber=True)
+
+
+def test_a_run_whose_config_can_t_be_published_leaves_nothing(tmp_path, capsys):
+  flags = ["--name=a-run", f"--run_dir={tmp_path / 'runs'}"]
+  flags.append("--config.snapshot.url=full://runs")
+  check_rejected(flags, "no space left", None, capsys)
+  assert not (tmp_path / "runs" / "a-run").exists()
 
 
 def check_rejected(flags, words, path, capsys):
