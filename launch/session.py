@@ -5,6 +5,7 @@ handlers, threads and imports of the calling process do not change, so it may be
 a script, a notebook or a test.
 """
 
+import atexit
 import collections
 import contextlib
 import dataclasses
@@ -243,6 +244,9 @@ class Training:
     )
     self._resources = resources.pop_all()
     self._resources.callback(attached_process.close, alive_pipe)
+    # For scripts that end without `wait`.
+    atexit.register(self._resources.close)
+    self._resources.callback(atexit.unregister, self._resources.close)
     self._printers = [threading.Thread(target=self._print_errors, daemon=True)]
     if not self._shares_terminal:
       self._printers.append(

@@ -119,6 +119,28 @@ def test_an_ended_training_leaves_no_temporary_file(tmp_path, monkeypatch):
   assert not list(tmp_path.glob("*.json"))
 
 
+def test_a_script_that_ends_first_leaves_no_temporary_file(tmp_path):
+  script = (
+    "import slipway\n"
+    "training = slipway.start('apex_dqn:cartpole', name='a', mode='single')\n"
+    "while training.status() is None and training.running:\n"
+    "  pass\n"
+    "print(training._process.pid)\n"
+  )
+  (tmp_path / "temporary").mkdir()
+  ended = subprocess.run(
+    [sys.executable, "-c", script],
+    cwd=tmp_path,
+    env={**os.environ, "TMPDIR": str(tmp_path / "temporary")},
+    capture_output=True,
+    text=True,
+    check=True,
+  )
+  assert not list((tmp_path / "temporary").glob("*.json"))
+  pid = int(ended.stdout.splitlines()[-1])
+  polling.wait_until(lambda: not psutil.pid_exists(pid))
+
+
 @small_disk.needs_root
 def test_a_full_temporary_disk_gets_no_file(tmp_path, monkeypatch):
   with small_disk.mounted(tmp_path / "disk", megabytes=1) as disk:
