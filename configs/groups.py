@@ -8,6 +8,9 @@ from slipway.configs import checks, fields
 
 Field = fields.Field
 
+# Most steps over which the graph of an LSTM can be unrolled.
+LONGEST_LSTM_UNROLL = 1_000
+
 # Fields of a network's torso, the layers from observations to features.
 TORSO: fields.Fields = {
   "network.torso": Field(

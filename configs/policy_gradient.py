@@ -21,10 +21,6 @@ LOSSES = ("policy_gradient", "clipped", "vmpo")
 # `agents/networks/distributions.py` implements.
 DISTRIBUTIONS = ("gaussian", "conditional_gaussian", "tanh_gaussian")
 
-# Most steps of a rollout over which the graph of an LSTM can be unrolled, as in
-# R2D2.
-_LONGEST_LSTM_UNROLL = 1_000
-
 # All config fields of the policy gradient family, by dotted name.
 FIELDS: fields.Fields = {
   **base.FIELDS,
@@ -316,11 +312,12 @@ def _check_minibatches(config: ml_collections.ConfigDict) -> None:
           "learner.batch_size x adder.unroll), so the policy would not learn: "
           "use at least 2"
         )
-  if config.network.lstm_size and unroll > _LONGEST_LSTM_UNROLL:
+  longest = groups.LONGEST_LSTM_UNROLL
+  if config.network.lstm_size and unroll > longest:
     raise ValueError(
       f"config.adder.unroll={unroll} with config.network.lstm_size="
       f"{config.network.lstm_size}: the unrolled graph could not be built; use "
-      f"at most {_LONGEST_LSTM_UNROLL:,} steps"
+      f"at most {longest:,} steps"
     )
   if config.network.lstm_size and size % unroll:
     raise ValueError(

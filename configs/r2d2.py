@@ -22,7 +22,7 @@ _R2D2_FIELDS: fields.Fields = {
     "steps at the start of a sequence that only update the LSTM's state, "
     "without a loss; Kapturowski et al. 2019 use 40, table 2",
     checks.at_least(0, "sequences would end before they begin").up_to(
-      1_000, "the unrolled graph could not be built"
+      groups.LONGEST_LSTM_UNROLL, "the unrolled graph could not be built"
     ),
   ),
   "adder.unroll": fields.Field(
@@ -30,7 +30,7 @@ _R2D2_FIELDS: fields.Fields = {
     "steps of a sequence after the burn-in, from which the learner learns; "
     "Kapturowski et al. 2019 use 80, table 2",
     checks.at_least(1, "there would be nothing to learn from").up_to(
-      1_000, "the unrolled graph could not be built"
+      groups.LONGEST_LSTM_UNROLL, "the unrolled graph could not be built"
     ),
   ),
 }
