@@ -193,6 +193,14 @@ class RemoteActor:
     assert self._call is None
     self._call = getattr(self._actor, method).remote(*args)
 
+  def send(self, method: str) -> None:
+    """Starts a call whose result is not read, also while another is pending.
+
+    Args:
+      method: name of a method of the actor's class, without arguments.
+    """
+    getattr(self._actor, method).remote()
+
   def shut_down(self) -> None:
     """Starts a call of the actor's `close`; a pending call is abandoned."""
     self._call = self._actor.close.remote()

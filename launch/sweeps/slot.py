@@ -10,6 +10,7 @@ import io
 import pathlib
 import tarfile
 import tempfile
+import time
 import typing
 from collections.abc import Mapping
 
@@ -19,6 +20,7 @@ from slipway.launch.sweeps import processes, sweep_folder
 
 # Name of the file with the run's config.
 _CONFIG = "config.json"
+_POLL_S = 0.2  # seconds between two checks whether a killed run has ended
 # Most bytes of one part of a folder: a part arrives within seconds.
 PART_BYTES = 2**23
 
@@ -68,16 +70,11 @@ class Slot:
     self._run: sweep_folder.SweepRun | None = None
     self._process: processes.TrainProcess | None = None
     self._archive = b""  # the packed folder, once it is read
-    self._stops = 0  # interrupts sent so far
     self._log_bytes = 0  # reported so far
     self._sent: dict[str, tuple[int, int]] = {}  # time and size, by name
 
-  def poll(self, stops: int) -> SlotReport:
+  def poll(self) -> SlotReport:
     """Starts the run at the first call, and returns what is new.
-
-    Args:
-      stops: number of interrupts that the run should have got by now; the
-        first lets it save itself, the second kills it.
 
     Raises:
       OSError: the machine's disk can't be written.
@@ -85,15 +82,20 @@ class Slot:
     if self._process is None:
       self._start()
     assert self._process is not None and self._run is not None
-    while self._stops < stops:
-      self._process.stop()
-      self._stops += 1
     status = self._process.poll()  # before the files, which are then complete
     with self._run.log.open("rb") as file:
       file.seek(self._log_bytes)
       log = file.read()
     self._log_bytes += len(log)
     return SlotReport(status, log, self._read_changed())
+
+  def stop(self) -> None:
+    """Interrupts the run: the first call lets it save itself, the second kills.
+
+    To be called after the first `poll`.
+    """
+    if self._process is not None:  # else the start has failed
+      self._process.stop()
 
   def read_folder(self, offset: int) -> bytes:
     """Returns a part of the run's whole folder, as packed by `pack`.
@@ -110,7 +112,10 @@ class Slot:
     return self._archive[offset : offset + PART_BYTES]
 
   def close(self) -> None:
-    """Removes the temporary folder."""
+    """Kills the run if it has not ended, and removes the temporary folder."""
+    while self._process is not None and self._process.poll() is None:
+      self._process.stop()
+      time.sleep(_POLL_S)
     self._resources.close()
 
   def _start(self) -> None:

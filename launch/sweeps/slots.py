@@ -103,9 +103,10 @@ class SlotProcess:
     self._archive = bytearray()  # the parts of the folder that are here
     folder = run.folder
     folder.path.mkdir(mode=0o700, exist_ok=True)
-    # Snapshots at `snapshot.url` may be of an older sweep if it has not.
-    self._has_begun = folder.is_run()
-    if not self._has_begun:
+    # Snapshots at `snapshot.url` may be of an older sweep if it has not. The
+    # first report makes the log.
+    self._has_begun = run.log.exists()
+    if not folder.is_run():
       # It is a run from now on, which `--resume` without the cluster can train.
       folder.write_config(self._config)
     self._start()
@@ -119,6 +120,8 @@ class SlotProcess:
   def stop(self) -> None:
     """Requests that the run stops with a last snapshot; a second call kills."""
     self._stops += 1
+    if self._status is None:
+      self._slot.send("stop")
 
   def _start(self) -> None:
     """Starts the slot, which waits until a machine has the CPUs for it.
@@ -152,8 +155,8 @@ class SlotProcess:
     return store.has_remote_snapshots()
 
   def _call_poll(self) -> None:
-    self._called_at_s, self._sent_stops = time.monotonic(), self._stops
-    self._slot.call("poll", self._stops)
+    self._called_at_s = time.monotonic()
+    self._slot.call("poll")
 
   def _receive(self) -> None:
     """Handles the slot's reply, if there is one, and calls it again."""
@@ -161,8 +164,7 @@ class SlotProcess:
       self._keep_reply()
       return
     if not self._slot.pending:
-      waited_s = time.monotonic() - self._called_at_s
-      if waited_s > _PERIOD_S or self._sent_stops < self._stops:
+      if time.monotonic() - self._called_at_s > _PERIOD_S:
         self._call_poll()
       return
     if self._began:

@@ -184,3 +184,25 @@ def test_a_cluster_with_too_few_cpus_is_rejected(start_cluster):
   assert sweep.process.wait(60) == 2
   assert "needs 5 CPUs" in sweep.output
   assert len(sweep.output.splitlines()) == 1
+
+
+def test_an_interrupt_while_the_disk_is_full(network, start_cluster):
+  with small_disk.mounted(network.shared / "runs", megabytes=30) as disk:
+    cluster = start_cluster(2)
+    sweep = MachineSweep(
+      cluster,
+      *("--config=ppo:cartpole", "--mode=single", "--seeds=1"),
+      "--config.limits.environment_steps=10_000_000",
+    )
+    runs.wait_until(
+      lambda: any(sweep.path.glob("*/curves.csv")), timeout_s=120.0
+    )
+    filler = small_disk.fill(disk)
+    runs.wait_until(lambda: "can't be written for now" in sweep.output, 60.0)
+    for process in cluster.head.processes("slipway.launch.cli"):
+      process.send_signal(signal.SIGINT)
+    runs.wait_until(lambda: not any(map(count_training, cluster.hosts)), 60.0)
+    assert sweep.process.poll() is None
+    filler.unlink()
+    assert sweep.process.wait(60) == 1, sweep.output
+    assert [*sweep.path.glob("0-1/snapshots/0*/manifest.json")]
