@@ -166,7 +166,7 @@ def test_a_slot_has_the_module_that_was_sent_to_it(
   with contextlib.closing(slot.Slot(task)) as own_slot:
     log, status = b"", None
     while status is None:
-      report = own_slot.poll(stops=0)
+      report = own_slot.poll()
       log, status = log + report.log, report.status
       time.sleep(0.1)
   assert status == 0, log.decode()
