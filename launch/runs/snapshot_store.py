@@ -237,6 +237,8 @@ class SnapshotStore:
         pass
       if not self._uploads.in_use():
         return
+      if get_rest_s() <= 0:
+        break
     logging.warning(
       "the last snapshot was not uploaded; other machines resume from an "
       "earlier one, if there is one"

@@ -47,7 +47,7 @@ class Uploads:
     Their uploads are pending, or have failed.
     """
     with self._lock:
-      pending = (*self._due, self._best, self._newest, self._copying)
+      pending = (self._best, self._newest, self._copying)
       return {number for number in pending if number is not None}
 
   def add(self, number: int, is_best: bool) -> None:
