@@ -1,5 +1,6 @@
 """Sweeps over several hosts, with each run on a single host."""
 
+import contextlib
 import csv
 import json
 import signal
@@ -61,16 +62,47 @@ class MachineSweep:
     ]
     return reasons.count("environment_steps")
 
-  def interrupt(self) -> int:
-    """Sends SIGINT to the command; returns its exit status."""
+  def send_interrupt(self) -> None:
+    """Sends SIGINT to the command."""
     for process in self._cluster.head.processes("slipway.launch.cli"):
       process.send_signal(signal.SIGINT)
+
+  def interrupt(self) -> int:
+    """Sends SIGINT to the command; returns its exit status."""
+    self.send_interrupt()
     return self.process.wait(100)
 
 
 def count_training(host) -> int:
   """Returns the number of runs that train on a host now."""
   return len(host.processes(_TRAINING))
+
+
+@contextlib.contextmanager
+def sweeping_on_a_full_disk(network, start_cluster, seeds, environment_steps):
+  """Yields a cluster, its sweep whose disk is full now, and the file to remove.
+
+  Args:
+    network: the fixture.
+    start_cluster: the fixture.
+    seeds: number of the sweep's runs.
+    environment_steps: length of a run.
+  """
+  with small_disk.mounted(network.shared / "runs", megabytes=30) as disk:
+    cluster = start_cluster(2)
+    sweep = MachineSweep(
+      cluster,
+      *("--config=ppo:cartpole", "--mode=single", f"--seeds={seeds}"),
+      f"--config.limits.environment_steps={environment_steps}",
+    )
+    runs.wait_until(
+      lambda: len([*sweep.path.glob("*/curves.csv")]) == seeds, timeout_s=120.0
+    )
+    filler = small_disk.fill(disk)
+    runs.wait_until(
+      lambda: sweep.output.count("can't be written for now") >= seeds, 60.0
+    )
+    yield cluster, sweep, filler
 
 
 def test_all_machines_train(cluster):
@@ -150,20 +182,9 @@ def test_a_killed_sweep_continues_from_uploaded_snapshots(start_cluster):
 
 
 def test_runs_outlast_a_full_disk_of_the_sweep(network, start_cluster):
-  with small_disk.mounted(network.shared / "runs", megabytes=30) as disk:
-    cluster = start_cluster(2)
-    sweep = MachineSweep(
-      cluster,
-      *("--config=ppo:cartpole", "--mode=single", "--seeds=2"),
-      "--config.limits.environment_steps=100_000",
-    )
-    runs.wait_until(
-      lambda: len([*sweep.path.glob("*/curves.csv")]) == 2, timeout_s=120.0
-    )
-    filler = small_disk.fill(disk)
-    runs.wait_until(
-      lambda: sweep.output.count("can't be written for now") >= 2, 60.0
-    )
+  with sweeping_on_a_full_disk(
+    network, start_cluster, seeds=2, environment_steps=100_000
+  ) as (cluster, sweep, filler):
     runs.wait_until(lambda: not any(map(count_training, cluster.hosts)), 120.0)
     assert sweep.process.poll() is None
     assert sweep.count_done() == 0
@@ -172,6 +193,18 @@ def test_runs_outlast_a_full_disk_of_the_sweep(network, start_cluster):
     assert sweep.count_done() == 2
     for seed in (1, 2):
       assert [*sweep.path.glob(f"0-{seed}/snapshots/0*/manifest.json")]
+
+
+def test_an_interrupt_while_the_disk_is_full(network, start_cluster):
+  with sweeping_on_a_full_disk(
+    network, start_cluster, seeds=1, environment_steps=10_000_000
+  ) as (cluster, sweep, filler):
+    sweep.send_interrupt()
+    runs.wait_until(lambda: not any(map(count_training, cluster.hosts)), 60.0)
+    assert sweep.process.poll() is None
+    filler.unlink()
+    assert sweep.process.wait(60) == 1, sweep.output
+    assert [*sweep.path.glob("0-1/snapshots/0*/manifest.json")]
 
 
 def test_a_cluster_with_too_few_cpus_is_rejected(start_cluster):
@@ -184,25 +217,3 @@ def test_a_cluster_with_too_few_cpus_is_rejected(start_cluster):
   assert sweep.process.wait(60) == 2
   assert "needs 5 CPUs" in sweep.output
   assert len(sweep.output.splitlines()) == 1
-
-
-def test_an_interrupt_while_the_disk_is_full(network, start_cluster):
-  with small_disk.mounted(network.shared / "runs", megabytes=30) as disk:
-    cluster = start_cluster(2)
-    sweep = MachineSweep(
-      cluster,
-      *("--config=ppo:cartpole", "--mode=single", "--seeds=1"),
-      "--config.limits.environment_steps=10_000_000",
-    )
-    runs.wait_until(
-      lambda: any(sweep.path.glob("*/curves.csv")), timeout_s=120.0
-    )
-    filler = small_disk.fill(disk)
-    runs.wait_until(lambda: "can't be written for now" in sweep.output, 60.0)
-    for process in cluster.head.processes("slipway.launch.cli"):
-      process.send_signal(signal.SIGINT)
-    runs.wait_until(lambda: not any(map(count_training, cluster.hosts)), 60.0)
-    assert sweep.process.poll() is None
-    filler.unlink()
-    assert sweep.process.wait(60) == 1, sweep.output
-    assert [*sweep.path.glob("0-1/snapshots/0*/manifest.json")]
