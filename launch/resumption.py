@@ -196,13 +196,18 @@ class Resumption:
   def begin(self) -> None:
     """Prepares the run's folder for the resume, and writes the new config.
 
+    The config is also written to the remote location, if there is one.
+
     Raises:
       OSError: a file could not be written; the message names it.
     """
     self.folder.path.chmod(0o700)  # a copy may be readable for other users
     self.folder.make_subfolders()
     self.folder.write_config(self.config)
-    # The summary describes an end that the resume revokes.
+    store = snapshot_store.open_store(self.config, self.folder)
+    store.publish_config(clear=False)
+    # The summary describes an end that the resume revokes. It is removed last,
+    # so a resume that is rejected here leaves it.
     with run_folder.writing(self.folder.summary):
       self.folder.summary.unlink(missing_ok=True)
 

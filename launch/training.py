@@ -322,7 +322,6 @@ def _resume_run(
   resumed = resumption.Resumption.from_folder(folder, flags.config, table)
   signal_handler.begin_run()
   resumed.begin()
-  store.publish_config(clear=False)
   return folder, f"run folder: {folder.path}\n{resumed}"
 
 

@@ -98,6 +98,17 @@ def test_a_run_resumes_from_its_newest_snapshot(make_run):
   found.begin()  # also without a summary, as after a kill
 
 
+def test_a_resume_whose_config_can_not_be_published(make_run, tmp_path):
+  given = f"--config.snapshot.url=file://{tmp_path / 'shared'}"
+  folder = make_run(given)
+  folder.summary.write_text("{}")
+  # A folder where the config belongs: no file can be written there.
+  (tmp_path / "shared" / folder.name / "config.json" / "x").mkdir(parents=True)
+  with pytest.raises(OSError, match="config.json"):
+    resume(folder).begin()
+  assert folder.summary.exists()
+
+
 def test_a_damaged_snapshot_is_skipped(make_run):
   folder = make_run(snapshots_taken=2)
   newest = snapshot_store.SnapshotStore(folder).newest()
