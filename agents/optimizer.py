@@ -5,10 +5,10 @@ small operations per variable, which cost more than the arithmetic of a small
 network. Keras's can't be traced first in a Launchpad node's thread.
 """
 
-import math
 import typing
 from collections.abc import Sequence
 
+import numpy as np
 import tensorflow as tf
 
 # Decay rates per step of Adam's first and second moments: Kingma and Ba 2015,
@@ -141,19 +141,41 @@ def _zeros_like(variable: tf.Variable, name: str) -> tf.Variable:
   return tf.Variable(tf.zeros_like(variable), trainable=False, name=name)
 
 
-def make_log_dual(values: float | Sequence[float]) -> tf.Variable:
-  """Returns a variable of the logarithms of positive dual variables.
+class Dual(tf.Module):
+  """Dual variables above 0: a temperature [], or multipliers [K].
 
-  They are a temperature [] or multipliers [K], which as logarithms stay above
-  0. An `Optimizer` keeps each of them at 1e-6 or above.
+  They are log(1 + e^x) of the variable x that learns, as in Acme: a step of x
+  by s changes small values by a factor of about 1 + s, and those above 1 by
+  about s. With e^x, it would change all values by a factor, and Adam's steps
+  don't become smaller near a bound; docs/learning.md has the consequence.
 
-  Args:
-    values: initial values of the dual variables, above 0.
+  An `Optimizer` keeps each of them at 1e-6 or above.
+
+  Attributes:
+    variable: x, which an `Optimizer` trains.
   """
-  lowest = math.log(_LOWEST_DUAL)
-  return tf.Variable(
-    tf.math.log(values), constraint=lambda x: tf.maximum(x, lowest)
-  )
+
+  def __init__(self, values: float | Sequence[float]):
+    """Makes the variable.
+
+    Args:
+      values: initial values of the dual variables, above 0.
+    """
+    super().__init__()
+    lowest = _invert_softplus(_LOWEST_DUAL)
+    self.variable = tf.Variable(
+      _invert_softplus(values), constraint=lambda x: tf.maximum(x, lowest)
+    )
+
+  def __call__(self) -> tf.Tensor:
+    """Returns the dual variables, [] or [K]."""
+    return tf.nn.softplus(self.variable)
+
+
+def _invert_softplus(values: float | Sequence[float]) -> np.ndarray:
+  """Returns float32 x with log(1 + e^x) = `values`, which are above 0."""
+  values = np.asarray(values, np.float64)
+  return (values + np.log(-np.expm1(-values))).astype(np.float32)
 
 
 def decay_factor(decay_steps: int, steps: tf.Variable) -> tf.Tensor:

@@ -337,12 +337,14 @@ class ConstrainedImprovement(_PolicyWithTarget):
     self._kl_bounds = components * np.array(
       (learner.kl_bound, learner.std_kl_bound), np.float32
     )
-    self._log_temperature = optimizer.make_log_dual(learner.temperature)
-    self._log_multipliers = optimizer.make_log_dual(
+    self._temperature = optimizer.Dual(learner.temperature)
+    self._multipliers = optimizer.Dual(
       [learner.kl_multiplier, learner.std_kl_multiplier]
     )
     self._dual_optimizer = _make_optimizer(
-      learner, [self._log_temperature, self._log_multipliers], "dual"
+      learner,
+      [self._temperature.variable, self._multipliers.variable],
+      "dual",
     )
 
   def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
@@ -377,8 +379,8 @@ class ConstrainedImprovement(_PolicyWithTarget):
     values = value(*critics.flatten_samples(features, tf.tanh(samples)))
     values = tf.reshape(values, [learner.action_samples, -1])
     with tf.GradientTape(persistent=True) as tape:
-      temperature = tf.exp(self._log_temperature)
-      multipliers = tf.exp(self._log_multipliers)
+      temperature = self._temperature()
+      multipliers = self._multipliers()
       # Densities before tanh have the gradients and divergences of those of the
       # actions, but are exact where tanh rounds to +-1.
       policy = self._make_normal(self.network(features))
@@ -409,8 +411,8 @@ class ConstrainedImprovement(_PolicyWithTarget):
     """Policy, target, temperature, multipliers and optimizers."""
     return {
       **super().checkpointed,
-      "log_temperature": self._log_temperature,
-      "log_multipliers": self._log_multipliers,
+      "temperature": self._temperature,
+      "multipliers": self._multipliers,
       "dual_optimizer": self._dual_optimizer,
     }
 

@@ -44,9 +44,9 @@ class Objective:
     elif settings.policy_loss == "vmpo":
       self.metrics += ["temperature", "kl_multiplier"]
       multipliers = [settings.kl_multiplier] * self._count_constraints()
-      self._log_temperature = optimizer.make_log_dual(settings.temperature)
-      self._log_multipliers = optimizer.make_log_dual(multipliers)
-      self.variables = [self._log_temperature, self._log_multipliers]
+      self._temperature = optimizer.Dual(settings.temperature)
+      self._multipliers = optimizer.Dual(multipliers)
+      self.variables = [self._temperature.variable, self._multipliers.variable]
 
   @property
   def checkpointed(self) -> dict[str, typing.Any]:
@@ -152,8 +152,7 @@ class Objective:
       learned: float32 [N], 1 for the steps that count, and 0 for others.
     """
     settings = self._settings
-    temperature = tf.exp(self._log_temperature)
-    multipliers = tf.exp(self._log_multipliers)
+    temperature, multipliers = self._temperature(), self._multipliers()
     bounds = [settings.kl_bound, settings.std_kl_bound]
     found = policy_gradient.vmpo(
       log_prob,
