@@ -343,6 +343,13 @@ def set_small_replay(c: ml_collections.ConfigDict) -> None:
   c.evaluation.period_s = 2.0
 
 
+def start_early(c: ml_collections.ConfigDict) -> None:
+  """Halves the random steps of the Zoo on MuJoCo's tasks; docs/learning.md."""
+  c.replay.min_size = 5_000
+  c.replay.tolerance = 0.04  # 200 environment steps
+  c.exploration.random_steps = 5_000
+
+
 def _set_large_replay(c: ml_collections.ConfigDict) -> None:
   """Sets RL Baselines3 Zoo's replay and rates for MuJoCo's tasks."""
   _set_collection(c)

@@ -45,7 +45,8 @@ INITIALIZER: fields.Fields = {
     "1 / sqrt(fan_in), which are smaller, also for biases (PyTorch); "
     "'orthogonal', with a gain of 0.01 for the policy's output layer "
     "(Andrychowicz et al. 2021, section 3.2). Other biases start at 0. An "
-    "LSTM, noisy layers and a user's torso have their own",
+    "LSTM, noisy layers, categorical critics' outputs and a user's torso have "
+    "their own",
     checks.one_of(
       ("truncated_normal", "uniform", "orthogonal"),
       "the weights would have no values",

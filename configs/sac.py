@@ -72,10 +72,7 @@ def _make_mujoco(name: str) -> Callable[[ml_collections.ConfigDict], None]:
     # From 1, the temperature needs 15,000 updates to fall to 0.01, which fits
     # rewards of about 1 per step; until then, policies learn to be random.
     c.learner.temperature = 0.02
-    # Half of RL Baselines3 Zoo's, so updates begin earlier; docs/learning.md.
-    c.replay.min_size = 5_000
-    c.replay.tolerance = 0.04  # 200 environment steps
-    c.exploration.random_steps = 5_000
+    actor_critic.start_early(c)
 
   return apply
 

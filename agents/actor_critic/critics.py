@@ -243,13 +243,18 @@ class Critics:
     self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> critic_network.CriticNetwork:
     """Declares the critics' network, from the `network` section of a config."""
+    scheme, outputs = initializers.SCHEMES[network.initializer], 1
+    if self._atoms is not None:
+      outputs = network.atoms
+      values = initializers.returns_at_zero(self._atoms.numpy())
+      scheme = scheme._replace(values=values)
     return critic_network.CriticNetwork(
       spec,
       network.hidden_sizes,
       self._count,
-      1 if self._atoms is None else network.atoms,
+      outputs,
       network.activation,
-      initializers.SCHEMES[network.initializer],
+      scheme,
       network.layer_norm,
     )
 

@@ -94,6 +94,25 @@ def orthogonal(gain: float) -> LayerInitializer:
   return LayerInitializer(initialize)
 
 
+def returns_at_zero(atoms: np.ndarray) -> LayerInitializer:
+  """Returns the initializer of a layer of logits of returns that starts at 0.
+
+  The distribution is at a return of 0, or at the atom nearest to it, and its
+  probabilities fall by a factor of e from atom to atom. All weights are 0, so
+  it is the same for all inputs, as in Hafner et al. 2023, "Mastering diverse
+  domains through world models" (https://arxiv.org/abs/2301.04104). A wide
+  distribution with random weights would have means that differ between inputs
+  by more than rewards do, since its atoms are far apart.
+
+  Args:
+    atoms: returns of the atoms in ascending order, equally spaced, [K].
+  """
+  zero = np.clip(0.0, atoms[0], atoms[-1])
+  logits = -np.abs(atoms - zero) / (atoms[1] - atoms[0])
+  logits = logits.astype(np.float32)
+  return LayerInitializer(zeros, lambda fan_in: lambda random, shape: logits)
+
+
 def count_inputs(shape: tuple[int, ...]) -> int:
   """Returns fan_in, the number of inputs of each output of a layer.
 

@@ -131,6 +131,21 @@ def test_all_weights_start_within_the_bound_of_the_initializer(name):
       assert 0.5 < np.abs(w).max() * np.sqrt(len(w)) <= 1
 
 
+@pytest.mark.parametrize(
+  "lowest, highest, nearest",
+  [(-200.0, 1_500.0, 0.0), (-1_600.0, 0.0, 0.0), (20.0, 120.0, 20.0)],
+)
+def test_categorical_critics_start_at_the_return_nearest_to_zero(
+  batches, lowest, highest, nearest
+):
+  config = make_config("d4pg")
+  config.network.update({"lowest_return": lowest, "highest_return": highest})
+  metrics, _ = make_learner(config).update(batches["d4pg"])
+  spacing = (highest - lowest) / (config.network.atoms - 1)
+  assert abs(metrics["q_mean"] - nearest) < spacing
+  assert abs(-metrics["policy_loss"] - nearest) < spacing
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_only_the_policy_is_published(name):
   names = make_learner(make_config(name)).get_variables()
@@ -365,9 +380,14 @@ def test_targets_of_mpo_are_means_over_its_samples(batches, head):
     config.network.critic_head = head
     config.network.lowest_return = -100.0
     config.network.highest_return = 0.0
-    update = make_learner(config).update
+    learner = make_learner(config)
+    # Otherwise categorical critics start with the same value for all actions.
+    for name in ("critics", "target_critics"):
+      for w in learner.checkpointed[name].trainable_variables:
+        w.assign_add(0.1 * tf.random.stateless_normal(w.shape, (1, 2)))
     losses = [
-      float(update(batches["mpo"]).metrics["critic_loss"]) for _ in range(6)
+      float(learner.update(batches["mpo"]).metrics["critic_loss"])
+      for _ in range(6)
     ]
     spreads.append(np.std(losses))
   assert spreads[1] < 0.5 * spreads[0]
