@@ -172,10 +172,10 @@ class Dual(tf.Module):
     return tf.nn.softplus(self.variable)
 
 
-def _invert_softplus(values: float | Sequence[float]) -> np.ndarray:
-  """Returns float32 x with log(1 + e^x) = `values`, which are above 0."""
-  values = np.asarray(values, np.float64)
-  return (values + np.log(-np.expm1(-values))).astype(np.float32)
+def _invert_softplus(values: float | Sequence[float]) -> tf.Tensor:
+  """Returns x with log(1 + e^x) = `values`, which are above 0."""
+  y = np.asarray(values, np.float64)
+  return tf.constant(y + np.log(-np.expm1(-y)), tf.float32)
 
 
 def decay_factor(decay_steps: int, steps: tf.Variable) -> tf.Tensor:

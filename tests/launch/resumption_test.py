@@ -104,7 +104,7 @@ def test_a_resume_whose_config_can_not_be_published(make_run, tmp_path):
   folder.summary.write_text("{}")
   # A folder where the config belongs: no file can be written there.
   (tmp_path / "shared" / folder.name / "config.json" / "x").mkdir(parents=True)
-  with pytest.raises(OSError, match="config.json"):
+  with pytest.raises(OSError, match=r"config\.json"):
     resume(folder).begin()
   assert folder.summary.exists()
 
