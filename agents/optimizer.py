@@ -146,8 +146,7 @@ class Dual(tf.Module):
 
   They are log(1 + e^x) of the variable x that learns, as in Acme: a step of x
   by s changes small values by a factor of about 1 + s, and those above 1 by
-  about s. With e^x, it would change all values by a factor, and Adam's steps
-  don't become smaller near a bound; docs/learning.md has the consequence.
+  about s. Or they are e^x, and such a step changes all of them by a factor.
 
   An `Optimizer` keeps each of them at 1e-6 or above.
 
@@ -155,20 +154,28 @@ class Dual(tf.Module):
     variable: x, which an `Optimizer` trains.
   """
 
-  def __init__(self, values: float | Sequence[float]):
+  def __init__(
+    self, values: float | Sequence[float], is_logarithm: bool = False
+  ):
     """Makes the variable.
 
     Args:
       values: initial values of the dual variables, above 0.
+      is_logarithm: whether they are e^x. Then large steps of x can make them
+        leave any bound: docs/learning.md, "Multipliers of MPO".
     """
     super().__init__()
-    lowest = _invert_softplus(_LOWEST_DUAL)
+    self._is_logarithm = is_logarithm
+    invert = tf.math.log if is_logarithm else _invert_softplus
+    lowest = invert(_LOWEST_DUAL)
     self.variable = tf.Variable(
-      _invert_softplus(values), constraint=lambda x: tf.maximum(x, lowest)
+      invert(values), constraint=lambda x: tf.maximum(x, lowest)
     )
 
   def __call__(self) -> tf.Tensor:
     """Returns the dual variables, [] or [K]."""
+    if self._is_logarithm:
+      return tf.exp(self.variable)
     return tf.nn.softplus(self.variable)
 
 

@@ -44,8 +44,11 @@ class Objective:
     elif settings.policy_loss == "vmpo":
       self.metrics += ["temperature", "kl_multiplier"]
       multipliers = [settings.kl_multiplier] * self._count_constraints()
-      self._temperature = optimizer.Dual(settings.temperature)
-      self._multipliers = optimizer.Dual(multipliers)
+      # With the small steps of the networks, logarithms change sooner.
+      self._temperature = optimizer.Dual(
+        settings.temperature, is_logarithm=True
+      )
+      self._multipliers = optimizer.Dual(multipliers, is_logarithm=True)
       self.variables = [self._temperature.variable, self._multipliers.variable]
 
   @property

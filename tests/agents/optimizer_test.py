@@ -148,22 +148,30 @@ def make_dual_step(dual, learning_rate):
   return step
 
 
-def test_dual_variables_start_at_their_values():
+@pytest.mark.parametrize("is_logarithm", [False, True])
+def test_dual_variables_start_at_their_values(is_logarithm):
   values = [1e-6, 1e-3, 1.0, 10.0, 1_000.0]
-  np.testing.assert_allclose(optimizer.Dual(values)(), values, rtol=1e-4)
+  dual = optimizer.Dual(values, is_logarithm)
+  np.testing.assert_allclose(dual(), values, rtol=1e-4)
 
 
-def test_a_step_changes_small_dual_variables_by_a_factor_but_not_large_ones():
-  dual = optimizer.Dual([1_000.0, 0.01])
+@pytest.mark.parametrize(
+  ("is_logarithm", "large"), [(False, 1_001.0), (True, 1_000.0 * np.e)]
+)
+def test_steps_change_dual_variables_by_a_factor_but_softplus_large_ones_not(
+  is_logarithm, large
+):
+  dual = optimizer.Dual([1_000.0, 0.01], is_logarithm)
   step = make_dual_step(dual, 0.1)
   for _ in range(10):
     step(tf.constant([-1.0, -1.0]))
-  np.testing.assert_allclose(dual(), [1_001.0, 0.01 * np.e], rtol=0.02)
+  np.testing.assert_allclose(dual(), [large, 0.01 * np.e], rtol=0.02)
 
 
-def test_a_dual_variable_falls_no_further_than_its_lowest_value():
+@pytest.mark.parametrize("is_logarithm", [False, True])
+def test_a_dual_variable_falls_no_further_than_its_lowest_value(is_logarithm):
   """So once its gradient turns, it is soon back."""
-  dual = optimizer.Dual([10.0, 1.0])
+  dual = optimizer.Dual([10.0, 1.0], is_logarithm)
   step = make_dual_step(dual, 1.0)
   for _ in range(50):
     step(tf.constant([1.0, -1.0]))
