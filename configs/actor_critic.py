@@ -312,13 +312,16 @@ def make_config() -> ml_collections.ConfigDict:
 
 
 def make_presets(
-  learning_rate: float, learning_rates: Mapping[str, float]
+  learning_rate: float,
+  learning_rates: Mapping[str, float],
+  set_mujoco: _Setter = lambda c: None,
 ) -> presets.Presets:
   """Returns the presets of an algorithm, one per task.
 
   Args:
     learning_rate: Adam's step size.
     learning_rates: step sizes of presets with other ones, by preset name.
+    set_mujoco: sets the algorithm's own values for the tasks of MuJoCo.
   """
 
   def make_preset(name: str, set_task: _Setter, set_replay: _Setter) -> _Setter:
@@ -326,6 +329,8 @@ def make_presets(
       set_task(c)
       set_replay(c)
       c.learner.learning_rate = learning_rates.get(name, learning_rate)
+      if name in MUJOCO:
+        set_mujoco(c)
 
     return apply
 
@@ -344,7 +349,10 @@ def set_small_replay(c: ml_collections.ConfigDict) -> None:
 
 
 def start_early(c: ml_collections.ConfigDict) -> None:
-  """Halves the random steps of the Zoo on MuJoCo's tasks; docs/learning.md."""
+  """Begins updates after half the steps of RL Baselines3 Zoo on MuJoCo's tasks.
+
+  docs/learning.md has the returns.
+  """
   c.replay.min_size = 5_000
   c.replay.tolerance = 0.04  # 200 environment steps
   c.exploration.random_steps = 5_000

@@ -4,8 +4,6 @@ DDPG with a critic that learns the distribution of returns, n-step returns,
 prioritized replay, and several workers.
 """
 
-from collections.abc import Callable
-
 import ml_collections
 
 from slipway.configs import actor_critic, presets
@@ -51,23 +49,14 @@ def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
   return c
 
 
-_ALL: presets.Presets = actor_critic.make_presets(3e-4, {"pendulum": 1e-3})
-
-
-def _make_mujoco(name: str) -> Callable[[ml_collections.ConfigDict], None]:
-  """Returns the function that sets a task of MuJoCo, by its preset's name."""
-
-  def apply(c: ml_collections.ConfigDict) -> None:
-    _ALL[name](c)
-    actor_critic.start_early(c)
-    # 5 in the paper, with which returns rise half as fast; docs/learning.md.
-    c.adder.n_step = 1
-
-  return apply
+def _mujoco(c: ml_collections.ConfigDict) -> None:
+  """Sets D4PG's values for the tasks of MuJoCo."""
+  actor_critic.start_early(c)
+  # 5 in the paper, with which returns rise half as fast; docs/learning.md.
+  c.adder.n_step = 1
 
 
 # The presets of D4PG, by name.
-PRESETS: presets.Presets = {
-  **_ALL,
-  **{name: _make_mujoco(name) for name in actor_critic.MUJOCO},
-}
+PRESETS: presets.Presets = actor_critic.make_presets(
+  3e-4, {"pendulum": 1e-3}, _mujoco
+)

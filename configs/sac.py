@@ -6,8 +6,6 @@ Christodoulou 2019, "Soft actor-critic for discrete action settings"
 (https://arxiv.org/abs/1910.07207).
 """
 
-from collections.abc import Callable
-
 import ml_collections
 
 from slipway.configs import actor_critic, presets, tasks
@@ -49,10 +47,19 @@ def _minatar(c: ml_collections.ConfigDict) -> None:
   c.evaluation.period_steps = 2_500
 
 
+def _mujoco(c: ml_collections.ConfigDict) -> None:
+  """Sets SAC's values for the tasks of MuJoCo."""
+  # From 1, the temperature needs 15,000 updates to fall to 0.01, which fits
+  # rewards of about 1 per step; until then, policies learn to be random.
+  c.learner.temperature = 0.02
+  actor_critic.start_early(c)
+
+
 _CONTINUOUS: presets.Presets = actor_critic.make_presets(
   3e-4,
   # RL Baselines3 Zoo
   {"pendulum": 1e-3, "lunarlander": 7.3e-4, "bipedalwalker": 7.3e-4},
+  _mujoco,
 )
 
 
@@ -64,19 +71,6 @@ def _pendulum(c: ml_collections.ConfigDict) -> None:
   _CONTINUOUS["pendulum"](c)
 
 
-def _make_mujoco(name: str) -> Callable[[ml_collections.ConfigDict], None]:
-  """Returns the function that sets a task of MuJoCo, by its preset's name."""
-
-  def apply(c: ml_collections.ConfigDict) -> None:
-    _CONTINUOUS[name](c)
-    # From 1, the temperature needs 15,000 updates to fall to 0.01, which fits
-    # rewards of about 1 per step; until then, policies learn to be random.
-    c.learner.temperature = 0.02
-    actor_critic.start_early(c)
-
-  return apply
-
-
 def _lunarlander(c: ml_collections.ConfigDict) -> None:
   """Sets LunarLander-v3 with continuous actions."""
   _CONTINUOUS["lunarlander"](c)
@@ -86,7 +80,6 @@ def _lunarlander(c: ml_collections.ConfigDict) -> None:
 # The presets of SAC, by name.
 PRESETS: presets.Presets = {
   **_CONTINUOUS,
-  **{name: _make_mujoco(name) for name in actor_critic.MUJOCO},
   "pendulum": _pendulum,
   "lunarlander": _lunarlander,
   "cartpole": _cartpole,
