@@ -148,12 +148,14 @@ class Resumption:
     config: the config of the resumed run.
     snapshot: the snapshot from which the run continues.
     counters: the run's counters at the snapshot, such as environment steps.
+    store: the run's snapshots, here and at the remote location.
   """
 
   folder: run_folder.RunFolder
   config: ml_collections.ConfigDict
   snapshot: snapshot_store.Snapshot
   counters: run_counters.RunCounters
+  store: snapshot_store.SnapshotStore
 
   @classmethod
   def from_folder(
@@ -191,7 +193,7 @@ class Resumption:
     _check_fixed_fields(folder, snapshot, config)
     _check_capacity(config, table, counters)
     _check_limits(config.limits, counters)
-    return cls(folder, config, snapshot, counters)
+    return cls(folder, config, snapshot, counters, store)
 
   def begin(self) -> None:
     """Prepares the run's folder for the resume, and writes the new config.
@@ -204,8 +206,7 @@ class Resumption:
     self.folder.path.chmod(0o700)  # a copy may be readable for other users
     self.folder.make_subfolders()
     self.folder.write_config(self.config)
-    store = snapshot_store.open_store(self.config, self.folder)
-    store.publish_config(clear=False)
+    self.store.publish_config(clear=False)
     # The summary describes an end that the resume revokes. It is removed last,
     # so a resume that is rejected here leaves it.
     with run_folder.writing(self.folder.summary):
