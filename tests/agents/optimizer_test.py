@@ -152,7 +152,7 @@ def make_dual_step(dual, learning_rate):
 def test_dual_variables_start_at_their_values(is_logarithm):
   values = [1e-6, 1e-3, 1.0, 10.0, 1_000.0]
   dual = optimizer.Dual(values, is_logarithm)
-  np.testing.assert_allclose(dual(), values, rtol=1e-4)
+  np.testing.assert_allclose(dual(), values, rtol=2e-6)
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_a_dual_variable_falls_no_further_than_its_lowest_value(is_logarithm):
   step = make_dual_step(dual, 1.0)
   for _ in range(50):
     step(tf.constant([1.0, -1.0]))
-  np.testing.assert_allclose(dual()[0], 1e-6, rtol=1e-3)
-  assert dual()[1] > 40.0
+  np.testing.assert_allclose(dual()[0], 1e-6, rtol=1e-4)
+  assert dual.variable[1] > 40.0
   for _ in range(50):
     step(tf.constant([-1.0, -1.0]))
   assert dual()[0] > 1.0
