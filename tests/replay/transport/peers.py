@@ -9,13 +9,18 @@ import psutil
 
 from slipway.replay.transport import relay, relay_link
 
+# Loopback address of the upstreams. On 127.0.0.1, gRPC clients of earlier tests
+# still try to reach their server's port, which the kernel may have given to an
+# upstream meanwhile.
+HOST = "127.0.0.2"
+
 _DEADLINE_S = 30
 
 
 @contextlib.contextmanager
 def run_relay(listen, port, *args, **kwargs):
   """Runs a relay to a port of this machine until the block ends."""
-  running = relay.Relay(listen, f"127.0.0.1:{port}", *args, **kwargs)
+  running = relay.Relay(listen, f"{HOST}:{port}", *args, **kwargs)
   running.start()
   try:
     yield running
@@ -67,7 +72,7 @@ class Upstream:
   """Listening socket whose connections the test accepts and ends."""
 
   def __init__(self, port=0):
-    self._listening = socket.create_server(("127.0.0.1", port))
+    self._listening = socket.create_server((HOST, port))
     self._listening.settimeout(_DEADLINE_S)
     self.port = self._listening.getsockname()[1]
     self.probes = 0  # number of connections that sent no data

@@ -290,7 +290,7 @@ def test_the_end_of_an_upstream_that_listens_a_little_longer_is_detected(
 
 def test_an_upstream_that_resets_at_once_does_no_harm(listen):
   admission = _Admission()
-  listening = socket.create_server(("127.0.0.1", 0), backlog=100)
+  listening = socket.create_server((peers.HOST, 0), backlog=100)
   port = listening.getsockname()[1]
 
   def reset_all():
@@ -326,7 +326,7 @@ def test_a_connection_to_itself_is_no_upstream(monkeypatch):
   # The kernel may choose, as source port, the same port on which no process
   # listens.
   port = portpicker.pick_unused_port()
-  address = ("127.0.0.1", port)
+  address = (peers.HOST, port)
   reported = []
 
   async def connect():
@@ -337,7 +337,7 @@ def test_a_connection_to_itself_is_no_upstream(monkeypatch):
       functools.partial(loop.create_connection, local_addr=address),
     )
     upstream = relay_upstream.Upstream(
-      lambda: f"127.0.0.1:{port}", reported.append
+      lambda: f"{peers.HOST}:{port}", reported.append
     )
     assert not await upstream.connect(asyncio.Protocol())
     await upstream.close()
@@ -421,7 +421,9 @@ class _Failing:
 @pytest.mark.parametrize("name", ["admit", "broke", "upstream"])
 def test_an_error_of_the_admission_is_raised_in_the_owner(listen, name):
   with _Upstream() as upstream:
-    running = relay.Relay(listen, f"127.0.0.1:{upstream.port}", _Failing(name))
+    running = relay.Relay(
+      listen, f"{peers.HOST}:{upstream.port}", _Failing(name)
+    )
     running.start()
     with _connect(running.address) as client:
       with contextlib.suppress(ConnectionError):

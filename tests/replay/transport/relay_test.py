@@ -156,7 +156,7 @@ def _echo_server(rest: bytes):
   Returns:
     The port of the server, which serves one client.
   """
-  listening = socket.create_server(("127.0.0.1", 0))
+  listening = socket.create_server((peers.HOST, 0))
 
   def serve():
     connection, _ = listening.accept()
@@ -190,7 +190,7 @@ def test_a_client_that_ended_still_gets_its_reply(listen):
 
 
 def test_the_memory_for_a_peer_that_does_not_read_is_limited(listen):
-  with socket.create_server(("127.0.0.1", 0)) as upstream:
+  with socket.create_server((peers.HOST, 0)) as upstream:
     port = upstream.getsockname()[1]
     with (
       _relay(listen, port) as running,
@@ -216,7 +216,7 @@ def test_a_peer_that_reads_nothing_for_long_is_disconnected(monkeypatch):
   # The sender's kernel cannot distinguish a vanished peer from one that does
   # not read.
   monkeypatch.setattr(relay_side, "_USER_TIMEOUT_S", 1)
-  with socket.create_server(("127.0.0.1", 0)) as upstream:
+  with socket.create_server((peers.HOST, 0)) as upstream:
     port = upstream.getsockname()[1]
     with (
       _relay("127.0.0.1:0", port) as running,
@@ -236,7 +236,7 @@ def test_clients_are_closed_while_the_upstream_is_down(listen):
     polling.wait_until(lambda: running.stats().connections_open == 0)
     assert running.stats().connections_failed == 1
     with (
-      socket.create_server(("127.0.0.1", port)) as upstream,
+      socket.create_server((peers.HOST, port)) as upstream,
       _stream(running.address),
     ):
       peer, _ = upstream.accept()
@@ -263,7 +263,7 @@ def test_close_leaves_no_thread_no_socket_and_no_connection(listen):
 
 
 def test_close_while_clients_connect(listen):
-  with socket.create_server(("127.0.0.1", 0), backlog=1_000) as upstream:
+  with socket.create_server((peers.HOST, 0), backlog=1_000) as upstream:
     port = upstream.getsockname()[1]
     for _ in range(50):
       with (

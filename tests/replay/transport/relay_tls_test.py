@@ -51,7 +51,7 @@ def _running(*args, **kwargs) -> Iterator[relay.Relay]:
 
 def _far(machine: certificates.Identity | None, port: int, **kwargs):
   tls = machine.server_context() if machine else relay_tls.INSECURE
-  upstream = f"127.0.0.1:{port}"
+  upstream = f"{peers.HOST}:{port}"
   return _running("127.0.0.1:0", upstream, listen_tls=tls, **kwargs)
 
 
@@ -267,7 +267,7 @@ def test_links_to_the_old_address_of_an_upstream_are_closed(either, listen):
 def test_an_upstream_may_be_a_unix_socket(machine, tmp_path):
   with (
     peers.Upstream() as upstream,
-    _running(f"unix:{tmp_path}/b", f"127.0.0.1:{upstream.port}") as last,
+    _running(f"unix:{tmp_path}/b", f"{peers.HOST}:{upstream.port}") as last,
     _running(
       f"unix:{tmp_path}/a",
       last.address,
