@@ -7,9 +7,9 @@ PYTHON := .venv/bin/python
 # Tests start hundreds of processes, each of which would compile what it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup setup-ray run test test-learning test-benchmarks \
-  test-examples \
-  test-machines chaos soak fuzz check format bench bench-quick wheel lock clean
+.PHONY: help setup setup-ray run test test-runs test-learning \
+  test-benchmarks test-examples test-machines chaos soak fuzz check format \
+  bench bench-quick wheel lock clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets.
@@ -24,9 +24,14 @@ setup-ray: ## Build .venv-ray, for --launch=ray.
 run: setup ## Train Ape-X DQN on CartPole; ARGS="--config=..." for more.
 	@exec .venv/bin/slipway train $(ARGS)
 
-# Three at a time: tests of whole runs wait for a sixth of their time.
-test: setup ## Run the tests, all but those that train for long.
-	@exec $(PYTHON) -m pytest -n 3 --dist=loadfile --no-loadscope-reorder $(ARGS)
+# Three at a time: tests of processes wait for a sixth of their time.
+TESTS := $(PYTHON) -m pytest -n 3 --dist=loadfile --no-loadscope-reorder
+
+test: setup ## Run the tests, all but those of the targets below.
+	@exec $(TESTS) $(ARGS)
+
+test-runs: setup ## Train, kill, resume and sweep small runs.
+	@exec $(TESTS) -m "runs and not chaos" $(ARGS)
 
 test-learning: setup ## Train on real tasks until a return.
 	@exec $(PYTHON) -m pytest -m learning --timeout=1800 $(ARGS)

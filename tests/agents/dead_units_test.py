@@ -16,6 +16,13 @@ def make_learner(name, **network):
   config.network.update({"hidden_sizes": (16, 16), **network})
   config.replay.transitions_per_item = 1
   config.learner.batch_size = 32
+  if "unroll" in config.adder:
+    # The graph of a recurrent network repeats its operations for each step.
+    config.adder.unroll = 6
+  if "burn_in" in config.adder:
+    config.adder.update({"burn_in": 2, "period": 3})
+  if "minibatch_size" in config.learner:
+    config.learner.update({"minibatch_size": 32 * 6, "epochs": 1})
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   learner = builder.make_learner(config, spec)

@@ -74,6 +74,7 @@ def test_a_rejected_run_is_reported_with_its_error(tmp_path):
     )
 
 
+@pytest.mark.runs
 def test_a_run_that_the_time_limit_ends_is_an_error(tmp_path):
   flags = ("--mode=single", "--config.limits.target_return=inf")
   with pytest.raises(RuntimeError, match=r"limit of 20.0 s after .* steps"):
@@ -89,6 +90,7 @@ whole_run.run("dqn:cartpole", flags, 600.0, pathlib.Path(sys.argv[1]), "run")
 """
 
 
+@pytest.mark.runs
 def test_a_run_stops_if_its_benchmark_is_killed(tmp_path):
   command = [sys.executable, "-c", _ENDLESS, str(tmp_path)]
   with subprocess.Popen(command, cwd=machine.ROOT) as benchmark:

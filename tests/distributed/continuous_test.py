@@ -4,7 +4,7 @@ import pytest
 
 from tests.distributed import chaos as chaos_lib
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.runs, pytest.mark.timeout(300)]
 
 TWO_WORKERS = "--config.topology.workers=2"
 

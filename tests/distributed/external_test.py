@@ -13,7 +13,7 @@ import pytest
 
 import slipway
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.runs, pytest.mark.timeout(300)]
 
 # A user's own environment loop: walking to the right is rewarded.
 _LOOP = """

@@ -89,6 +89,7 @@ def test_the_default_topology_until_trainer_steps(start_run):
   assert after == before
 
 
+@pytest.mark.runs
 def test_separate_replay_and_no_proxy_until_environment_steps(
   start_run, tmp_path, monkeypatch
 ):
@@ -132,6 +133,7 @@ THREADS = [
 ]
 
 
+@pytest.mark.runs
 @pytest.mark.parametrize(("limits", "reason"), THREADS)
 def test_threads_until_a_limit(start_run, limits, reason):
   run = start_run("--launch=local_mt", "--config.topology.workers=1", *limits)
@@ -191,6 +193,7 @@ def test_a_signal_stops_the_run_in_order(start_run, send, reason):
     assert "Traceback" not in run.log(node)
 
 
+@pytest.mark.runs
 def test_a_ctrl_c_in_the_middle_of_the_start_up(start_run):
   run = start_run()
   run.wait_until(lambda: run.processes("control/0"))
@@ -238,6 +241,7 @@ def test_a_second_ctrl_c_kills_at_once(start_run, is_due):
   assert not (run.path / "summary.json").exists()
 
 
+@pytest.mark.runs
 def test_nodes_stop_when_the_launcher_is_killed(start_run):
   run = start_run()
   run.wait_until_learning()

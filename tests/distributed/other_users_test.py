@@ -12,6 +12,8 @@ from slipway.configs import apex_dqn
 from slipway.launch import host_setup
 from slipway.launch.processes import private_network
 
+pytestmark = pytest.mark.runs
+
 # The script imports as root, since another user may be unable to read the
 # interpreter's files. Then it becomes that user.
 _OTHER_USER = """

@@ -6,7 +6,7 @@ import pytest
 
 from slipway.environments import factory, recordings
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.runs, pytest.mark.timeout(240)]
 
 BC = "bc.py:cartpole"
 _STEPS = 1_500  # steps per environment

@@ -6,7 +6,7 @@ import signal
 import pytest
 
 # A start-up takes about 10 s on all cores, and longer if they are shared.
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.runs, pytest.mark.timeout(240)]
 
 
 def pids(run):

@@ -15,7 +15,7 @@ from slipway.launch.runs import (
   snapshot_store,
 )
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.runs, pytest.mark.timeout(300)]
 
 _SNAPSHOTS = "--config.snapshot.period_s=3"
 _MORE_STEPS = 1_000  # trainer steps

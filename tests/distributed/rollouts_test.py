@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.runs, pytest.mark.timeout(240)]
 
 PPO = "ppo.py:cartpole"
 BATCH = 8  # rollouts

@@ -14,7 +14,7 @@ from slipway.replay.items import transitions
 from slipway.replay.tables import tables, trajectory_manager
 from slipway.replay.variables import variables
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.runs, pytest.mark.timeout(180)]
 
 # environment steps per round, and the trainer steps that they allow
 ROUND, UPDATES = 800, 100

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.runs, pytest.mark.timeout(300)]
 
 # Hangs after some steps, so that the check before the start finds nothing.
 _ENVIRONMENT = """

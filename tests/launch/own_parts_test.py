@@ -15,6 +15,8 @@ import slipway
 from slipway.launch.runs import user_modules
 from slipway.launch.sweeps import slot
 
+pytestmark = pytest.mark.runs
+
 _MODULE = """
 import gymnasium
 import numpy as np

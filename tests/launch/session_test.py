@@ -21,6 +21,8 @@ from slipway.launch.runs import run_address, run_folder, run_lock, run_status
 from tests import polling
 from tests.launch import small_disk
 
+pytestmark = pytest.mark.runs
+
 
 def small_config(**limits):
   config = slipway.load_config("apex_dqn:cartpole")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.runs, pytest.mark.timeout(400)]
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 

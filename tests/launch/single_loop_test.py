@@ -10,7 +10,7 @@ import sys
 import pytest
 
 # TensorFlow's start and tracing are slow on a busy machine.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.runs, pytest.mark.timeout(400)]
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -55,7 +55,7 @@ _SLOWLY = (
 _FAST = ("--config.rates.environment_steps_per_s=0",)
 
 # Each test starts several processes, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.runs, pytest.mark.timeout(400)]
 
 
 # A program that never finishes its first snapshot.

@@ -20,7 +20,7 @@ from slipway.launch.runs import (
 )
 
 # Each test starts processes, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.runs, pytest.mark.timeout(400)]
 
 STEPS = 150  # trainer steps, in which each environment finishes some episodes
 _TIMED = {"wall_s", "env_steps_per_s", "trainer_steps_per_s"}

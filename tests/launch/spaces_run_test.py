@@ -9,7 +9,7 @@ from slipway.environments import factory, recordings
 from slipway.launch.runs import run_folder
 
 # Each test starts several processes, on a machine that may be busy.
-pytestmark = pytest.mark.timeout(400)
+pytestmark = [pytest.mark.runs, pytest.mark.timeout(400)]
 
 # The environment raises an error at an illegal action, which ends the run.
 ENVIRONMENT = (

@@ -16,6 +16,8 @@ from slipway.launch import cli
 from slipway.launch.runs import curves
 from tests import polling
 
+pytestmark = pytest.mark.runs
+
 _FLAGS = [
   "--config=apex_dqn:cartpole",
   "--mode=single",

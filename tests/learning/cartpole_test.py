@@ -9,6 +9,7 @@ import pytest
 from slipway.environments import factory, recordings
 
 
+@pytest.mark.runs
 def test_a_short_training_reaches_195(train):
   # A run in one process is reproducible for a seed. It took 15,476 environment
   # steps; another CPU may round differently.

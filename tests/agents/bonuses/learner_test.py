@@ -40,6 +40,8 @@ def make_config(name, kind, **bonus):
     config.learner.update({"critic_target": "retrace", "batch_size": 8})
   if name == "dqn":
     config.adder.n_step = 1
+  if name == "ppo":
+    config.learner.epochs = 2  # to save time
   return config
 
 

@@ -101,6 +101,7 @@ def poll_until(agent, wanted):
   return polling.wait_until(lambda: agent.poll(NO_COMMAND), wanted=wanted)
 
 
+@pytest.mark.runs
 def test_other_machines_reach_its_services(started, tmp_path):
   agent, services, folder = started
   assert set(services.endpoints) == {"control", "replay"}
@@ -143,6 +144,7 @@ def test_its_directory_is_private_and_is_removed(started):
   assert not made.exists()
 
 
+@pytest.mark.runs
 def test_a_forced_shutdown_ends_all_nodes(started):
   agent, *_ = started
   agent.poll(host_agent.AgentCommand({}, stopping=True, forced_shutdown=True))
