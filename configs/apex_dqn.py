@@ -31,5 +31,7 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
     c.network.dueling = False
     c.adder.n_step = 15  # as DQN; docs/learning.md
   if preset == "lunarlander":
-    c.replay.samples_per_insert = 32.0  # an update for 4 environment steps
+    # An update for 4 environment steps, so DQN's periods and decays, which are
+    # in updates, last four times as many of them.
+    c.replay.samples_per_insert = 32.0
   return c

@@ -28,4 +28,8 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
     # which its noise makes vary more, at 280; docs/learning.md.
     c.adder.n_step = 8
     c.learner.max_gradient_norm = 10.0
+  if preset == "lunarlander":
+    # With DQN's 100,000, updates become small before it has learned to land:
+    # 128 at the end, and 216 with these.
+    c.learner.decay_steps = 200_000  # as many environment steps
   return c

@@ -96,9 +96,10 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
   c.replay.importance_exponent_start = 0.6  # section 2.3
   c.replay.importance_exponent_end = 0.6  # the same
   c.learner.steps_per_call = 4
-  # In updates, each of which takes ten times as many environment steps as one
-  # of Ape-X DQN, 40. With target networks of 4,000 steps, and policies that the
-  # workers get every 4,000, CartPole is learned later; docs/learning.md.
+  # In updates, each of which takes 40 environment steps, ten times as many as
+  # one of Ape-X DQN (five times on CartPole). With target networks of 4,000
+  # steps, and policies that the workers get every 4,000, CartPole is learned
+  # later; docs/learning.md.
   c.learner.target_update_period = 25  # 1,000 environment steps
   c.variables.publish_period = 4
   c.evaluation.period_steps //= 10

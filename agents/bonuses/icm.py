@@ -17,11 +17,11 @@ class IntrinsicCuriosity(tf.Module):
     (1 / F) || h(phi(o), a) - phi(o') ||^2
 
   with F features phi and a forward model h. An inverse model of phi(o) and
-  phi(o') predicts the action a, and only its loss trains phi, so that features
-  contain what actions change. Pathak et al. 2017, "Curiosity-driven exploration
-  by self-supervised prediction" (https://arxiv.org/abs/1705.05363), equations 2
-  to 7; their loss weighs the forward model by beta and the inverse one by 1 -
-  beta.
+  phi(o') predicts the action a, so that features contain what actions change.
+  Both losses train phi, the forward model's with the weight beta, the inverse
+  one's with 1 - beta. Pathak et al. 2017, "Curiosity-driven exploration by
+  self-supervised prediction" (https://arxiv.org/abs/1705.05363), equations 2 to
+  7.
   """
 
   def __init__(
@@ -69,8 +69,8 @@ class IntrinsicCuriosity(tf.Module):
     before = self._features(steps.observation)
     after = self._features(steps.next_observation)
     action = self._encode(steps.action)
-    predicted = self._forward(tf.stop_gradient(before), action)
-    error = tf.reduce_mean((predicted - tf.stop_gradient(after)) ** 2, axis=1)
+    predicted = self._forward(before, action)
+    error = tf.reduce_mean((predicted - after) ** 2, axis=1)
     inverse = self._inverse_loss(self._inverse(before, after), action)
     loss = self._beta * error + (1.0 - self._beta) * inverse
     return novelty.Measured(tf.stop_gradient(error), loss)

@@ -150,6 +150,21 @@ def test_icm_gives_more_for_results_that_no_model_expects():
   assert found[True] > 5 * found[False]
 
 
+def test_the_weight_of_the_forward_model_changes_the_features():
+  batch, found = make_moves(surprising=False), []
+  for weight in (0.1, 0.9):
+    learner, _ = make_bonus("icm", forward_weight=weight)
+    update = tf.function(learner.update, autograph=False)
+    for _ in range(20):
+      update(batch)
+    found.append(collected.get_values(learner))
+  # Adam's steps hardly depend on the scale of a loss, only on the sum of the
+  # gradients of both models.
+  networks = [name for name in found[0] if name.startswith("bonus/")]
+  changes = [np.abs(found[0][x] - found[1][x]).max() for x in networks]
+  assert np.median(changes) > 1e-3
+
+
 def test_autoresets_have_no_bonus():
   learner, receiver = make_bonus("rnd")
   random = np.random.default_rng(0)
