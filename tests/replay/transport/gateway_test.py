@@ -99,7 +99,7 @@ def _size(address: str) -> int | None:
 def test_rejected_clients_are_summed_over_all_offers(tmp_path):
   with _pair(tmp_path) as (server_side, _), peers.Upstream() as upstream:
     for _ in range(2):
-      there = server_side.offer(f"{peers.HOST}:{upstream.port}")
+      there = server_side.offer(upstream.address)
       with peers.connect(there, _DEADLINE_S) as client:
         client.sendall(b"GET / HTTP/1.1\r\n\r\n")
         with contextlib.suppress(ConnectionError):

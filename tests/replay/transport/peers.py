@@ -75,6 +75,7 @@ class Upstream:
     self._listening = socket.create_server((HOST, port))
     self._listening.settimeout(_DEADLINE_S)
     self.port = self._listening.getsockname()[1]
+    self.address = f"{HOST}:{self.port}"
     self.probes = 0  # number of connections that sent no data
 
   def __enter__(self):

@@ -421,9 +421,7 @@ class _Failing:
 @pytest.mark.parametrize("name", ["admit", "broke", "upstream"])
 def test_an_error_of_the_admission_is_raised_in_the_owner(listen, name):
   with _Upstream() as upstream:
-    running = relay.Relay(
-      listen, f"{peers.HOST}:{upstream.port}", _Failing(name)
-    )
+    running = relay.Relay(listen, upstream.address, _Failing(name))
     running.start()
     with _connect(running.address) as client:
       with contextlib.suppress(ConnectionError):

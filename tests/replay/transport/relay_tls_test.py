@@ -267,7 +267,7 @@ def test_links_to_the_old_address_of_an_upstream_are_closed(either, listen):
 def test_an_upstream_may_be_a_unix_socket(machine, tmp_path):
   with (
     peers.Upstream() as upstream,
-    _running(f"unix:{tmp_path}/b", f"{peers.HOST}:{upstream.port}") as last,
+    _running(f"unix:{tmp_path}/b", upstream.address) as last,
     _running(
       f"unix:{tmp_path}/a",
       last.address,
