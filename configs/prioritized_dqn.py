@@ -25,4 +25,8 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
     c.replay.capacity = 75_000
     # Ape-X keeps its returns in this way, too; docs/learning.md.
     dqn.forgo_averaging(c)
+  if preset == "lunarlander":
+    # With DQN's 100,000, updates become small before it has learned to land:
+    # 173 at the end of one run.
+    c.learner.decay_steps = 200_000  # as many environment steps
   return c

@@ -32,6 +32,10 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
     # as the errors do, so larger steps kept losing what was learned;
     # docs/learning.md.
     c.learner.learning_rate = 1e-3
+  if preset == "lunarlander":
+    # With DQN's 100,000, updates become small before it has learned to land:
+    # 110 at the end of one run.
+    c.learner.decay_steps = 200_000  # as many environment steps
   if preset in dqn.ATARI:
     c.learner.learning_rate = 6.25e-5  # table 1
     c.learner.adam_epsilon = 1.5e-4  # table 1
