@@ -34,4 +34,5 @@ def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
     # An update for 4 environment steps, so DQN's periods and decays, which are
     # in updates, last four times as many of them.
     c.replay.samples_per_insert = 32.0
+    c.learner.decay_steps = 100_000  # DQN's: 400,000 environment steps
   return c
