@@ -44,7 +44,7 @@ def advise_on_import(module: str, env_id: str) -> str:
     env_id: the text after the colon.
   """
   if module == "shimmy":  # it registers the DeepMind Control Suite
-    return "run pip install 'slipway[dm_control]'"
+    return "run pip install 'shimmy[dm-control]==2.0.1' dm-control==1.0.48"
   if module.endswith(".py"):
     return f"did you mean '{user_code.name_of_file(module)}:{env_id}'?"
   return "correct the module, or the text before the colon"

@@ -5,7 +5,7 @@
       --config.environment.external=True --config.topology.workers=0 \\
       --config.exploration.schedule=linear \\
       --config.limits.environment_steps=3_000 &
-    python robot.py runs/robot
+    python robot.py runs/robot  # once runs/robot/control.json exists
 
 The robot may be stopped and started again: the run waits for it.
 """
