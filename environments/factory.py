@@ -188,7 +188,7 @@ def make_gymnasium_spec(
   spec.max_episode_steps = config.get("time_limit", 0) or spec.max_episode_steps
   try:
     spec.to_json()
-  except ValueError:
+  except (TypeError, ValueError):
     return None
   return spec
 
@@ -289,15 +289,23 @@ def _construct(
 
 
 def _check_arguments(kwargs: dict[str, Any], atari: bool) -> None:
-  """Checks that Slipway itself sets none of the constructor arguments.
+  """Checks that a run can have the constructor arguments.
+
+  Slipway sets some arguments itself, and one of ale_py breaks episodes.
 
   Args:
     kwargs: keyword arguments of the constructor, from the config.
     atari: whether the constructor is that of `ale_py.AtariVectorEnv`.
 
   Raises:
-    ValueError: Slipway sets one of the arguments.
+    ValueError: a run can't have one of the arguments.
   """
+  if atari and kwargs.get("life_loss_info"):
+    raise ValueError(
+      "config.environment.kwargs.life_loss_info is True, with which ale_py "
+      "ends episodes at lost lives but continues the game, so steps would be "
+      "lost, and returns be those of single lives: remove life_loss_info"
+    )
   fields = _FIELDS_OF_ARGUMENTS | (_FIELDS_OF_ATARI_ARGUMENTS if atari else {})
   for argument in sorted(fields.keys() & kwargs.keys()):
     raise ValueError(

@@ -213,9 +213,7 @@ class VectorEnvironment:
       observation, infos = self._envs.reset(seed=self._seed)
       if self._seed is not None:
         self._steps = 0
-        self._observations_are_shared = checked.share_observations(
-          self._checked
-        )
+        self._observations_are_shared = self._share_observations("reset()")
       self._seed = None
       rewards = np.zeros(self.num_envs, np.float32)
       terminated, truncated, self._done = np.zeros((3, self.num_envs), np.bool_)
@@ -343,11 +341,30 @@ class VectorEnvironment:
     If two environments return the same array, such as a class attribute, each
     observation must be copied before the next environment's step.
     """
-    envs = self._checked
-    if self._observations_are_shared or checked.share_observations(envs):
+    if self._share_observations("step()") or self._observations_are_shared:
       return
-    for env in envs:
+    for env in self._checked:
       env.copies = False
+
+  def _share_observations(self, call: str) -> bool:
+    """Returns whether several environments returned the same array.
+
+    Args:
+      call: "reset()" or "step()", for the error message.
+
+    Raises:
+      checked.EnvironmentFault: They did, but run at the same time, so each may
+        have overwritten the others' observations.
+    """
+    shared = checked.share_observations(self._checked)
+    if shared and self._threads is not None:
+      raise checked.EnvironmentFault(
+        None,
+        f"{call} of several environments returned the same array, which they "
+        "overwrite for each other with config.environment.asynchronous=True: "
+        "return a new array in each call, or set it to False",
+      )
+    return shared
 
   def _copy_flags(self, field: str, flags: Any) -> np.ndarray:
     """Returns a copy of the flags that a batch's step returned, bool [B].

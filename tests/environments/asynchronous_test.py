@@ -159,3 +159,44 @@ def test_a_failure_names_the_environment():
   assert (caught.value.index, caught.value.step) == (0, 4)
   assert "step() raised RuntimeError: boom" in caught.value.line
   assert "asynchronous_test.py" in caught.value.traceback
+
+
+class Shared(cartpole.CartPoleEnv):
+  """Environment whose instances write observations to one array."""
+
+  array = np.zeros(4, np.float32)
+
+  def __init__(self, from_reset):
+    super().__init__()
+    self._from_reset = from_reset
+
+  def reset(self, *, seed=None, options=None):
+    observation, info = super().reset(seed=seed, options=options)
+    return (self._share(observation) if self._from_reset else observation), info
+
+  def step(self, action):
+    observation, *others = super().step(action)
+    return self._share(observation), *others
+
+  def _share(self, observation):
+    Shared.array[:] = observation
+    return Shared.array
+
+
+@pytest.mark.parametrize(
+  ("from_reset", "call"), [(True, "reset()"), (False, "step()")]
+)
+def test_a_shared_array_of_observations_is_rejected(
+  from_reset, call, monkeypatch
+):
+  spec = registration.EnvSpec("Shared-v0", entry_point=Shared)
+  monkeypatch.setitem(gymnasium.registry, "Shared-v0", spec)
+  environment = make("Shared-v0", 3, from_reset=from_reset)
+  with pytest.raises(checked.EnvironmentFailedError) as caught:
+    environment.reset()
+    environment.step(np.zeros(3, np.int32))
+  assert f"{call} of several environments returned the same" in str(
+    caught.value
+  )
+  assert "environment.asynchronous=True" in str(caught.value)
+  environment.close()

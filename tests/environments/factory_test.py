@@ -115,6 +115,11 @@ def test_discrete_observations_are_one_hot():
       {"reward_clipping": True},
       [".kwargs.reward_clipping is True", "config.environment.reward_clip"],
     ),
+    (
+      "ALE/Pong-v5",
+      {"life_loss_info": True},
+      [".kwargs.life_loss_info is True", "remove life"],
+    ),
   ],
 )
 def test_an_invalid_config_is_rejected_in_one_line(name, kwargs, fields):

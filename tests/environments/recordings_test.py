@@ -11,6 +11,8 @@ import minari
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.envs import registration
+from gymnasium.envs.classic_control import cartpole
 from minari.data_collector import EpisodeBuffer
 from minari.dataset import minari_storage
 
@@ -271,6 +273,19 @@ def test_episodes_without_masks_are_not_read_as_masked(tmp_path):
   with pytest.raises(ValueError, match="no infos") as caught:
     recordings.read(tmp_path / "a", spec)
   assert "\n" not in str(caught.value)
+
+
+def test_an_id_with_a_class_as_an_argument_is_recorded(tmp_path, monkeypatch):
+  spec = registration.EnvSpec(
+    "Made-v0",
+    entry_point=lambda made: made(),
+    max_episode_steps=10,
+    kwargs={"made": cartpole.CartPoleEnv},
+  )
+  monkeypatch.setitem(gymnasium.registry, "Made-v0", spec)
+  _, played = record(tmp_path / "a", given.config_of("Made-v0"), 12)
+  assert len(finished(played)) > 0
+  assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path):
