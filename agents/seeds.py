@@ -1,5 +1,9 @@
 """Seeds of a run's parts and processes, which share no random numbers."""
 
+import random
+
+import numpy as np
+
 _MAX_WORKERS = 1 << 20  # workers of a run whose seeds differ from other runs'
 
 # Added to a run's seed, far above the seeds of all workers.
@@ -55,3 +59,17 @@ def for_restart(seed: int, restarts: int) -> int:
     accept integers of any size.
   """
   return seed + (restarts << 64)
+
+
+def seed_global_generators(seed: int) -> None:
+  """Seeds the generators of the modules `random` and `numpy.random`.
+
+  Environments of users may draw from them. All nodes of a machine are forked
+  from one process, so they begin with equal states of NumPy's generator, and
+  workers would play the same episodes.
+
+  Args:
+    seed: seed of the node, at least 0.
+  """
+  random.seed(seed)
+  np.random.seed(np.random.SeedSequence(seed).generate_state(4))  # noqa: NPY002

@@ -11,12 +11,13 @@ a test compares the steps of saved and restored environments.
 """
 
 import contextlib
+from collections.abc import Callable
 
 import ml_collections
 import numpy as np
 from absl import logging
 
-from slipway.environments import checked, factory, vector
+from slipway.environments import checked, factory, user_code, vector
 
 # Steps of the test before the environments are saved, and as many afterwards.
 _STEPS = 100
@@ -24,7 +25,14 @@ _STEPS = 100
 _NUM_ENVS = 2
 
 
-def is_exact(config: ml_collections.ConfigDict) -> bool:
+class _StoppedError(Exception):
+  """The test was stopped."""
+
+
+def is_exact(
+  config: ml_collections.ConfigDict,
+  should_stop: Callable[[], bool] = lambda: False,
+) -> bool | None:
   """Returns whether restored environments continue exactly like the saved ones.
 
   The function makes two batches of environments, and steps them. If a step,
@@ -33,6 +41,8 @@ def is_exact(config: ml_collections.ConfigDict) -> bool:
 
   Args:
     config: `environment` section of a config, as for `factory.make`.
+    should_stop: function called before each step; True stops the test, and the
+      result is None.
 
   Raises:
     ValueError: as `factory.make`.
@@ -43,9 +53,31 @@ def is_exact(config: ml_collections.ConfigDict) -> bool:
     restored = factory.make(config, _NUM_ENVS, seed=1)
     resources.callback(_close, restored)
     try:
-      return _continues_equally(saved, restored)
+      return _continues_equally(saved, restored, should_stop)
+    except _StoppedError:
+      return None
     except Exception:  # Environments without support may raise any error.
       return False
+
+
+def try_get_state(environment: vector.VectorEnvironment) -> bytes | None:
+  """Returns the state of environments, or None if pickling it fails.
+
+  Environments that `is_exact` accepts may still open a file or a socket later.
+  The first failure is logged as a warning.
+  """
+  try:
+    return environment.get_state()
+  except Exception as error:  # Pickling calls the user's own code.
+    logging.log_first_n(
+      logging.WARNING,
+      "%s can no longer be saved during an episode (%s), so snapshots do not "
+      "contain its episodes: a resumed run begins new ones",
+      1,
+      environment.name,
+      user_code.describe(error),
+    )
+    return None
 
 
 def _close(environment: vector.VectorEnvironment) -> None:
@@ -57,21 +89,34 @@ def _close(environment: vector.VectorEnvironment) -> None:
 
 
 def _continues_equally(
-  saved: vector.VectorEnvironment, restored: vector.VectorEnvironment
+  saved: vector.VectorEnvironment,
+  restored: vector.VectorEnvironment,
+  should_stop: Callable[[], bool],
 ) -> bool:
   """Returns whether two batches make equal steps once they have equal states.
 
   Args:
     saved: environments that are stepped, and whose state is then saved.
     restored: environments into which the state is restored.
+    should_stop: function called before each step; True stops the test.
+
+  Raises:
+    _StoppedError: the test was stopped.
   """
+
+  def check_not_stopped() -> None:
+    if should_stop():
+      raise _StoppedError
+
   random = np.random.default_rng(0)
   step = saved.reset()
   restored.reset()
   for _ in range(_STEPS):
+    check_not_stopped()
     step = saved.step(saved.sample_actions(step.observation, random))
   restored.set_state(saved.get_state())
   for _ in range(_STEPS):
+    check_not_stopped()
     actions = saved.sample_actions(step.observation, random)
     step = saved.step(actions)
     if not _is_identical(step, restored.step(actions)):

@@ -52,17 +52,17 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
       signals.clean_up()
 
     with _ending_failed_run(control):
-      try:
-        loop = single_loop.SingleLoop(run, control)
-      except (ValueError, OSError) as error:
-        raise RuntimeError(str(error)) from error
-      with (
-        hung_process.ending(
-          run.config.environment.step_timeout_s, 1, "train", end_hung_run
-        ),
-        _serve_control(run, control),
+      with hung_process.ending(
+        run.config.environment.step_timeout_s, 1, "train", end_hung_run
       ):
-        loop.run(lambda: panel.update(control.status()), signals)
+        try:
+          loop = single_loop.SingleLoop(
+            run, control, lambda: signals.first is not None
+          )
+        except (ValueError, OSError) as error:
+          raise RuntimeError(str(error)) from error
+        with _serve_control(run, control):
+          loop.run(lambda: panel.update(control.status()), signals)
       loop.report()
     try:
       control.close()

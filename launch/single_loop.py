@@ -53,13 +53,22 @@ class SingleLoop:
   The components are a worker, a trainer, an evaluator and the table.
   """
 
-  def __init__(self, run: run_lib.Run, control: run_control.RunControl):
+  def __init__(
+    self,
+    run: run_lib.Run,
+    control: run_control.RunControl,
+    should_stop: Callable[[], bool] = lambda: False,
+  ):
     """Makes worker, trainer and evaluator, and restores the newest snapshot.
+
+    In a new run, the environments are first stepped some hundred times, to test
+    whether they can be saved.
 
     Args:
       run: the run to execute; of its topology, only the number of environments
         is used.
       control: records the run's counts and results, and enforces its limits.
+      should_stop: function called at each step of that test; True stops it.
 
     Raises:
       ValueError: the snapshot does not fit the config.
@@ -74,7 +83,10 @@ class SingleLoop:
       pickle.loads((newest.path / _STATE_FILE).read_bytes()) if newest else None
     )
     self._restarts = state["restarts"] + 1 if state else 0
-    self._savable = saving.is_exact(config.environment)
+    # None if the test was stopped; a resumed run then repeats it.
+    self._savable: bool | None = state and state.get("savable")
+    if self._savable is None:
+      self._savable = saving.is_exact(config.environment, should_stop)
     builder = registry.make_builder(config.agent)
     table = builder.make_table(config, spec)
     self._rates = rates_lib.Rates(config, table)
@@ -121,7 +133,7 @@ class SingleLoop:
       builder,
       self._record_evaluation,
       self._restarts,
-      self._savable,
+      bool(self._savable),
     )
     # Trainer steps at the last evaluation, or None before the first.
     self._evaluated_at: int | None = None
@@ -129,7 +141,7 @@ class SingleLoop:
     self._read_limits()
     if newest and state:
       self._restore(newest.path, state)
-    elif not self._savable:
+    elif self._savable is False:
       logging.warning(
         "%s cannot be saved during an episode: a resumed run continues with "
         "new episodes, so it does not equal one that never stopped",
@@ -361,10 +373,11 @@ class SingleLoop:
       "restarts": self._restarts,
       "env_steps": self._env_steps(),
       "episodes": self._episodes(),
+      "savable": self._savable,
       "evaluated_at": self._evaluated_at,
       "grants": self._rates.scheduled_ratio,
       "published": tuple(self._variables.newest or ()),
-      "worker": worker.get_state(self._savable) if worker else None,
+      "worker": worker.get_state(bool(self._savable)) if worker else None,
       "evaluator": self._evaluator.get_state(),
     }
     (folder / _STATE_FILE).write_bytes(pickle.dumps(state))

@@ -10,7 +10,7 @@ import numpy as np
 from acme import specs
 
 from slipway.agents import core, seeds
-from slipway.environments import factory, vector
+from slipway.environments import factory, saving, vector
 from slipway.environments import specs as specs_lib
 from slipway.replay.items import adder as adder_lib
 
@@ -53,11 +53,11 @@ class Collector:
         that a reset that hangs is noticed.
     """
     num_envs = config.topology.environments_per_worker
-    self._environment = environment or factory.make(
-      config.environment,
-      num_envs,
-      seed=seeds.for_worker(config.seed, worker, restarts),
-    )
+    if environment is None:
+      seed = seeds.for_worker(config.seed, worker, restarts)
+      seeds.seed_global_generators(seed)
+      environment = factory.make(config.environment, num_envs, seed)
+    self._environment = environment
     specs_lib.check_equal(self._environment.name, self._environment.spec, spec)
     # The newest step, with the observations that the actor acts on next; None
     # before the first reset.
@@ -133,12 +133,14 @@ class Collector:
 
     Args:
       with_environments: whether to include environments and adder, and so the
-        unfinished episodes; requires environments that can be saved.
+        unfinished episodes. They are left out if pickling them fails.
     """
-    unfinished = None
+    unfinished = environment = None
     if with_environments:
+      environment = saving.try_get_state(self._environment)
+    if environment is not None:
       unfinished = {
-        "environment": self._environment.get_state(),
+        "environment": environment,
         "before": self._newest_step,
         "episode_returns": self._returns_so_far.copy(),
         "adder": self._adder.get_state(),

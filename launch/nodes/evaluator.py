@@ -11,7 +11,7 @@ import numpy as np
 from acme import specs
 
 from slipway.agents import core, seeds
-from slipway.environments import factory
+from slipway.environments import factory, saving
 from slipway.environments import specs as specs_lib
 from slipway.launch.nodes import evaluation, ports
 from slipway.launch.orchestration import control_service, messages, waits
@@ -92,11 +92,10 @@ class Evaluator:
     # Monotonic seconds at which the evaluation in progress began, or None.
     self._since_s: float | None = None
     self._actor = builder.make_greedy_actor(config, spec)
+    seed = seeds.for_evaluation(config.seed, restarts)
+    seeds.seed_global_generators(seed)
     self._environment = factory.make(
-      config.environment,
-      self._episodes,
-      seeds.for_evaluation(config.seed, restarts),
-      config.evaluation.info,
+      config.environment, self._episodes, seed, config.evaluation.info
     )
     specs_lib.check_equal(self._environment.name, self._environment.spec, spec)
 
@@ -151,23 +150,27 @@ class Evaluator:
 
     The environments' state is left out if they can't be saved.
     """
+    environment = None
+    if self._savable:
+      environment = saving.try_get_state(self._environment)
     return {
       "episodes": self._episodes,
       "best_return": self._best_return,
       "actor": self._actor.get_state(),
-      "environment": self._environment.get_state() if self._savable else None,
+      "environment": environment,
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
     """Restores a state that `get_state` returned for the same config.
 
-    The environments are restored only if they can be saved and the number of
+    The environments are restored only if the state has them and the number of
     episodes per evaluation is the same.
     """
     self._actor.set_state(state["actor"])
     self._best_return = state["best_return"]
-    if self._savable and state["episodes"] == self._episodes:
-      self._environment.set_state(state["environment"])
+    environment = state["environment"]
+    if environment is not None and state["episodes"] == self._episodes:
+      self._environment.set_state(environment)
 
   def close(self) -> None:
     """Closes the environments."""

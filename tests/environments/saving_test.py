@@ -132,3 +132,14 @@ def test_environments_of_native_code_are_not_saved(name):
 def test_an_environment_that_cannot_be_made_is_an_error():
   with pytest.raises(ValueError, match=r"config\.environment\.name"):
     saving.is_exact(given.config_of("CartPole-v999"))
+
+
+def test_the_test_can_be_stopped():
+  calls = []
+
+  def should_stop():
+    calls.append(None)
+    return len(calls) > 7
+
+  assert saving.is_exact(given.config_of("CartPole-v1"), should_stop) is None
+  assert len(calls) == 8

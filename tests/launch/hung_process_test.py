@@ -11,6 +11,7 @@ pytestmark = [pytest.mark.runs, pytest.mark.timeout(300)]
 
 # Hangs after some steps, so that the check before the start finds nothing.
 _ENVIRONMENT = """
+import os
 import time
 
 from gymnasium.envs.classic_control import cartpole
@@ -21,14 +22,21 @@ class Hangs(cartpole.CartPoleEnv):
 
   def step(self, action):
     self.steps += 1
-    if self.steps > 300:
+    if self.steps > int(os.environ["STEPS"]):
       time.sleep(600)
     return super().step(action)
 """
 
 
-@pytest.mark.parametrize("flag", ["--mode=single", "--launch=local_mt"])
-def test_an_environment_that_hangs_ends_the_run(tmp_path, flag):
+@pytest.mark.parametrize(
+  ("flag", "steps"),
+  [
+    ("--mode=single", 300),
+    ("--mode=single", 30),  # while the run tests whether it can be saved
+    ("--launch=local_mt", 300),
+  ],
+)
+def test_an_environment_that_hangs_ends_the_run(tmp_path, flag, steps):
   (tmp_path / "hangs.py").write_text(_ENVIRONMENT)
   command = [
     *(sys.executable, "-m", "slipway.launch.train", flag, "--name=first"),
@@ -44,7 +52,7 @@ def test_an_environment_that_hangs_ends_the_run(tmp_path, flag):
     capture_output=True,
     text=True,
     timeout=200,
-    env={**os.environ, "PYTHONPATH": path},
+    env={**os.environ, "PYTHONPATH": path, "STEPS": str(steps)},
   )
   assert done.returncode == 1
   line = next(x for x in done.stderr.splitlines() if x.startswith("train: "))
@@ -57,4 +65,4 @@ def test_an_environment_that_hangs_ends_the_run(tmp_path, flag):
   if flag == "--mode=single":
     summary = json.loads((tmp_path / "first" / "summary.json").read_text())
     assert summary["stopped_because"] == "failure"
-    assert summary["env_steps"] > 0
+    assert (summary["env_steps"] > 0) == (steps == 300)

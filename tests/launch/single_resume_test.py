@@ -285,3 +285,70 @@ def test_a_snapshot_that_does_not_fit_prints_one_line(tmp_path, whole):
   _, printed = process.communicate(timeout=_DEADLINE_S)
   assert process.returncode == 1 and printed.count("\n") == 1, printed
   assert "train: " in printed and "resume with" in printed
+
+
+# Each step takes a second, and so the test whether it can be saved minutes.
+_SLOW_ENVIRONMENT = """
+import time
+
+from gymnasium.envs.classic_control import cartpole
+
+
+class Slow(cartpole.CartPoleEnv):
+  steps = 0
+
+  def step(self, action):
+    self.steps += 1
+    time.sleep(float(self.steps > 20))
+    return super().step(action)
+"""
+
+
+def test_a_signal_stops_the_test_of_saving(tmp_path, monkeypatch):
+  (tmp_path / "slow.py").write_text(_SLOW_ENVIRONMENT)
+  monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+  run = Run(tmp_path)
+  process = run.start("--config.environment.name=slow:Slow")
+  assert process.stdout is not None
+  while "run folder" not in (line := process.stdout.readline()):
+    assert line
+  time.sleep(1.0)  # now the test steps the environments
+  process.send_signal(signal.SIGINT)
+  end(process)
+  summary = json.loads(run.folder.summary.read_text())
+  assert (summary["env_steps"], summary["stopped_because"]) == (0, "SIGINT")
+  assert run.snapshots.newest() is not None
+
+
+# Opens a file in an episode's second half, which pickle can't save.
+_OPENING_ENVIRONMENT = """
+import os
+
+from gymnasium.envs.classic_control import cartpole
+
+
+class Opening(cartpole.CartPoleEnv):
+  steps = 0
+
+  def step(self, action):
+    self.steps += 1
+    if self.steps == 300:
+      self.file = open(os.devnull)
+    return super().step(action)
+"""
+
+
+def test_a_run_continues_if_its_environments_can_no_longer_be_saved(
+  tmp_path, monkeypatch
+):
+  (tmp_path / "opening.py").write_text(_OPENING_ENVIRONMENT)
+  monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+  run = Run(tmp_path)
+  named = "--config.environment.name=opening:Opening"
+  output = end(run.start(named, limit(STEPS)))
+  assert output.count("can no longer be saved during an episode") == 1
+  summary = json.loads(run.folder.summary.read_text())
+  assert summary["trainer_steps"] == STEPS
+  end(run.resume(limit(STEPS + _PERIOD)))
+  summary = json.loads(run.folder.summary.read_text())
+  assert summary["trainer_steps"] == STEPS + _PERIOD

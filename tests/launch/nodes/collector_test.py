@@ -259,3 +259,30 @@ def test_seeds():
   np.testing.assert_array_equal(records, collect(seed=1, worker=0))
   assert not np.array_equal(records, collect(seed=1, worker=1))
   assert not np.array_equal(records, collect(seed=2, worker=0))
+
+
+class Unseeded(cartpole.CartPoleEnv):
+  """Environment that draws its first states from a global generator."""
+
+  def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed, options=options)
+    self.state = np.random.uniform(-0.05, 0.05, 4)  # noqa: NPY002 as users do
+    return np.array(self.state, np.float32), {}
+
+
+def test_global_generators_differ_between_nodes(monkeypatch):
+  spec = registration.EnvSpec("Unseeded-v0", entry_point=Unseeded)
+  monkeypatch.setitem(gymnasium.registry, "Unseeded-v0", spec)
+  config = make_config(environment="Unseeded-v0")
+
+  def play(worker, **restarts):
+    np.random.seed(7)  # noqa: NPY002 nodes are forked with equal generators
+    collector, _ = make_collector(config, worker, **restarts)
+    made = [collector.step() for _ in range(5)]
+    collector.close()
+    return np.concatenate([x.records for x in made if x is not None])
+
+  first = play(0)
+  np.testing.assert_array_equal(first, play(0))
+  for other in (play(1), play(0, restarts=1)):
+    assert not np.array_equal(first, other)
