@@ -175,17 +175,14 @@ def _make_sweep(
     fit = max(1, len(os.sched_getaffinity(0)) // cores)
   at_once = plan.at_once or fit
   flags = sweep_plan.list_flags(plan)
-  return sweep_runs.Sweep(
-    folder,
-    plan,
-    lambda: at_once,
-    lambda run: processes.TrainProcess(
-      run,
-      flags,
-      sweep_plan.place_uploads(folder, plan, run.setting),
-      run.can_resume(),
-    ),
-  )
+
+  def start(run: sweep_folder.SweepRun) -> processes.TrainProcess:
+    setting = sweep_plan.place_uploads(folder, plan, run.setting)
+    config = sweep_plan.parse_setting(plan, setting).config
+    resumes = run.has_snapshot(config, run.log.exists())
+    return processes.TrainProcess(run, flags, setting, resumes)
+
+  return sweep_runs.Sweep(folder, plan, lambda: at_once, start)
 
 
 def _join_values(train_flags_given: Sequence[str]) -> list[str]:

@@ -98,6 +98,7 @@ class RunControl(control_service.ControlService):
     self._reported = threading.Condition(self._lock)
     self._restored_at_s = -math.inf  # monotonic
     evaluations = env_steps = None
+    trainer_steps = math.inf
     if state_path and state_path.exists():
       logging.info("continues from the state of a killed control node")
       self._saved = records.read(
@@ -113,6 +114,7 @@ class RunControl(control_service.ControlService):
       if resumed:
         evaluations = resumed.evaluations
         env_steps = resumed.environment_steps
+        trainer_steps = resumed.trainer_steps
       self._saved = control_state.ControlState(
         config_file.to_json(self._config),
         saved_run.SavedRun.start(folder.name, expected, started_at_s, resumed),
@@ -128,7 +130,9 @@ class RunControl(control_service.ControlService):
     self._stop = stop.Stop(self._saved, self._nodes, time.monotonic())
     if self._restored_at_s > 0.0:
       self._state.count_control_restart()
-    self._results = results_lib.Results(folder, evaluations, env_steps)
+    self._results = results_lib.Results(
+      folder, evaluations, env_steps, trainer_steps
+    )
     if self._restored_at_s > 0.0 and self._saved.run.evaluation is not None:
       self._results.restore_evaluation(self._saved.run.evaluation)
     self._watchdog = watchdog_lib.Watchdog(self._config, rates)

@@ -48,7 +48,7 @@ class Group(typing.NamedTuple):
     """Final return of each run, [R]; see `curves.final_return`."""
     return np.array(
       [
-        curves.final_return(rows["env_steps"], rows["eval_return"])
+        curves.final_return(curves.get_progress(rows), rows["eval_return"])
         for rows in self.curves
       ]
     )
@@ -182,7 +182,7 @@ def color(index: int) -> str:
 
 def _line_style(index: int) -> str:
   """Returns the style of the line of the group with an index."""
-  return "-" if index < len(_COLORS) else "--"
+  return ("-", "--", ":", "-.")[index // len(_COLORS) % 4]
 
 
 def _make_group(runs: Sequence[Run], is_unique: bool) -> Group:

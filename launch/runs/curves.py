@@ -2,6 +2,7 @@
 
 import io
 import os
+from collections.abc import Mapping
 
 import msgspec
 import numpy as np
@@ -49,12 +50,13 @@ COLUMNS: tuple[str, ...] = tuple(
 )
 
 HEADER = ",".join(COLUMNS).encode()  # first line of the file
-_ENV_STEPS = COLUMNS.index("env_steps")  # index of the column
+# Indices of two columns.
+_ENV_STEPS, _TRAINER_STEPS = map(COLUMNS.index, ("env_steps", "trainer_steps"))
 # Highest valid number of environment steps in a row. Up to this number, float64
 # represents integers exactly.
 _MAX_STEPS = 2**53
 
-# Part of a run's environment steps after which `final_return` begins.
+# Part of a run's steps after which `final_return` begins.
 _FINAL_PART = 0.9
 
 _RETURN_COLOUR = "#1f6fb4"  # of the mean return and its band
@@ -111,27 +113,46 @@ def read_evaluations(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
   return {name: column[known] for name, column in rows.items()}
 
 
-def final_return(env_steps: np.ndarray, returns: np.ndarray) -> float:
-  """Returns the mean return at a run's end, by which runs are compared.
+def get_progress(rows: Mapping[str, np.ndarray]) -> np.ndarray:
+  """Returns the steps by which a run has progressed at each evaluation, [N].
 
-  It is the mean of the evaluations in the last tenth of the environment steps.
-  The last N evaluations would be another part of each run: a short run has few
-  of them, and so does a fast one in the modes 'async' and 'sync', which
-  evaluate per second, not per step.
+  They are environment steps, or the learner's updates in a run that learns from
+  recorded data, which steps no environment.
 
   Args:
-    env_steps: [N], environment steps of at least one evaluation, in their
-      order.
+    rows: columns of curves.csv, by name; see `read`.
+  """
+  env_steps = rows["env_steps"]
+  return env_steps if (env_steps > 0).any() else rows["trainer_steps"]
+
+
+def final_return(steps: np.ndarray, returns: np.ndarray) -> float:
+  """Returns the mean return at a run's end, by which runs are compared.
+
+  It is the mean of the evaluations in the last tenth of the steps. The last N
+  evaluations would be another part of each run: a short run has few of them,
+  and so does a fast one in the modes 'async' and 'sync', which evaluate per
+  second, not per step.
+
+  Args:
+    steps: [N], environment steps of at least one evaluation, in their order, or
+      its updates; see `get_progress`.
     returns: [N], mean return of each evaluation.
   """
-  is_final = env_steps >= _FINAL_PART * env_steps[-1]
-  is_final[-1] = True  # even where its environment steps are unknown
+  is_final = steps >= _FINAL_PART * steps[-1]
+  is_final[-1] = True  # even where its steps are unknown
   return float(returns[is_final].mean())
 
 
-def is_row(line: bytes) -> bool:
-  """Returns whether a line of curves.csv is a valid row, not the header."""
-  return bool(line.strip()) and _parse_row(line) is not None
+def is_row(line: bytes, max_trainer_steps: float = np.inf) -> bool:
+  """Returns whether a line of curves.csv is a valid row, not the header.
+
+  Args:
+    line: the line.
+    max_trainer_steps: the learner's updates above which the result is False.
+  """
+  row = _parse_row(line) if line.strip() else None
+  return row is not None and not row[_TRAINER_STEPS] > max_trainer_steps
 
 
 def _parse_row(line: bytes) -> list[float] | None:

@@ -89,6 +89,7 @@ class Results:
     folder: run_folder.RunFolder,
     evaluations: int | None = None,
     env_steps: int | None = None,
+    trainer_steps: float = np.inf,
   ):
     """Opens a run's curves.csv, and begins a file of TensorBoard's events.
 
@@ -98,10 +99,13 @@ class Results:
         keep all rows.
       env_steps: environment steps at which the run is resumed, or None if it
         is not resumed. TensorBoard drops older values from this step on.
+      trainer_steps: the learner's updates at which the run is resumed. Rows of
+        later ones are removed, even if the file has fewer than `evaluations`,
+        as where the run's folder was lost once.
     """
     self._folder = folder
     self.outbox = outbox_lib.Outbox()
-    self._open_curves(evaluations)
+    self._open_curves(evaluations, trainer_steps)
     self._events = events.Events(folder.events, self.outbox, env_steps)
     if env_steps is not None:
       self._rewrite_evaluations(env_steps)
@@ -172,7 +176,7 @@ class Results:
         f"{', '.join(names)} is lost: free some space, and resume the run"
       )
 
-  def _open_curves(self, evaluations: int | None) -> None:
+  def _open_curves(self, evaluations: int | None, trainer_steps: float) -> None:
     """Writes the header of a new curves.csv, or removes rows of an old one.
 
     An unfinished line of a killed process is always removed. In a resumed run,
@@ -180,13 +184,14 @@ class Results:
 
     Args:
       evaluations: number of rows to keep in a resume, or None to keep all.
+      trainer_steps: updates at the resume; rows of later ones are removed.
     """
     path = self._folder.curves_csv
     with run_folder.writing(path):
       text = path.read_bytes() if path.exists() else b""
     lines = text[: text.rfind(b"\n") + 1].splitlines(keepends=True)
     if not lines or evaluations is not None:
-      rows = [line for line in lines if curves.is_row(line)]
+      rows = [line for line in lines if curves.is_row(line, trainer_steps)]
       header = curves.HEADER + b"\n"
       lines = [header, *rows[:evaluations]]
     kept = b"".join(lines)

@@ -27,6 +27,7 @@ class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: host name of the control node's machine.
     pid_space: name of the boot and the pid namespace in which `pid` is valid.
     started: start of the process in clock ticks since that boot.
+    folder: inode of the run's folder, or 0 if it is unknown.
   """
 
   address: str
@@ -34,6 +35,7 @@ class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   host: str
   pid_space: str
   started: int
+  folder: int = 0
 
   @classmethod
   def from_process(cls, address: str, pid: int) -> "RunAddress":
@@ -112,7 +114,10 @@ def published(
   Raises:
     OSError: the file can't be written; see `Outbox.replace`.
   """
-  own = RunAddress.from_process(address, os.getpid())
+  own = msgspec.structs.replace(
+    RunAddress.from_process(address, os.getpid()),
+    folder=folder.path.stat().st_ino,
+  )
   outbox.replace(path_in(folder), msgspec.json.encode(own) + b"\n")
   ended = threading.Event()
   threading.Thread(
@@ -128,6 +133,10 @@ def published(
 def read(folder: run_folder.RunFolder) -> RunAddress | None:
   """Reads the address of a run's control node, or returns None without a file.
 
+  The result is also None in a copy of an active run's folder, whose address is
+  that of the original. Another machine may see other inodes, so only addresses
+  on this one are compared.
+
   Args:
     folder: the run's folder.
 
@@ -136,7 +145,9 @@ def read(folder: run_folder.RunFolder) -> RunAddress | None:
   """
   path = path_in(folder)
   try:
-    return msgspec.json.decode(path.read_bytes(), type=RunAddress)
+    address = msgspec.json.decode(path.read_bytes(), type=RunAddress)
+    is_copy = address.folder not in (0, folder.path.stat().st_ino)
+    return None if address.is_local and is_copy else address
   except FileNotFoundError:
     return None
   except (OSError, ValueError, RecursionError) as error:

@@ -72,9 +72,11 @@ def make_flags(
   """
   folder = run.folder
   if resumes:
-    # A resume takes the run's own config, and all flags that place its nodes.
-    fields = ("--config", "--noconfig.", "-config", "-noconfig.")
-    placing = (flag for flag in flags if not flag.startswith(fields))
+    # A resume takes the run's own config and mode, and all flags that place its
+    # nodes.
+    own = ("--config", "--noconfig.", "-config", "-noconfig.")
+    own += ("--mode=", "-mode=")
+    placing = (flag for flag in flags if not flag.startswith(own))
     return [f"--resume={folder.path}", *placing]
   return [
     *flags,

@@ -131,7 +131,7 @@ def score_run(
   if not len(returns):
     none = (np.nan, np.nan, np.nan)
     return RunScore(run, *none, 0.0, 0.0, np.nan, np.nan, is_done)
-  steps = rows["env_steps"]
+  steps = curves.get_progress(rows)
   score = curves.final_return(steps, returns)
   summary = run.read_summary()
   repeated = summary.best_eval_return if summary else None
@@ -143,7 +143,7 @@ def score_run(
     score,
     atari_scores.normalize(environment, score),
     float(returns.max()) if repeated is None else repeated,
-    steps[-1],
+    rows["env_steps"][-1],
     rows["wall_s"][-1],
     steps[first[0] + evaluations - 1] if len(first) else np.nan,
     float(at_target[first[0] :].mean()) if len(first) else np.nan,

@@ -14,7 +14,6 @@ from slipway.launch.runs import (
   config_file,
   error_text,
   run_folder,
-  snapshot_store,
   user_modules,
 )
 from slipway.launch.sweeps import slot, sweep_folder
@@ -109,6 +108,7 @@ class SlotProcess:
     if not folder.is_run():
       # It is a run from now on, which `--resume` without the cluster can train.
       folder.write_config(self._config)
+      folder.make_subfolders()
     self._start()
 
   def poll(self) -> int | None:
@@ -127,10 +127,11 @@ class SlotProcess:
     """Starts the slot, which waits until a machine has the CPUs for it.
 
     Raises:
-      OSError, ValueError: as `_can_resume`.
+      OSError, ValueError: as `SweepRun.has_snapshot`.
     """
     run = self.run
-    archive = slot.pack(run.folder.path) if self._can_resume() else None
+    resumes = run.has_snapshot(self._config, self._has_begun)
+    archive = slot.pack(run.folder.path) if resumes else None
     task = slot.SlotTask(
       run.folder.name, config_file.to_json(self._config), run.seed, archive
     )
@@ -139,20 +140,6 @@ class SlotProcess:
     self._reply: bytes | slot.SlotReport | None = None  # not yet written
     self._ended: int | None = None  # exit status, before the folder is here
     self._call_poll()
-
-  def _can_resume(self) -> bool:
-    """Returns whether the run has a snapshot, here or at `snapshot.url`.
-
-    Raises:
-      OSError: `snapshot.url`, which may have snapshots, can't be read.
-      ValueError: `snapshot.url` can't be used on this machine.
-    """
-    if self.run.can_resume():
-      return True
-    if not self._has_begun:
-      return False
-    store = snapshot_store.open_store(self._config, self.run.folder)
-    return store.has_remote_snapshots()
 
   def _call_poll(self) -> None:
     self._called_at_s = time.monotonic()

@@ -16,6 +16,7 @@ import shutil
 import typing
 from collections.abc import Sequence
 
+import ml_collections
 import msgspec
 import numpy as np
 
@@ -26,6 +27,7 @@ from slipway.launch.runs import (
   run_lock,
   run_summary,
   snapshot_location,
+  snapshot_store,
 )
 from slipway.launch.sweeps import space
 
@@ -138,6 +140,27 @@ class SweepRun(typing.NamedTuple):
     return self.folder.is_run() and any(
       map(location.is_complete, location.numbers())
     )
+
+  def has_snapshot(
+    self, config: ml_collections.ConfigDict, has_begun: bool
+  ) -> bool:
+    """Returns whether the run has a snapshot, here or at `snapshot.url`.
+
+    Args:
+      config: the run's config.
+      has_begun: whether the run has begun in this sweep. Snapshots at the URL
+        may be of an older sweep if it has not.
+
+    Raises:
+      OSError: `snapshot.url`, which may have snapshots, can't be read.
+      ValueError: `snapshot.url` can't be used on this machine.
+    """
+    if self.can_resume():
+      return True
+    if not (has_begun and self.folder.is_run()):
+      return False
+    store = snapshot_store.open_store(config, self.folder)
+    return store.has_remote_snapshots()
 
   def read_error(self, start: int) -> str:
     """Returns the last line of the log, which has the reason why a run failed.

@@ -47,6 +47,17 @@ def plot(*arguments):
   return cli.run(["slipway", "plot", *map(str, arguments)])
 
 
+def test_a_run_without_environment_steps_is_compared_by_updates(make_run):
+  run = make_run("a", 1, [0.0] * 10 + [500.0] * 11)
+  rows = run.curves_csv.read_text().splitlines()
+  cells = [row.split(",") for row in rows]
+  for row in cells[1:]:
+    row[curves.COLUMNS.index("env_steps")] = "0"
+  run.curves_csv.write_text("".join(",".join(row) + "\n" for row in cells))
+  (group,) = comparison.read([run])
+  np.testing.assert_array_equal(group.final_returns, [500.0])
+
+
 def test_runs_that_differ_only_in_the_seed_are_one_group(make_run):
   runs = [
     make_run("a", 1, [0.0, 10.0]),

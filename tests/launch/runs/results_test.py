@@ -131,6 +131,18 @@ def test_tensorboard_shows_one_curve_after_resumes(tmp_path, read):
   assert rows["env_steps"].tolist() == [200, 300, 460]
 
 
+def test_rows_after_the_snapshot_are_removed_from_a_short_file(tmp_path):
+  """The file of the first machine was lost, and began again without rows."""
+  folder = make_folder(tmp_path)
+  write_incarnation(
+    folder, range(1100, 1600, 100), {1100, 1200, 1300}, 10, resumed_at=1000
+  )
+  resumed = {"evaluations": 12, "env_steps": 1200, "trainer_steps": 120}
+  results.Results(folder, **resumed).close()
+  rows = curves.read(folder.curves_csv)
+  assert rows["env_steps"].tolist() == [1100, 1200]
+
+
 @pytest.mark.parametrize("read", [read_scalars, read_as_tensorboard_does])
 def test_nothing_is_dropped_if_only_the_writer_was_restarted(tmp_path, read):
   folder = make_folder(tmp_path)

@@ -1,6 +1,7 @@
 """Tests of the address file, which exists while a control node serves."""
 
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -20,14 +21,24 @@ def test_the_file_exists_while_a_node_serves(folder):
   assert run_address.read(folder) is None
   with run_address.published(folder, "localhost:7", outbox.Outbox()):
     where = run_address.read(folder)
-    assert where == run_address.RunAddress.from_process(
-      "localhost:7", os.getpid()
-    )
+    assert (where.address, where.pid) == ("localhost:7", os.getpid())
     assert where.host == socket.gethostname()
     assert where.is_local
     assert not where.is_down
   assert run_address.read(folder) is None
   assert not list(folder.path.glob("*control*"))
+
+
+def test_a_copy_of_an_active_run_is_not_active(folder, tmp_path):
+  with run_address.published(folder, "localhost:7", outbox.Outbox()):
+    copy = run_folder.RunFolder(tmp_path / "copy")
+    shutil.copytree(folder.path, copy.path)
+    assert run_address.path_in(copy).exists()
+    assert run_address.read(copy) is None
+    renamed = run_folder.RunFolder(tmp_path / "renamed")
+    folder.path.rename(renamed.path)
+    assert run_address.read(renamed).address == "localhost:7"
+    renamed.path.rename(folder.path)
 
 
 def test_the_file_is_removed_after_an_error(folder):
