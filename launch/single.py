@@ -51,18 +51,20 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
       _end_failed_run(control)
       signals.clean_up()
 
-    with _ending_failed_run(control):
-      with hung_process.ending(
+    with (
+      _ending_failed_run(control),
+      hung_process.ending(
         run.config.environment.step_timeout_s, 1, "train", end_hung_run
-      ):
-        try:
-          loop = single_loop.SingleLoop(
-            run, control, lambda: signals.first is not None
-          )
-        except (ValueError, OSError) as error:
-          raise RuntimeError(str(error)) from error
-        with _serve_control(run, control):
-          loop.run(lambda: panel.update(control.status()), signals)
+      ),
+    ):
+      try:
+        loop = single_loop.SingleLoop(
+          run, control, lambda: signals.first is not None
+        )
+      except (ValueError, OSError) as error:
+        raise RuntimeError(str(error)) from error
+      with _serve_control(run, control):
+        loop.run(lambda: panel.update(control.status()), signals)
       loop.report()
     try:
       control.close()

@@ -13,6 +13,7 @@ import time
 import typing
 from collections.abc import Callable
 
+import ml_collections
 import msgspec
 import tensorflow as tf
 from absl import logging
@@ -43,6 +44,8 @@ _STATE_FILE, _TABLE_FOLDER = "single.pkl", "table"
 _REASONS_TO_COMPLETE = ({*limits_lib.Counts._fields} - {"wall_clock_s"}) | {
   limits_lib.ALL_LIMITS
 }
+# Seconds after which the user is informed that the environments are tested.
+_NOTICE_AFTER_S = 15.0
 # Names of the limits that are checked at every step.
 _STEP_LIMITS = ("environment_steps", "trainer_steps", "episodes")
 
@@ -86,7 +89,7 @@ class SingleLoop:
     # None if the test was stopped; a resumed run then repeats it.
     self._savable: bool | None = state and state.get("savable")
     if self._savable is None:
-      self._savable = saving.is_exact(config.environment, should_stop)
+      self._savable = _test_saving(config.environment, should_stop)
     builder = registry.make_builder(config.agent)
     table = builder.make_table(config, spec)
     self._rates = rates_lib.Rates(config, table)
@@ -429,6 +432,34 @@ class SingleLoop:
 
     self._store.flush(get_rest_s)
     self._finishing_since_s = None
+
+
+def _test_saving(
+  config: ml_collections.ConfigDict, should_stop: Callable[[], bool]
+) -> bool | None:
+  """Tests whether environments can be saved, and logs if that takes long.
+
+  Args:
+    config: `environment` section of a config.
+    should_stop: function called at each step; True stops the test.
+
+  Returns:
+    As `saving.is_exact`.
+  """
+  notice_due_s = time.monotonic() + _NOTICE_AFTER_S
+
+  def check() -> bool:
+    nonlocal notice_due_s
+    if time.monotonic() > notice_due_s:
+      notice_due_s = math.inf
+      logging.warning(
+        "%s is slow: before the run, it makes some hundred steps, to test "
+        "whether snapshots can contain unfinished episodes",
+        config.name,
+      )
+    return should_stop()
+
+  return saving.is_exact(config, check)
 
 
 def _close_and_log_error(close: Callable[[], None]) -> None:
