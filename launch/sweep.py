@@ -13,7 +13,7 @@ from slipway.environments import user_code
 from slipway.launch import sweep_flags, sweep_plan, sweep_runs
 from slipway.launch.options import flags as flags_lib
 from slipway.launch.runs import run_folder, user_modules
-from slipway.launch.sweeps import processes, sweep_folder
+from slipway.launch.sweeps import processes, space, sweep_folder
 
 if typing.TYPE_CHECKING:
   from slipway.launch.sweeps import slots as slots_lib
@@ -156,17 +156,20 @@ def _make_sweep(
     plan: the sweep's plan.
     slots: the cluster's slots, or None if this machine starts the runs.
   """
+
+  def place(
+    run: sweep_folder.SweepRun,
+  ) -> tuple[space.Setting, ml_collections.ConfigDict]:
+    """Returns the setting of a run with its own uploads, and its config."""
+    setting = sweep_plan.place_uploads(folder, plan, run.setting)
+    return setting, sweep_plan.parse_setting(plan, setting).config
+
   if slots is not None:
     return sweep_runs.Sweep(
       folder,
       plan,
       lambda: plan.at_once or slots.count(),
-      lambda run: slots.start(
-        run,
-        sweep_plan.parse_setting(
-          plan, sweep_plan.place_uploads(folder, plan, run.setting)
-        ).config,
-      ),
+      lambda run: slots.start(run, place(run)[1]),
     )
   # A run on all machines of a cluster leaves no room for another one.
   fit = 1
@@ -177,8 +180,7 @@ def _make_sweep(
   flags = sweep_plan.list_flags(plan)
 
   def start(run: sweep_folder.SweepRun) -> processes.TrainProcess:
-    setting = sweep_plan.place_uploads(folder, plan, run.setting)
-    config = sweep_plan.parse_setting(plan, setting).config
+    setting, config = place(run)
     resumes = run.has_snapshot(config, run.log.exists())
     return processes.TrainProcess(run, flags, setting, resumes)
 
