@@ -125,7 +125,7 @@ def _connect(
     The cluster's slots, or None if this machine starts the runs.
 
   Raises:
-    ValueError: Ray is missing, or the cluster can't be used.
+    ValueError: the cluster can't be used.
   """
   if not plan.ray_address or sweep_plan.uses_ray(plan):
     return None

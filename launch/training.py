@@ -348,7 +348,7 @@ def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
     flags: parsed flags of `slipway train`.
 
   Raises:
-    ValueError: Ray is missing, or the cluster cannot be used.
+    ValueError: the cluster cannot be used.
   """
   config = flags.config
   single = config.mode == "single"

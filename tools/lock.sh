@@ -1,32 +1,47 @@
 #!/bin/sh
-# Resolves requirements.in to requirements.txt from scratch: packages whose
-# versions it does not pin move to their newest release. requirements-ray.txt
-# has the same packages and those of requirements-ray.in.
+# Resolves the three locks from scratch: packages whose versions the .in files do
+# not pin move to their newest release.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p .cache
-part=$(mktemp .cache/lock.XXXXXX)
-trap 'rm -f "$part" "$part.txt"' EXIT
+work=$(mktemp -d .cache/lock.XXXXXX)
+trap 'rm -rf "$work"' EXIT
 
-# resolve LOCK VENV ARGUMENT...: writes LOCK, from which VENV is built.
+# resolve LOCK SOURCE ARGUMENT...: resolves SOURCE to $work/LOCK.
 resolve() {
-  lock=$1 venv=$2
+  lock=$1 source=$2
   shift 2
-  tools/uv.sh pip compile -q requirements.in --excludes tools/excludes.txt \
-    --python-version 3.10 --python-platform x86_64-manylinux_2_28 \
-    --generate-hashes --no-header --no-emit-index-url \
-    --output-file "$part" "$@" >/dev/null
-  {
-    echo "# The complete lock, with hashes: all that $venv holds."
-    echo "# Made by \`make lock\` from ${lock%.txt}.in and tools/excludes.txt,"
-    echo "# which say what is asked for and why. To be installed with --no-deps:"
-    echo "# what others pin contradicts what imports together."
-    sed "/^    #   -c /d" "$part" # Without comments on constraints.
-  } >"$part.txt"
-  mv "$part.txt" "$lock"
-  : >"$part"
+  tools/uv.sh pip compile -q "$source" --excludes tools/excludes.txt \
+    --python-version 3.11 --python-platform x86_64-manylinux_2_28 \
+    --generate-hashes --no-annotate --no-header --no-emit-index-url \
+    --output-file "$work/$lock" "$@" >/dev/null
 }
 
-resolve requirements.txt .venv "$@"
-resolve requirements-ray.txt .venv-ray requirements-ray.in \
-  --constraint requirements.txt
+# publish LOCK COMMENT: writes LOCK, after two lines of comment.
+publish() {
+  {
+    echo "# $2"
+    echo "# Made by \`make lock\`; installed with --no-deps, since some packages pin others."
+    cat "$work/$1"
+  } >"$work/new"
+  mv "$work/new" "$1"
+}
+
+resolve requirements.txt requirements.in "$@"
+# The same releases, but for TensorFlow and the libraries of CUDA.
+sed 's/^tensorflow-cpu==/tensorflow[and-cuda]==/' requirements.in >"$work/gpu.in"
+sed -n '/^tensorflow-cpu==/d; s/^\([a-z].*==[^ ]*\).*/\1/p' \
+  "$work/requirements.txt" >"$work/constraints"
+resolve requirements-gpu.txt "$work/gpu.in" --constraint "$work/constraints"
+resolve requirements-dev.txt requirements-dev.in \
+  --constraint "$work/requirements.txt" requirements.in
+# What requirements.txt has is left out.
+awk '/^[a-z]/ { split($1, name, "==") }
+  NR == FNR { has[name[1]]; next }
+  !(name[1] in has)' "$work/requirements.txt" "$work/requirements-dev.txt" \
+  >"$work/new"
+mv "$work/new" "$work/requirements-dev.txt"
+
+publish requirements.txt "All packages of requirements.in, with hashes, but for Launchpad."
+publish requirements-gpu.txt "requirements.txt, with TensorFlow for NVIDIA's GPUs."
+publish requirements-dev.txt "Packages of requirements-dev.in that requirements.txt does not have."

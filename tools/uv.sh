@@ -16,7 +16,7 @@ fail() {
 
 # Prints a command that runs pip, of a Python or of a new venv.
 find_pip() {
-  for python in python3 python3.10 python; do
+  for python in python3 python3.11 python; do
     if "$python" -m pip --version >/dev/null 2>&1; then
       echo "$python -m pip"
       return

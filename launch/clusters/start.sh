@@ -17,7 +17,7 @@ set -eu
 usage="start.sh head, start.sh join HOST:PORT, or start.sh run HOST:PORT \
 MACHINES -- COMMAND"
 root=$(cd "$(dirname "$0")/../.." && pwd)
-ray=$root/.venv-ray/bin/ray
+ray=$root/.venv/bin/ray
 
 fail() {
   echo "start: $*" >&2
@@ -117,7 +117,7 @@ fi
 "$root/tools/setup.sh" ray
 if [ -z "${RAY_USE_TLS-}" ]; then
   # Neither names nor addresses have blanks.
-  keys=$("$root/.venv-ray/bin/python" \
+  keys=$("$root/.venv/bin/python" \
     -m slipway.launch.machines.cluster_keys $(given_address "$@"))
   eval "$keys"
 fi
@@ -145,7 +145,7 @@ export DASHBOARD_METRIC_PORT=-1
 set -- --object-store-memory=80000000 --log-color=false "$@"
 if [ "$mode" = run ]; then
   # It calls `ray`, and COMMAND is to find Ray too.
-  export PATH="$root/.venv-ray/bin:$PATH"
+  export PATH="$root/.venv/bin:$PATH"
   # Many machines that read one shared folder are slower than 30 s.
   export RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT=300
   run_all "$@"

@@ -4,7 +4,6 @@
 it must be called before `slipway.launch.machines.cluster` is imported.
 """
 
-import importlib.util
 import os
 import pathlib
 import socket
@@ -43,15 +42,10 @@ def authenticate(given: str | None, insecure: bool) -> str:
     'host:port' of Ray's head node.
 
   Raises:
-    ValueError: Ray is not installed, no cluster replies at the address, the
-      cluster is not secure, or this machine has no credentials for it.
+    ValueError: no cluster replies at the address, the cluster is not secure, or
+      this machine has no credentials for it.
   """
   address = _parse_address(given)
-  if importlib.util.find_spec("ray") is None:
-    raise ValueError(
-      f"--ray_address={address} needs Ray, which is not installed: run "
-      "`make setup-ray`, and then .venv-ray/bin/slipway"
-    )
   token = cluster_keys.read_token()
   tls = _tls_environment(token)
   lacks_tls = bool(tls) and not _uses_tls(address, tls)

@@ -180,7 +180,7 @@ def color(index: int) -> str:
   return _COLORS[index % len(_COLORS)]
 
 
-def _line_style(index: int) -> str:
+def _line_style(index: int) -> typing.Literal["-", "--", ":", "-."]:
   """Returns the style of the line of the group with an index."""
   return ("-", "--", ":", "-.")[index // len(_COLORS) % 4]
 

@@ -189,7 +189,8 @@ def _draw(
   picture = figure.Figure(
     figsize=(12.6, 5.0 + height), dpi=150, layout="constrained"
   )
-  above, below = picture.subfigures(2, 1, height_ratios=(5.0, height))
+  parts: typing.Any = picture.subfigures(2, 1, height_ratios=(5.0, height))
+  above, below = parts
   groups = [
     comparison.Group(
       f"{score.index}: {score.name}",

@@ -267,7 +267,7 @@ def _certificate_builder(
   subject: x509.Name, key: ec.EllipticCurvePublicKey
 ) -> x509.CertificateBuilder:
   """Returns a builder with subject, public key, serial number and validity."""
-  now = datetime.datetime.now(datetime.timezone.utc)
+  now = datetime.datetime.now(datetime.UTC)
   return (
     x509.CertificateBuilder()
     .subject_name(subject)

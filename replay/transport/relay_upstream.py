@@ -100,7 +100,6 @@ class Upstream:
 
   async def close(self) -> None:
     """Stops probing and `follow`; open connections stay."""
-    # Python 3.10's `wait_for` swallows a cancellation that comes with a result.
     self._closed = True
     if self._probing is not None:
       self._probing.cancel()
@@ -119,9 +118,8 @@ class Upstream:
     transport: Any = None
     try:
       if address is not None:
-        transport = await asyncio.wait_for(
-          self._dial(address, protocol), _CONNECT_TIMEOUT_S
-        )
+        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+          transport = await self._dial(address, protocol)
       if transport is not None and _is_to_itself(transport):
         # A reset, as an orderly end would keep the port from the server for a
         # minute.
@@ -130,7 +128,7 @@ class Upstream:
         )
         transport.abort()
         transport = None
-    except (OSError, asyncio.TimeoutError):
+    except OSError:
       transport = None
     self._update_reachable(attempt, transport is not None)
     return transport

@@ -52,8 +52,8 @@ def workdir():
 
 
 def test_kuberay_has_the_locked_ray(kuberay):
-  lock = (_ROOT / "requirements-ray.in").read_text()
-  (version,) = re.findall(r"^ray\[default\]==(\S+)$", lock, re.MULTILINE)
+  lock = (_ROOT / "requirements.txt").read_text()
+  (version,) = re.findall(r"^ray==(\S+)", lock, re.MULTILINE)
   assert kuberay["rayClusterSpec"]["rayVersion"] == version
 
 
@@ -101,11 +101,11 @@ def test_kuberay_admits_only_the_pods_of_the_run(documents, groups):
 def test_the_image_has_the_files_that_it_runs(workdir):
   dockerfile = (_FILES / "Dockerfile").read_text()
   assert "\nCOPY . .\n" in dockerfile
-  assert f"PATH={workdir}/.venv-ray/bin:$PATH\n" in dockerfile
+  assert f"PATH={workdir}/.venv/bin:$PATH\n" in dockerfile
   (setup,) = re.findall(r"tools/\S+", dockerfile)
   assert (_ROOT / setup).stat().st_mode & 0o100
   ignored = set((_ROOT / ".dockerignore").read_text().split())
-  assert not ignored & {*_PACKAGES, "tools", "requirements-ray.txt"}
+  assert not ignored & {*_PACKAGES, "tools", "requirements.txt"}
 
 
 def test_ray_up_copies_the_files_that_machines_need(ray_up, tmp_path):
@@ -116,9 +116,7 @@ def test_ray_up_copies_the_files_that_machines_need(ray_up, tmp_path):
     if remote.startswith("~/slipway/")
   }
   package = {"pyproject.toml", "README.md", "__init__.py", "py.typed"}
-  assert project.keys() == (
-    _PACKAGES | package | {"tools", "requirements-ray.txt"}
-  )
+  assert project.keys() == (_PACKAGES | package | {"tools", "requirements.txt"})
   for remote, local in project.items():
     assert remote == local
     if (_ROOT / local).is_dir():

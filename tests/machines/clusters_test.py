@@ -6,6 +6,7 @@ import subprocess
 
 import pytest
 import yaml
+from ray.autoscaler._private import util
 
 from tests.machines import runs, slurm
 
@@ -45,7 +46,7 @@ def _wait_until_nothing_left(network):
   runs.wait_until(is_empty, 30.0)
 
 
-def test_slurm_runs_a_job_to_its_end(network, needs_ray):
+def test_slurm_runs_a_job_to_its_end(network):
   job, path = _submit(network, "--config.limits.environment_steps=2_000")
   assert job.options == {"--kill-on-bad-exit", "--cpus-per-task=2"}
   assert job.wait(200) == 0, job.output
@@ -55,7 +56,7 @@ def test_slurm_runs_a_job_to_its_end(network, needs_ray):
   _wait_until_nothing_left(network)
 
 
-def test_slurm_cancels_a_job_in_order(network, needs_ray):
+def test_slurm_cancels_a_job_in_order(network):
   job, path = _submit(network)
   runs.wait_until(lambda: (path / "snapshots/000001/run.json").exists(), 150.0)
   job.cancel()
@@ -64,7 +65,7 @@ def test_slurm_cancels_a_job_in_order(network, needs_ray):
   _wait_until_nothing_left(network)
 
 
-def test_slurm_gets_the_status_of_a_failed_command(network, needs_ray):
+def test_slurm_gets_the_status_of_a_failed_command(network):
   job, path = _submit(network, "--config.topology.machines=7")
   assert job.wait(120) == 2, job.output
   assert "needs 8 machines" in job.output
@@ -97,7 +98,6 @@ def test_arguments_that_the_start_script_rejects(
 
 
 def test_ray_up_accepts_its_file():
-  util = pytest.importorskip("ray.autoscaler._private.util")
   config = util.prepare_config(
     yaml.safe_load((_FILES / "ray-up.yaml").read_text())
   )

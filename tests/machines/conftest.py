@@ -1,6 +1,5 @@
 """Hosts, and clusters of Ray on them, which end with the test."""
 
-import importlib.util
 import pathlib
 import secrets
 
@@ -86,14 +85,7 @@ def network(tmp_path):
 
 
 @pytest.fixture
-def needs_ray():
-  """Skips the test if Ray is not installed."""
-  if not importlib.util.find_spec("ray"):
-    pytest.skip("Ray is not installed here: `make test-machines` has it")
-
-
-@pytest.fixture
-def start_cluster(needs_ray, network):
+def start_cluster(network):
   """Returns a function that starts Ray on `count` hosts, including the head."""
 
   def start(count):

@@ -3,7 +3,9 @@
 Ray 2.6 is the last release line whose RLlib contains Ape-X. It uses gymnasium
 0.26, which has LunarLander-v2.
 """
-# pyright: reportMissingImports=false
+# Types are checked with another Ray.
+# pyright: reportMissingImports=false, reportArgumentType=false
+# pyright: reportOptionalMemberAccess=false
 
 import os
 
