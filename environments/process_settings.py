@@ -13,8 +13,6 @@ import typing
 import warnings
 from collections.abc import Iterator, Mapping
 
-import numpy as np
-
 # Signals that Slipway handles or sends.
 _SIGNALS = (
   signal.SIGINT,
@@ -35,6 +33,9 @@ def preserve() -> Iterator[None]:
   exceptions only where they did before, and signals have their handlers from
   before. Other changes remain, such as warnings that user code ignores.
   """
+  # Imported late: `slipway train` starts its fork server without NumPy.
+  import numpy as np
+
   float_errors = np.geterr()
   filters = list(warnings.filters)
   handlers = {number: signal.getsignal(number) for number in _SIGNALS}
@@ -54,6 +55,8 @@ def _restore_float_errors(before: Mapping[str, typing.Any]) -> None:
   Args:
     before: earlier result of `np.geterr`.
   """
+  import numpy as np
+
   now = np.geterr()
   np.seterr(**{kind: before[kind] for kind in now if now[kind] == "raise"})
 

@@ -1,13 +1,14 @@
 """The command `slipway train`, which starts or resumes a run.
 
-This module imports little, so that signals are handled before the import of
-`slipway.launch.training`, which takes seconds.
+This module imports little, so that signals are handled, and the fork server
+imports its modules, before the import of `slipway.launch.training`.
 """
 
 import sys
 import time
 from collections.abc import Sequence
 
+from slipway.launch import local
 from slipway.launch.display import standard_streams
 from slipway.launch.processes import signals
 
@@ -26,9 +27,18 @@ def main(argv: Sequence[str]) -> int:
   # long before its `exec slipway train`. The imports below do count.
   started_at_s = time.time()
   signal_handler = signals.Signals()
-  from slipway.launch import training
+  try:
+    host = local.Host()
+  except OSError as error:
+    print(f"train: no process could be started: {error}", file=sys.stderr)
+    return 2
+  signal_handler.clean_up = host.close
+  try:
+    from slipway.launch import training
 
-  return training.run(argv, signal_handler, started_at_s)
+    return training.run(argv, signal_handler, started_at_s, host)
+  finally:
+    host.close()
 
 
 if __name__ == "__main__":

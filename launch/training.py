@@ -22,6 +22,7 @@ from slipway.launch import (
   ending,
   environment_check,
   host_plan,
+  local,
   memory,
   resumption,
   train_flags,
@@ -47,7 +48,10 @@ _USAGE = "Trains an experiment until one of its limits is reached."
 
 @user_code.exit_as_error()
 def run(
-  argv: Sequence[str], signal_handler: signals.Signals, started_at_s: float
+  argv: Sequence[str],
+  signal_handler: signals.Signals,
+  started_at_s: float,
+  host: local.Host,
 ) -> int:
   """Executes the command line of `slipway train`: trains until the run ends.
 
@@ -55,6 +59,7 @@ def run(
     argv: the program's name and its arguments.
     signal_handler: handler of the signals that this process receives.
     started_at_s: unix seconds at which the command began.
+    host: fork server of the run's nodes, which is closed if they need none.
 
   Returns:
     Exit status: 0 if the run ended normally; 1 if it failed; 2 if it was
@@ -62,10 +67,14 @@ def run(
   """
   plain_warnings.enable()
   descendants.adopt()
-  # Children that the caller of this function has started before are spared.
-  clean_up = functools.partial(
-    descendants.kill_children, psutil.Process().children()
-  )
+  # Children that the caller of this function has started before are spared,
+  # the fork server among them.
+  spared = psutil.Process().children()
+
+  def clean_up() -> None:
+    descendants.kill_children(spared)
+    host.close()
+
   signal_handler.clean_up = clean_up
   with contextlib.ExitStack() as resources:
     resources.callback(clean_up)
@@ -78,7 +87,7 @@ def run(
         environment_check.make_spec, command="train", clean_up=clean_up
       )
       spec, builder = check(flags, make_spec)
-      launch = _prepare_launch(flags)
+      launch = _prepare_launch(flags, host)
       with _in_folder(working_folder):
         if flags.resume is None:
           shown, message = _begin_run(flags, signal_handler, resources)
@@ -334,18 +343,20 @@ def _import_and_launch(name: str, *args: typing.Any) -> None:
     name: full name of the module.
     *args: arguments of `launch`: the run, and the handler of signals.
   """
-  if name != "slipway.launch.local":  # whose nodes import TensorFlow
-    lean_tensorflow.import_tensorflow()
+  lean_tensorflow.import_tensorflow()
   importlib.import_module(name).launch(*args)
 
 
-def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
+def _prepare_launch(
+  flags: absl_flags.FlagValues, host: local.Host
+) -> Callable[..., None]:
   """Returns the function that launches a run, given the run and its signals.
 
   For --launch=ray, this connects to the cluster.
 
   Args:
     flags: parsed flags of `slipway train`.
+    host: fork server, which is closed unless the function uses it.
 
   Raises:
     ValueError: the cluster cannot be used.
@@ -353,6 +364,9 @@ def _prepare_launch(flags: absl_flags.FlagValues) -> Callable[..., None]:
   config = flags.config
   single = config.mode == "single"
   name = "single" if single else train_flags.LAUNCHES[flags.launch]
+  if name == "local":
+    return functools.partial(local.launch, host=host)
+  host.close()
   if name != "on_machines":
     return functools.partial(_import_and_launch, f"slipway.launch.{name}")
   from slipway.launch.machines import admission

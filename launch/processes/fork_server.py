@@ -49,6 +49,8 @@ def make_environment_variables(memory_dir: str) -> dict[str, str]:
   return {
     **threads.make_environment_variables(1),
     "TF_CPP_MIN_LOG_LEVEL": "1",  # omits informational log lines
+    # Without it, TensorFlow's import of distutils imports setuptools (0.2 s).
+    "SETUPTOOLS_USE_DISTUTILS": "stdlib",
     "PYTHONUNBUFFERED": "1",  # so that a killed process has written its log
     "TMPDIR": memory_dir,
   }

@@ -221,9 +221,18 @@ INTERRUPTED_AT = [
     marks=pytest.mark.chaos,
   ),
   pytest.param(lambda run: run.processes("worker/1"), id="start-up"),
-  # The launcher and its first two children: no node is forked for seconds yet.
-  pytest.param(lambda run: len(run.processes()) >= 3, id="imports"),
+  # The fork server imports for seconds, so there is no node yet.
+  pytest.param(lambda run: "run folder" in run.stdout, id="imports"),
 ]
+
+
+def test_a_ctrl_c_during_the_checks_leaves_no_fork_server(start_run):
+  run = start_run()
+  # The launcher, the resource tracker and the fork server.
+  run.wait_until(lambda: len(run.processes()) >= 3)
+  os.killpg(run.launcher.pid, signal.SIGINT)
+  assert run.wait() == 0
+  run.check_nothing_left()
 
 
 @pytest.mark.parametrize("is_due", INTERRUPTED_AT)
