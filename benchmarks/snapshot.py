@@ -7,7 +7,7 @@ import time
 from benchmarks import filling, goal, processes, report
 from benchmarks import trainer as trainer_benchmark
 from slipway.configs import apex_dqn
-from slipway.launch.processes import threads
+from slipway.launch.processes import processors
 
 GOAL_S = 2.0  # that the trainer may stand still
 ITEMS = 1_000_000
@@ -123,7 +123,7 @@ def measure(runs: int, items: int = ITEMS) -> report.Report:
       items,
       runs,
       str(pathlib.Path(folder)),
-      environment=threads.make_environment_variables(1),
+      environment=processors.make_thread_variables(1),
     )
   slowest_s = max(row["standing_still_s"] for row in raw)
   return report.Report(

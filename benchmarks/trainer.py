@@ -10,7 +10,7 @@ import portpicker
 from benchmarks import filling, goal, processes, report
 from slipway.agents import core
 from slipway.configs import catalog
-from slipway.launch.processes import threads
+from slipway.launch.processes import processors
 from slipway.replay.tables import table_spec
 
 if typing.TYPE_CHECKING:
@@ -192,7 +192,7 @@ def measure(runs: int, cases: tuple[Case, ...] = CASES) -> report.Report:
       measure_case,
       case,
       runs,
-      environment=threads.make_role_variables("trainer", case.config()),
+      environment=processors.make_role_variables("trainer", case.config()),
     )
   medians = [_medians(raw, case.name) for case in cases]
   goals = [

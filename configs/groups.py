@@ -4,6 +4,8 @@ The defaults are sized for CartPole-v1 on two cores. `rules` checks the rules
 between fields.
 """
 
+import re
+
 from slipway.configs import checks, fields
 
 Field = fields.Field
@@ -101,6 +103,17 @@ LEARNER: fields.Fields = {
     "trainer steps per call of the compiled tf.function",
     checks.at_least(1, "the trainer would make no steps").up_to(
       10_000, "a call could not be interrupted for hours"
+    ),
+  ),
+  "learner.device": Field(
+    "auto",
+    "processor of the updates: 'auto', the first GPU if there is one; 'cpu'; "
+    "or 'gpu:N', the GPU with index N, from 0, of those that the command sees",
+    checks.matching(
+      lambda device: re.fullmatch(r"auto|cpu|gpu:\d{1,2}", device) is not None,
+      "'auto', 'cpu' or 'gpu:N'",
+      "the trainer would have no processor",
+      "cuda",
     ),
   ),
   "learner.threads": Field(

@@ -1,6 +1,7 @@
 """The command `slipway evaluate`, which plays episodes with a run's policy."""
 
 import math
+import os
 import statistics
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from slipway.launch import run_config
 from slipway.launch.display import plain_warnings, status_text
 from slipway.launch.nodes import evaluation
 from slipway.launch.options import flags as flags_lib
+from slipway.launch.processes import processors
 from slipway.launch.runs import run_folder
 
 # Sentence that begins the help.
@@ -43,6 +45,8 @@ def main(argv: Sequence[str]) -> int:
     if a flag is invalid or there is nothing to play.
   """
   plain_warnings.enable()
+  # TensorFlow, which loads a snapshot, would take all memory of a GPU.
+  os.environ.update(processors.NO_GPU)
   try:
     flags = flags_lib.parse(define_flags(), argv, _USAGE)
     _check_playable(flags.run)

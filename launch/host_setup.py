@@ -10,7 +10,7 @@ import ml_collections
 
 from slipway.launch import host_plan
 from slipway.launch import program as program_lib
-from slipway.launch.processes import prepared_nodes, threads
+from slipway.launch.processes import prepared_nodes, processors
 from slipway.launch.processes import private_network as private_network_lib
 from slipway.launch.processes import runner as runner_lib
 
@@ -82,7 +82,7 @@ def make_runner(
     logs: folder of the nodes' logs.
   """
   environments = {
-    role: threads.make_role_variables(role, config)
+    role: processors.make_role_variables(role, config)
     for role in {"worker", *wiring.program.groups}
   }
 

@@ -137,6 +137,18 @@ def _check_topology(config: ml_collections.ConfigDict) -> None:
       "--config.topology.proxy=False leaves each machine's workers without a "
       "way to replay on another machine: leave it out with --launch=ray"
     )
+  device, gpus = config.learner.device, topology.trainer_gpus
+  if device.startswith("gpu") and int(device[len("gpu:") :]) >= gpus:
+    raise ValueError(
+      f"--config.learner.device={device} is not among the "
+      f"--config.topology.trainer_gpus={gpus:g} GPUs that Ray shows to the "
+      "trainer: reserve more, or give a smaller index"
+    )
+  if device == "cpu" and gpus:
+    raise ValueError(
+      f"--config.topology.trainer_gpus={gpus:g} reserves GPUs that a trainer "
+      "with --config.learner.device=cpu does not use: leave one of them out"
+    )
   if topology.trainer_machine == "own" and not config.snapshot.url:
     raise ValueError(
       "--config.topology.trainer_machine=own puts the trainer on a machine "

@@ -18,7 +18,7 @@ import msgspec
 import tensorflow as tf
 from absl import logging
 
-from slipway.agents import registry, seeds
+from slipway.agents import devices, registry, seeds
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import local_updates, recorded_updates
 from slipway.configs import fields
@@ -93,6 +93,7 @@ class SingleLoop:
     builder = registry.make_builder(config.agent)
     table = builder.make_table(config, spec)
     self._rates = rates_lib.Rates(config, table)
+    devices.check(config.learner.device)
     learner = self._learner = builder.make_learner(config, spec)
     if newest:
       checkpoints.restore(newest.path, learner)

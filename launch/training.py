@@ -7,7 +7,6 @@ import os
 import pathlib
 import shutil
 import sys
-import typing
 from collections.abc import Callable, Iterator, Sequence
 
 import ml_collections
@@ -31,7 +30,12 @@ from slipway.launch.display import plain_warnings, standard_streams
 from slipway.launch.hooks import catalog as hooks
 from slipway.launch.options import overrides
 from slipway.launch.orchestration import limits
-from slipway.launch.processes import descendants, lean_tensorflow, signals
+from slipway.launch.processes import (
+  descendants,
+  lean_tensorflow,
+  processors,
+  signals,
+)
 from slipway.launch.runs import (
   config_file,
   run_folder,
@@ -161,6 +165,8 @@ def check(
   builder.check(whole, spec)
   hooks.check(config.hooks)
   _check_shards(config, on_cluster)
+  if not on_cluster:
+    processors.check_device(config.learner.device)
   # This machine's memory matters only if it runs the trainer.
   if not on_cluster or config.topology.trainer_machine == "home":
     available_bytes = memory.machine_bytes()
@@ -334,17 +340,21 @@ def _resume_run(
   return folder, f"run folder: {folder.path}\n{resumed}"
 
 
-def _import_and_launch(name: str, *args: typing.Any) -> None:
-  """Imports the module of a launcher, and calls its function `launch`.
+def _import_and_launch(
+  name: str, run: run_lib.Run, signal_handler: signals.Signals
+) -> None:
+  """Imports a launcher that runs all in this process, and launches a run.
 
   The import takes seconds, so it comes after all checks.
 
   Args:
-    name: full name of the module.
-    *args: arguments of `launch`: the run, and the handler of signals.
+    name: full name of the launcher's module.
+    run: the run to execute.
+    signal_handler: handler of the signals that this process receives.
   """
+  os.environ.update(processors.make_gpu_variables(run.config.learner.device))
   lean_tensorflow.import_tensorflow()
-  importlib.import_module(name).launch(*args)
+  importlib.import_module(name).launch(run, signal_handler)
 
 
 def _prepare_launch(

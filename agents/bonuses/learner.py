@@ -201,7 +201,7 @@ class BonusLearner:
       """Takes gradient step i, and adds its loss to the total."""
       # Steps i, i + passes, ...: a part of each rollout.
       rows = tf.range(i, number, passes)
-      own = novelty.Steps(*(tf.gather(x, rows) for x in steps))
+      own = novelty.Steps(*(tf_ops.take_rows(x, rows) for x in steps))
       their = tf.gather(weights, rows)
       with tf.GradientTape() as tape:
         losses = self._novelty(own).loss

@@ -1,8 +1,9 @@
 """Operations of networks in TensorFlow, with the functions of `numpy_ops`.
 
-The operations are chosen for oneDNN's fast paths on CPUs. Times in this module
-are for one core and, unless stated otherwise, for one update of the Nature CNN
-with batches of 32; docs/libraries.md has the whole table.
+The operations are chosen for oneDNN's fast paths on CPUs, and exist on GPUs,
+too. Times in this module are for one core and, unless stated otherwise, for one
+update of the Nature CNN with batches of 32; docs/libraries.md has the whole
+table.
 """
 
 import functools
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from slipway.agents import devices
 from slipway.agents.networks import numpy_ops
 
 # Result of a function with the decorator `tf.custom_gradient`: a tensor and its
@@ -123,6 +125,23 @@ def split(x: tf.Tensor, parts: int) -> list[tf.Tensor]:
   return tf.split(x, parts, axis=-1)
 
 
+def take_rows(x: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
+  """Returns the rows x[i] [K, ...] for the indices i of `rows`, int32 [K].
+
+  Bytes are gathered as words of eight, since GPUs gather no bytes.
+
+  Args:
+    x: tensor [N, ...] of any type, whose static shape is known but for N.
+    rows: indices of the rows, at least 0 and less than N.
+  """
+  shape = _static_shape(x)[1:]
+  if x.dtype != tf.uint8 or math.prod(shape) % 8:
+    return tf.gather(x, rows)
+  words = tf.bitcast(tf.reshape(x, (-1, math.prod(shape) // 8, 8)), tf.int64)
+  taken = tf.bitcast(tf.gather(words, rows), tf.uint8)
+  return tf.reshape(taken, (-1, *shape))
+
+
 def mean(x: tf.Tensor, axis: int, keepdims: bool = False) -> tf.Tensor:
   """Returns the mean of x along an axis."""
   return tf.reduce_mean(x, axis=axis, keepdims=keepdims)
@@ -220,9 +239,14 @@ def pixels_in_fours(frames: tf.Tensor) -> tf.Tensor:
   # Four bytes are reinterpreted as one float, since oneDNN transposes floats
   # twice as fast as integers. No arithmetic is done, so no bit changes.
   fours = tf.transpose(tf.bitcast(pixels, tf.float32), (0, 2, 3, 1))
-  pixels = tf.bitcast(fours, tf.quint8)
-  pixels = tf.reshape(pixels, (-1, height, columns, frames_in_stack * _STRIDE))
+  pixels = tf.reshape(
+    tf.bitcast(fours, tf.uint8),
+    (-1, height, columns, frames_in_stack * _STRIDE),
+  )
+  if devices.find_gpu():  # for which there is no `dequantize`
+    return tf.cast(pixels, tf.float32) / 255.0
   # oneDNN casts and scales here in a fourth of the time of `tf.cast` alone.
+  pixels = tf.bitcast(pixels, tf.quint8)
   return tf.quantization.dequantize(pixels, 0.0, 1.0, mode="SCALED")
 
 

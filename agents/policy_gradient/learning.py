@@ -184,7 +184,7 @@ class PolicyGradientLearner:
 
       def choose(x: tf.Tensor) -> tf.Tensor:
         """Returns the rows of x that belong to the minibatch."""
-        return tf.gather(x, chosen) if minibatches > 1 else x
+        return tf_ops.take_rows(x, chosen) if minibatches > 1 else x
 
       own = {
         name: tf_ops.merge_batch_and_time(choose(x))

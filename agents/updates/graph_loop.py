@@ -80,7 +80,7 @@ class GraphLoop:
         keys, new = pushed
         items = batch.keys.shape[0]
         pushed = (
-          keys.write(i, batch.keys),
+          keys.write(i, tf.bitcast(batch.keys, tf.int64)),
           new.write(i, priorities_lib.mean_per_item(done.priorities, items)),
         )
       return (
@@ -90,14 +90,18 @@ class GraphLoop:
         *pushed,
       )
 
-    dtypes = (tf.float32, tf.int64, *(tf.uint64, tf.float32) * prioritized)
+    # GPUs have no TensorArray of uint64, so keys are int64 meanwhile.
+    dtypes = (tf.float32, tf.int64, *(tf.int64, tf.float32) * prioritized)
     _, metrics, versions, *pushed = tf.while_loop(
       lambda i, *_: i < updates,
       update,
       (tf.constant(0), *(tf.TensorArray(dtype, updates) for dtype in dtypes)),
       parallel_iterations=1,  # each update needs the one before
     )
-    keys, new = (array.concat() for array in pushed) if pushed else (None, None)
+    keys = new = None
+    if pushed:
+      keys = tf.bitcast(pushed[0].concat(), tf.uint64)
+      new = pushed[1].concat()
     return Outcome(
       metrics.read(updates - 1), versions.read(updates - 1), keys, new
     )

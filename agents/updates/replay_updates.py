@@ -8,7 +8,7 @@ import tensorflow as tf
 from absl import logging
 from tensorflow.python.eager import cancellation
 
-from slipway.agents import core
+from slipway.agents import core, devices
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import graph_loop, shard_weights
 from slipway.replay.tables import dataset as dataset_lib
@@ -105,7 +105,9 @@ class ShardReader:
 
   def _make_dataset(self) -> tf.data.Dataset:
     """Returns a new dataset of batches from the server."""
-    return dataset_lib.make_dataset(self.monitor.address, self._spec)
+    return dataset_lib.make_dataset(
+      self.monitor.address, self._spec, devices.find_gpu()
+    )
 
   def _cancel_calls(self) -> None:
     """Cancels the running `call`, when the monitor finds the server down."""

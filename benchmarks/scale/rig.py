@@ -15,7 +15,7 @@ from benchmarks import (
   writing,
 )
 from benchmarks.scale import components, shapes
-from slipway.launch.processes import threads
+from slipway.launch.processes import processors
 
 INSERTED, SAMPLED, TRAINED, RELAYED, FETCHED, COPIED, STEPPED = (
   *("replay: inserted", "replay: sampled", "trainer: trained"),
@@ -92,7 +92,7 @@ class _Rig:
     """Measures sampling, training and fetching from the server."""
     effort, shape = self.effort, self.shape
     times = effort.warm_up_s, effort.window_s
-    trainer = threads.make_role_variables("trainer", self.config)
+    trainer = processors.make_role_variables("trainer", self.config)
     with processes.crew(1, components.prepare, trainer) as (member,):
       done = member.call(components.sample, self.config, self.server, *times)
       sampled_bytes = shape.item_bytes

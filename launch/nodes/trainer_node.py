@@ -8,7 +8,7 @@ import msgspec
 from absl import logging
 from acme import specs
 
-from slipway.agents import core, registry
+from slipway.agents import core, devices, registry
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import (
   queue_updates,
@@ -59,9 +59,11 @@ class TrainerNode:
       control: client of the control node.
 
     Raises:
-      ValueError: the snapshot does not fit the config.
+      ValueError: the snapshot does not fit the config, or the device of the
+        updates is missing.
       OSError: the run's snapshots can't be read.
     """
+    devices.check(config.learner.device)
     self._control = control
     builder = registry.make_builder(config.agent)
     self._rates = rates_lib.Rates.from_config(config, spec)

@@ -12,7 +12,7 @@ from multiprocessing import forkserver, resource_tracker, util
 import psutil
 from absl import logging
 
-from slipway.launch.processes import descendants, failures, signals, threads
+from slipway.launch.processes import descendants, failures, processors, signals
 
 # The multiprocessing context whose processes are forked from the fork server.
 CONTEXT = multiprocessing.get_context("forkserver")
@@ -47,7 +47,8 @@ def make_environment_variables(memory_dir: str) -> dict[str, str]:
     memory_dir: the run's tmpfs directory on this machine.
   """
   return {
-    **threads.make_environment_variables(1),
+    **processors.make_thread_variables(1),
+    **processors.NO_GPU,
     "TF_CPP_MIN_LOG_LEVEL": "1",  # omits informational log lines
     # Without it, TensorFlow's import of distutils imports setuptools (0.2 s).
     "SETUPTOOLS_USE_DISTUTILS": "stdlib",
