@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from slipway.agents import devices
 from slipway.agents.networks import (
   initializers,
   numpy_ops,
@@ -53,7 +54,10 @@ def test_frames_convolution_equals_its_definition(shape):
     )
 
 
-def test_each_byte_is_divided_by_255_in_all_positions():
+@pytest.mark.parametrize("gpu", [None, "/gpu:0"])
+def test_each_byte_is_divided_by_255_in_all_positions(monkeypatch, gpu):
+  # GPUs have other operations, which compute the same on this CPU.
+  monkeypatch.setattr(devices, "find_gpu", lambda: gpu)
   # All pairs of bytes are adjacent. Each byte has to arrive unchanged, also if
   # four of them form a denormal, an infinity or a NaN as a float.
   byte = np.arange(256, dtype=np.uint8)
@@ -68,6 +72,23 @@ def test_each_byte_is_divided_by_255_in_all_positions():
   )
   assert fours.min() == 0
   assert fours.max() == 1
+
+
+@pytest.mark.parametrize(
+  ("shape", "dtype"),
+  [
+    ((7, 4, 6), np.uint8),
+    ((7, 3), np.uint8),
+    ((7, 8), np.float32),
+    ((7,), int),
+  ],
+)
+def test_rows_are_taken_in_order(shape, dtype):
+  x = np.random.default_rng(0).integers(0, 256, shape).astype(dtype)
+  rows = np.array([6, 0, 0, 3], np.int32)
+  taken = tf_ops.take_rows(tf.constant(x), tf.constant(rows))
+  assert taken.dtype == dtype
+  np.testing.assert_array_equal(taken, x[rows])
 
 
 @pytest.mark.parametrize("inputs", [300, 3_136])

@@ -1,6 +1,8 @@
 """Tests of the dataset with a real server: batches, and end if starved."""
 
 import functools
+import subprocess
+import sys
 
 import numpy as np
 import portpicker
@@ -98,6 +100,41 @@ def test_batches_hold_what_was_written(filled):
     for key, i in zip(batch.keys.numpy(), index, strict=True):
       assert keys.setdefault(i, key) == key, "an item keeps its key"
   assert len(set(keys.values())) == len(keys) > 20
+
+
+# A second logical CPU stands for a GPU. It can only be made in a process whose
+# TensorFlow has not computed yet.
+_ON_A_DEVICE = """
+import tensorflow as tf
+
+(cpu,) = tf.config.list_physical_devices("CPU")
+tf.config.set_logical_device_configuration(
+  cpu, [tf.config.LogicalDeviceConfiguration()] * 2
+)
+from slipway.replay.tables import dataset
+from tests.replay.tables import dataset_test as given
+
+manager = given.serve(given.make_spec())
+given.write(manager, given.make_items(30))
+batches = dataset.make_dataset(manager.address, given.make_spec(), "/cpu:1")
+items = given.make_items(30)
+for samples, _ in zip(batches, range(3)):
+  assert samples.data.device.endswith("CPU:1"), samples.data.device
+  batch = dataset.unpack(given.SCHEMA, samples)
+  index = batch.data.r_t.numpy().astype(int)
+  assert (batch.data.o_tm1.numpy() == items["o_tm1"][index]).all()
+"""
+
+
+def test_batches_are_copied_to_a_device():
+  done = subprocess.run(
+    [sys.executable, "-c", _ON_A_DEVICE],
+    capture_output=True,
+    text=True,
+    timeout=100,
+    check=False,
+  )
+  assert done.returncode == 0, done.stderr
 
 
 def test_types_are_known_before_the_first_batch(filled):
