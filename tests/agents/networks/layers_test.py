@@ -80,7 +80,7 @@ def test_each_byte_is_divided_by_255_in_all_positions(monkeypatch, gpu):
     ((7, 4, 6), np.uint8),
     ((7, 3), np.uint8),
     ((7, 8), np.float32),
-    ((7,), int),
+    ((7,), np.int64),
   ],
 )
 def test_rows_are_taken_in_order(shape, dtype):
