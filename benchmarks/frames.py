@@ -1,5 +1,7 @@
 """Benchmark `frames`: saving and cost of storing each frame once."""
 
+import functools
+
 import ml_collections
 import portpicker
 import psutil
@@ -88,18 +90,16 @@ def _draw(address: str, table: table_spec.TableSpec) -> dict[str, float]:
 
   batches = iter(dataset.make_dataset(address, table))
 
-  # AutoGraph, which makes the loop, can't rewrite the unpacking functions.
-  unpack = tf.autograph.experimental.do_not_convert(dataset.unpack)
-
-  @tf.function
+  @functools.partial(tf.function, autograph=False)
   def draw(batches):
-    total = tf.constant(0, tf.int32)
-    for _ in tf.range(_BATCHES):
-      batch = unpack(table.schema, next(batches))
+    def add(i, total):
+      batch = dataset.unpack(table.schema, next(batches))
       # So that neither stack is left out as unused.
       for stack in (batch.data.o_tm1, batch.data.o_t):
         total += tf.cast(stack[0, 0, 0, 0], tf.int32)
-    return total
+      return i + 1, total
+
+    return tf.while_loop(lambda i, _: i < _BATCHES, add, (0, 0))
 
   draw(batches)
   start = processes.cpu()

@@ -1,8 +1,13 @@
 """Benchmark `worker`: environment steps per CPU second, and Acme's."""
 
+import json
+import os
+import subprocess
+
 import ml_collections
 
-from benchmarks import collecting, goal, processes, report
+from benchmarks import collected, collecting, goal, machine, processes, report
+from benchmarks.peers import entries, installation
 from slipway.configs import apex_dqn
 
 GOAL = 15_000.0  # environment steps per CPU second
@@ -15,8 +20,9 @@ Reverb server in another process, whose table never blocks. `slipway`: 16
 environments at once, with initial priorities, through
 `slipway.launch.nodes.collector` and `slipway.replay.items.writer`. `acme`: one
 environment, through Acme's own EnvironmentLoop, FeedForwardActor and
-NStepTransitionAdder, as its DQN agent puts them together.
-Both on the same packages, one thread each for TensorFlow and NumPy. The two
+NStepTransitionAdder, as its DQN agent puts them together, on the last packages
+with its Launchpad (benchmarks/peers/acme/requirements.txt, CPython 3.10).
+Both have one thread each for TensorFlow and NumPy. The two
 alternate, each repetition in fresh processes; medians of {runs} repetitions,
 ratios within a repetition. CPU time is that of all threads of the worker's
 process; the server's is listed separately. Acme's adder begins each episode
@@ -48,19 +54,14 @@ def measure(
   """
   config = make_config()
   sides = {
-    "slipway": (collecting.serve_ours, collecting.collect_ours, ours_steps),
-    "acme": (collecting.serve_acme, collecting.collect_acme, acme_steps),
+    "slipway": (_collect_ours, ours_steps),
+    "acme": (_collect_acme, acme_steps),
   }
   raw = []
   for repetition in range(runs):
-    for side, (serve, collect, steps) in sides.items():
-      with processes.serving(serve, config) as (pid, address):
-        collected = processes.call(
-          collect,
-          *(config, address, pid, steps // 10, steps),
-          environment=processes.ONE_THREAD,
-        )
-      raw.append({"repetition": repetition, "side": side, **collected.row()})
+    for side, (collect, steps) in sides.items():
+      row = collect(config, steps // 10, steps).row()
+      raw.append({"repetition": repetition, "side": side, **row})
   medians = [
     {
       "worker": side,
@@ -99,3 +100,47 @@ def measure(
       f"{wall:.1f} times its steps per wall-clock second.",
     ],
   )
+
+
+def _collect_ours(
+  config: ml_collections.ConfigDict, warm_up_steps: int, steps: int
+) -> collected.Collected:
+  """Collects by a Slipway worker in a new process."""
+  with processes.serving(collecting.serve_ours, config) as (pid, address):
+    return processes.call(
+      collecting.collect_ours,
+      *(config, address, pid, warm_up_steps, steps),
+      environment=processes.ONE_THREAD,
+    )
+
+
+def _collect_acme(
+  config: ml_collections.ConfigDict, warm_up_steps: int, steps: int
+) -> collected.Collected:
+  """Collects by Acme's actor in a new process, with Acme's packages."""
+  (entry, *_) = (peer for peer in entries.PEERS if peer.folder == "acme")
+  done = subprocess.run(
+    [
+      installation.install_for(entry),
+      entries.FOLDER / "acme" / "actor.py",
+      f"--environment={config.environment.name}",
+      f"--hidden_sizes={json.dumps(list(config.network.hidden_sizes))}",
+      f"--capacity={config.replay.capacity}",
+      f"--priority_exponent={config.replay.priority_exponent}",
+      f"--n_step={config.adder.n_step}",
+      f"--discount={config.adder.discount}",
+      f"--epsilon={config.exploration.epsilon_end}",
+      f"--warm_up_steps={warm_up_steps}",
+      f"--steps={steps}",
+    ],
+    env={
+      **os.environ,
+      **processes.ONE_THREAD,
+      "PYTHONPATH": str(machine.ROOT),
+      "TF_CPP_MIN_LOG_LEVEL": "3",
+    },
+    stdout=subprocess.PIPE,
+    text=True,
+    check=True,
+  )
+  return collected.Collected(**json.loads(done.stdout.splitlines()[-1]))

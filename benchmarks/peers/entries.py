@@ -238,6 +238,7 @@ PEERS = (
     ("cartpole", "pong"),
     _LEARNING,
     compared_with="prioritized",
+    python="3.10",
   ),
   Entry(
     ACME_DISTRIBUTED,
@@ -245,6 +246,7 @@ PEERS = (
     "distributed",
     ("cartpole",),
     compared_with="prioritized",
+    python="3.10",
   ),
   Entry(
     "RLlib, DQN", "rllib", "dqn", ("cartpole",), _LEARNING, python="3.10"
@@ -290,6 +292,7 @@ PEERS = (
     ("d4pg_pendulum",),
     ("d4pg_pendulum",),
     compared_with="d4pg",
+    python="3.10",
   ),
 )  # fmt: skip
 

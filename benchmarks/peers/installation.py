@@ -145,11 +145,14 @@ def _checksum(lock: pathlib.Path) -> str:
 def _find_python(version: str) -> str:
   """Returns uv's argument --python for a version.
 
-  For this process's version it is a path, since uv may not find that Python.
+  It is a path for this process's version and for those of pyenv, since uv may
+  not find them; otherwise the version, which uv finds or fetches.
   """
   if version == f"{sys.version_info.major}.{sys.version_info.minor}":
     return os.path.realpath(sys.executable)
-  return version
+  pyenv = os.environ.get("PYENV_ROOT") or pathlib.Path.home() / ".pyenv"
+  found = sorted(pathlib.Path(pyenv).glob(f"versions/{version}.*/bin/python"))
+  return str(found[-1]) if found else version
 
 
 def _run_uv(*arguments: str) -> None:

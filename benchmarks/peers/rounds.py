@@ -117,6 +117,6 @@ def _make_command(
   if until is not None:
     command += [f"--until={until}", f"--in_a_row={in_a_row}"]
   path = [entries.FOLDER / "common"]
-  if entry.python is None:
+  if entry.folder in ("acme", "slipway"):  # which import from `benchmarks`
     path.append(machine.ROOT)
   return command, path

@@ -1,5 +1,7 @@
 """Tests of dead units: ReLUs whose outputs are 0 for a whole batch."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -102,7 +104,7 @@ def test_the_newest_measurement_is_kept():
   fraction = tf.Variable(0.25)
   steps = tf.Variable(0, dtype=tf.int64)
 
-  @tf.function
+  @functools.partial(tf.function, autograph=False)
   def update():
     return metric.update(steps, fraction.read_value)
 

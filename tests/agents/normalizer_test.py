@@ -1,5 +1,6 @@
 """Tests of normalization: statistics, acting networks, and checkpoints."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -92,10 +93,13 @@ def test_a_batch_that_never_arrives_counts_for_nothing():
   dataset = tf.data.Dataset.from_tensor_slices(values)
   iterator = iter(dataset.batch(2, drop_remainder=True))
 
-  @tf.function
+  @functools.partial(tf.function, autograph=False)
   def update_often():
-    for _ in tf.range(5):
+    def update(i):
       statistics.update(next(iterator))
+      return (i + 1,)
+
+    tf.while_loop(lambda i: i < 5, update, (0,))
 
   with pytest.raises(tf.errors.OutOfRangeError):
     update_often()

@@ -23,8 +23,9 @@ def test_both_sides_write_one_item_per_step(measured):
     assert row["steps_per_cpu_s"] > 0
     assert row["server_cpu_s"] >= 0
   assert ours["items_per_step"] <= 1.0
-  # Acme's adder also writes shorter transitions at the start of an episode.
-  assert acme["items_per_step"] < 1.3
+  # Acme's adder also writes shorter transitions at both ends of an episode, and
+  # an untrained network's may have nine steps.
+  assert acme["items_per_step"] < 2.0
 
 
 def test_report_quotes_the_ratio_within_the_repetition(measured):

@@ -1,4 +1,4 @@
-"""Acme's DQN and D4PG: learn a task, with Slipway's own packages.
+"""Acme's DQN and D4PG: learn a task.
 
 Variant `agent` is `acme.agents.tf.dqn.DQN`, all in one process. Variant
 `distributed` runs the agent's learner, and two actors with adders, as processes

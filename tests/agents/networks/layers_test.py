@@ -107,7 +107,8 @@ def test_linear_and_its_gradients_equal_their_definition(inputs):
     return y, *tape.gradient(loss, (x, w, b))
 
   expected = with_gradients(lambda x, w, b: x @ w + b)
-  for function in (with_gradients, tf.function(with_gradients)):
+  traced = tf.function(with_gradients, autograph=False)
+  for function in (with_gradients, traced):
     for found, wanted in zip(function(tf_ops.linear), expected, strict=True):
       assert_near(found, wanted)
 
@@ -172,7 +173,9 @@ def test_nature_network_and_its_gradients_equal_their_definition(dueling):
     return q, *tape.gradient(loss, network.trainable_variables)
 
   for actual, expected in zip(
-    tf.function(with_gradients)(lambda: network(tf.constant(frames)).values),
+    tf.function(with_gradients, autograph=False)(
+      lambda: network(tf.constant(frames)).values
+    ),
     with_gradients(define),
     strict=True,
   ):

@@ -72,7 +72,8 @@ def write(manager, items):
 
 def make_dataset(manager):
   dataset = dataset_lib.make_dataset(manager.address, make_spec())
-  return dataset.map(functools.partial(dataset_lib.unpack, SCHEMA))
+  unpack = functools.partial(dataset_lib.unpack, SCHEMA)
+  return dataset.map(tf.autograph.experimental.do_not_convert(unpack))
 
 
 @pytest.fixture(scope="module")
