@@ -17,17 +17,11 @@ float32.
 """
 
 import math
-import os
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
-
-# Before the import of Acme: Acme imports Launchpad, whose library would log a
-# line about oneDNN.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-
 from acme import specs
+from gymnasium import spaces
 
 from slipway.environments import arrays, user_code
 from slipway.environments import spaces as spaces_lib

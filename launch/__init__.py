@@ -2,6 +2,5 @@
 
 import os
 
-# Set before Launchpad loads TensorFlow's libraries, which otherwise print
-# notices on the user's screen.
+# Set before TensorFlow is imported, which otherwise prints notices.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")

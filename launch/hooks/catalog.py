@@ -9,9 +9,8 @@ from slipway.configs import names
 from slipway.environments import user_code
 from slipway.launch.hooks import event
 
-# Arguments of `pip install` that keep the versions of protobuf and
-# typing-extensions with which TensorFlow 2.12 works.
-_PINNED_REQUIREMENTS = "'protobuf<5' 'typing-extensions<4.6'"
+# Argument of `pip install` that keeps the protobuf that TensorFlow 2.15 needs.
+_PINNED_REQUIREMENTS = "'protobuf<5'"
 
 
 class _BuiltIn(typing.NamedTuple):
@@ -34,12 +33,12 @@ _BUILT_IN = {
   "wandb": _BuiltIn(
     "slipway.launch.hooks.wandb_run:WandbRun",
     "wandb",
-    f"wandb==0.19.11 {_PINNED_REQUIREMENTS}",
+    f"wandb {_PINNED_REQUIREMENTS}",
   ),
   "mlflow": _BuiltIn(
     "slipway.launch.hooks.mlflow_run:MlflowRun",
     "mlflow",
-    f"mlflow-skinny==2.9.2 {_PINNED_REQUIREMENTS}",
+    f"mlflow-skinny {_PINNED_REQUIREMENTS}",
   ),
 }
 

@@ -138,7 +138,7 @@ def _enter_new_namespaces() -> list[str]:
 
 
 def _call_libc(name: str, *arguments: int) -> None:
-  """Calls a function of the C library, for which Python 3.10 has no wrapper.
+  """Calls a function of the C library, for which Python 3.11 has no wrapper.
 
   Args:
     name: name of the function, 'setns' or 'unshare'.

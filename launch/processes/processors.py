@@ -6,8 +6,10 @@ Libraries read both from environment variables.
 import glob
 import importlib.metadata
 import os
+import typing
 
-import ml_collections
+if typing.TYPE_CHECKING:  # The start of the fork server waits for this module.
+  import ml_collections
 
 # Environment variable with the indices or names of the GPUs that CUDA shows to
 # a process, separated by commas.
@@ -17,7 +19,7 @@ NO_GPU = {_VISIBLE_GPUS: "-1"}
 
 
 def make_role_variables(
-  role: str, config: ml_collections.ConfigDict
+  role: str, config: "ml_collections.ConfigDict"
 ) -> dict[str, str]:
   """Returns the environment variables of a node of a run.
 

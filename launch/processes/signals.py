@@ -26,7 +26,7 @@ _exit_now = os._exit
 class SecondInterrupt(KeyboardInterrupt):
   """A second Ctrl-C, which kills the run at once.
 
-  It is a class of its own because of CPython 3.10: once a plain
+  It is a class of its own because of CPython (3.11, too): once a plain
   KeyboardInterrupt has left a text that `eval` or `exec` runs, as in many
   imports, the process ends by SIGINT instead of with its exit status.
   """

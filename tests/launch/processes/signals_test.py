@@ -77,7 +77,7 @@ except KeyboardInterrupt:
 
 
 def test_a_second_ctrl_c_in_executed_text_keeps_the_exit_status(tmp_path):
-  """CPython 3.10 would end by SIGINT, as after an interrupted import."""
+  """CPython would end by SIGINT, as after an interrupted import."""
   (tmp_path / "executed.py").write_text(_EXECUTED)
   done = subprocess.run(
     [sys.executable, "-m", "executed"],
