@@ -38,7 +38,8 @@ _BUILT_IN = {
   "mlflow": _BuiltIn(
     "slipway.launch.hooks.mlflow_run:MlflowRun",
     "mlflow",
-    f"mlflow-skinny {_PINNED_REQUIREMENTS}",
+    # 3 takes no folder for its runs unless a variable allows it.
+    f"'mlflow-skinny<3' {_PINNED_REQUIREMENTS}",
   ),
 }
 
