@@ -12,7 +12,7 @@ import tensorflow as tf
 def find_gpu() -> str | None:
   """Returns the name of the GPU on which TensorFlow computes, or None.
 
-  TensorFlow places operations on its first GPU unless they are told otherwise.
+  TensorFlow places operations on its first GPU unless code names a device.
   The first call initializes CUDA, which does not survive a fork.
   """
   return "/gpu:0" if tf.config.list_physical_devices("GPU") else None

@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
+import psutil
 import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
@@ -189,6 +190,34 @@ def notify(event):
   if event.name == "end":
     (event.folder / "ended").touch()
 """
+
+
+# Starts a process whose parent ends at once.
+_LEAVING = """
+import subprocess
+
+from gymnasium.envs import classic_control
+
+
+class Leaving(classic_control.CartPoleEnv):
+  def __init__(self, **kwargs):
+    super().__init__(**kwargs)
+    subprocess.run(["sh", "-c", "sleep {seconds} >/dev/null 2>&1 &"])
+"""
+
+
+def test_orphans_of_an_environment_are_killed(train, tmp_path):
+  seconds = str(10**6 + os.getpid())
+  text = _LEAVING.format(seconds=seconds)
+  (tmp_path / "leaving.py").write_text(text)
+  train(
+    "orphans",
+    "--config.environment.name=leaving:Leaving",
+    "--config.environment.time_limit=500",
+    PYTHONPATH=str(tmp_path),
+  )
+  left = [x.info["cmdline"] for x in psutil.process_iter(["cmdline"])]
+  assert ["sleep", seconds] not in left
 
 
 def test_a_run_without_its_last_snapshot_ends_in_order(train, tmp_path):
