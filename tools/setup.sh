@@ -99,7 +99,7 @@ flock 9
 start=$(date +%s)
 if ! has_base; then # Another make may have built it meanwhile.
   echo "setup: installing $(grep -c '^[a-z].*==' "$base") packages of $base" \
-    "into $venv (0.5 GB to fetch the first time$(
+    "into $venv (0.7 GB to fetch the first time$(
       [ $base = requirements.txt ] || echo ", and 2 GB of CUDA"
     ))" >&2
   tools/uv.sh --version >/dev/null # Fails with its own message.
