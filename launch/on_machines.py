@@ -15,7 +15,7 @@ import ml_collections
 from slipway.launch.machines import cluster as cluster_lib
 from slipway.launch.machines import cluster_supervisor, placement
 from slipway.launch.orchestration import control_service
-from slipway.launch.processes import failures, watch
+from slipway.launch.processes import failures, processors, watch
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run as run_lib
@@ -138,7 +138,7 @@ def _check_topology(config: ml_collections.ConfigDict) -> None:
       "way to replay on another machine: leave it out with --launch=ray"
     )
   device, gpus = config.learner.device, topology.trainer_gpus
-  if device.startswith("gpu") and int(device[len("gpu:") :]) >= gpus:
+  if device.startswith("gpu") and processors.gpu_index(device) >= gpus:
     raise ValueError(
       f"--config.learner.device={device} is not among the "
       f"--config.topology.trainer_gpus={gpus:g} GPUs that Ray shows to the "

@@ -72,7 +72,7 @@ def make_gpu_variables(device: str) -> dict[str, str]:
   """
   if device == "cpu":
     return NO_GPU
-  gpus, index = _visible_gpus(), _index(device)
+  gpus, index = _visible_gpus(), gpu_index(device)
   return {
     _VISIBLE_GPUS: gpus[index] if index < len(gpus) else NO_GPU[_VISIBLE_GPUS],
     # TensorFlow would otherwise take all of the GPU's memory at once.
@@ -97,7 +97,7 @@ def check_device(device: str) -> None:
       "the installed TensorFlow computes on CPUs only: `make setup GPU=1` "
       "installs the one for GPUs"
     )
-  elif _index(device) >= len(gpus := _visible_gpus()):
+  elif gpu_index(device) >= len(gpus := _visible_gpus()):
     problem = (
       f"this process sees {len(gpus)} GPUs (/dev/nvidia*, {_VISIBLE_GPUS}): "
       "give the index of one of them, from 0"
@@ -109,7 +109,7 @@ def check_device(device: str) -> None:
     )
 
 
-def _index(device: str) -> int:
+def gpu_index(device: str) -> int:
   """Returns the index of the GPU that 'auto' or 'gpu:N' selects."""
   return 0 if device == "auto" else int(device.removeprefix("gpu:"))
 
