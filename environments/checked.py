@@ -102,6 +102,25 @@ class EnvironmentFailedError(user_code.UserCodeError):
     super().__init__(f"environment {name}{where}: {fault.message}", fault.cause)
 
 
+class InvalidActionError(user_code.UserCodeError):
+  """A policy returned actions that no environment can take."""
+
+  def __init__(self, name: str, actions: np.ndarray):
+    """Makes the error's message.
+
+    Args:
+      name: gymnasium id of the environment.
+      actions: actions of the spec, some of which are not finite.  # [B, ...]
+    """
+    value = actions[~np.isfinite(actions)][0]
+    super().__init__(
+      f"the policy returned the action {value} for environment {name}, so the "
+      "environment was not stepped: its network's outputs are not finite; "
+      "lower the learning rate, check the sizes of observations and rewards, "
+      "or set config.normalization.observations=True"
+    )
+
+
 class CheckedEnvironment(gymnasium.Wrapper):
   """Wrapper that checks the results of one environment of a batch.
 
@@ -141,6 +160,12 @@ class CheckedEnvironment(gymnasium.Wrapper):
     self.copies = True
     # Returned by the environment's last reset or step.
     self._observation: Any = None
+    # The leaves whose values could wrap around in a batch.
+    self._integers = [
+      leaf
+      for leaf in spaces.leaves(env.observation_space)
+      if getattr(leaf.space.dtype, "kind", "") in "iu"
+    ]
 
   @property
   def buffers(self) -> Iterator[int]:
@@ -166,6 +191,8 @@ class CheckedEnvironment(gymnasium.Wrapper):
         self.index, f"reset() {_describe_old_result('reset()')}"
       )
     observation = self._observation
+    if self._integers:
+      self._check_integers("reset()")
     if self.copies:
       observation = copy_observation(observation)
     if self._masks is None:
@@ -194,6 +221,8 @@ class CheckedEnvironment(gymnasium.Wrapper):
     if type(truncated) is not bool:
       self._check_number("truncated", truncated, "a bool")
     self._observation = observation
+    if self._integers:
+      self._check_integers("step()")
     if self.copies:
       observation = copy_observation(observation)
     kept = _NO_INFO
@@ -233,6 +262,35 @@ class CheckedEnvironment(gymnasium.Wrapper):
     return EnvironmentFault(
       self.index, f"{call} returned {mismatch}: correct one of them"
     )
+
+  def _check_integers(self, call: str) -> None:
+    """Checks that the types of integer leaves can hold the last observation.
+
+    Args:
+      call: the call that returned the observation, 'reset()' or 'step()'.
+
+    Raises:
+      EnvironmentFault: a value would wrap around.
+    """
+    for leaf in self._integers:
+      try:
+        value = spaces.select(self._observation, leaf.path)
+        # `is`: gymnasium's environments keep the type of their space.
+        if getattr(value, "dtype", None) is leaf.space.dtype:
+          continue
+        overflow = spaces.find_overflow(leaf.space, value)
+      except KeyboardInterrupt:
+        raise
+      except BaseException:
+        return  # `find_observation_fault` will describe it
+      if overflow is not None:
+        where = f"observation{spaces.subscripts(leaf.path)}"
+        raise EnvironmentFault(
+          self.index,
+          f"{call} returned an {where} with {overflow}, which the type of its "
+          f"observation_space {spaces.one_line(leaf.space)} can't hold: "
+          "correct one of them",
+        )
 
   def _read_mask(
     self, call: str, info: Any, terminated: bool

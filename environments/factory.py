@@ -21,6 +21,7 @@ from typing import Any
 import gymnasium
 import ml_collections
 import numpy as np
+from absl import logging
 from gymnasium.envs import registration
 
 from slipway.configs import base
@@ -36,6 +37,7 @@ from slipway.environments import (
   wrappers,
 )
 
+Environment = gymnasium.Env  # for modules that don't import gymnasium
 # Constructor arguments that `environment.kwargs` must not contain, and the
 # config field of `environment` that sets each of them.
 _FIELDS_OF_ARGUMENTS = {"max_episode_steps": "time_limit"}
@@ -109,7 +111,8 @@ def make_spec(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
   """Returns the spec of a config's environments.
 
   The function makes one environment and steps it once, so that its errors
-  appear before the run starts. External environments are not stepped.
+  appear before the run starts. With wrappers, it repeats that twice, and warns
+  of those that remember it. External environments are not stepped.
 
   Args:
     config: `environment` section of a config, as for `make`.
@@ -120,9 +123,57 @@ def make_spec(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
   environment = make(config, num_envs=1, seed=0)
   if not config.get("external", False):
     step, random = environment.reset(), np.random.default_rng(0)
-    environment.step(environment.sample_actions(step.observation, random))
+    actions = environment.sample_actions(step.observation, random)
+    environment.step(actions)
+    if config.get("wrappers", ()):
+      _warn_of_lasting_state(environment, actions)
   environment.close()
   return environment.spec
+
+
+def make_single(
+  config: ml_collections.ConfigDict, more_kwargs: dict[str, Any]
+) -> gymnasium.Env:
+  """Makes one environment of a config, with its wrappers, for a user's loop.
+
+  Args:
+    config: `environment` section of a config, as for `make`.
+    more_kwargs: keyword arguments of the constructor besides the config's.
+
+  Raises:
+    ValueError: it is an Atari game, or can't be made.
+    user_code.UserCodeError: the user's own code failed.
+  """
+  name, kwargs = ids.get_name_and_kwargs(config)
+  spec, limit = ids.find_spec(name), config.get("time_limit", 0)
+  if ids.is_atari(spec):
+    raise ValueError(
+      f"config.environment.name is {name!r}, which ale_py steps in batches, so "
+      "there is no single environment: make an ale_py.AtariVectorEnv"
+    )
+  kwargs |= more_kwargs
+  if limit:
+    kwargs["max_episode_steps"] = -1  # no limit of its own
+  wrapped = wrappers.make_wrappers(config)
+  try:
+    env = gymnasium.make(spec, disable_env_checker=True, **kwargs)
+    if limit:
+      wrapped.append(wrappers.make_time_limit(limit))
+    for wrap in wrapped:
+      env = wrap(env)
+    return env
+  except checked.EnvironmentFault as fault:
+    raise checked.EnvironmentFailedError(name, fault) from fault
+  except (KeyboardInterrupt, wrappers.WrapperError):
+    raise
+  except BaseException as error:
+    if user_code.is_in_user_code(error):
+      call = "its constructor"
+      fault = checked.EnvironmentFault.from_error(None, call, error)
+      raise checked.EnvironmentFailedError(name, fault) from error
+    raise ValueError(
+      _explain_constructor_failure(spec, name, kwargs, error)
+    ) from error
 
 
 def make_external(
@@ -288,6 +339,34 @@ def _construct(
     ) from error
 
 
+def _warn_of_lasting_state(
+  environment: vector.VectorEnvironment, actions: np.ndarray
+) -> None:
+  """Logs a warning about wrappers with a state that outlasts episodes.
+
+  Args:
+    environment: one environment, which has been reset with its seed.
+    actions: actions that are legal after this reset.
+  """
+  states: list[dict[str, bytes]] = []
+  try:
+    for env in environment.environments * 2:
+      env.reset(seed=env.seed)
+      states.append(wrappers.save_states(env))
+      environment.step(actions)
+  except (checked.EnvironmentFault, checked.EnvironmentFailedError):
+    return  # it is not deterministic, so states can't be compared
+  for name, state in states[0].items():
+    if states[1].get(name) != state:
+      logging.warning(
+        "config.environment.wrappers has %s, whose state outlasts episodes: "
+        "each process has its own, and evaluations, resumed runs and loaded "
+        "policies begin without it; %s",
+        name,
+        wrappers.advise_on_state(name),
+      )
+
+
 def _check_arguments(kwargs: dict[str, Any], atari: bool) -> None:
   """Checks that a run can have the constructor arguments.
 
@@ -397,7 +476,8 @@ def _explain_constructor_failure(
 def _first_line(error: Exception) -> str:
   """Returns the first line of an error's text; without a text, its type."""
   text = user_code.format_object(error, str)
-  return (text or type(error).__name__).splitlines()[0]
+  line = (text or type(error).__name__).splitlines()[0]
+  return user_code.make_printable(line)
 
 
 def _spread_seed(seed: int) -> int:

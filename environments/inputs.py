@@ -16,9 +16,19 @@ class InputReader:
   """
 
   def __init__(
-    self, observation_space: gymnasium.Space, action_space: gymnasium.Space
+    self,
+    observation_space: gymnasium.Space,
+    action_space: gymnasium.Space,
+    bounded: bool = False,
   ):
-    """Makes a reader of the values of one environment's spaces."""
+    """Makes a reader of the values of one environment's spaces.
+
+    Args:
+      observation_space: space of the observations.
+      action_space: space of the actions.
+      bounded: whether observations beyond the space's bounds are errors.
+    """
+    self._bounded = bounded
     self._space = observation_space
     self._leaves = list(spaces.leaves(observation_space))
     self._masks = masks.MaskReader(action_space)
@@ -61,6 +71,9 @@ class InputReader:
       for x, leaf in zip(values, self._leaves, strict=True)
       if x is not None
     ]
+    if self._bounded:
+      for part, leaf in zip(parts, self._leaves, strict=True):
+        _check_bounds(part, leaf)
     return is_single, spaces.nest(self._space, iter(parts))
 
   def read_masks(self, mask: typing.Any, batch_size: int) -> np.ndarray:
@@ -131,6 +144,23 @@ def _cast_exactly(values: np.ndarray, leaf: spaces.Leaf) -> np.ndarray:
       f"of {spaces.one_line(leaf.space)}"
     )
   return cast
+
+
+def _check_bounds(values: np.ndarray, leaf: spaces.Leaf) -> None:
+  """Raises ValueError if values [B, ...] of a leaf are beyond its bounds."""
+  if not isinstance(leaf.space, gymnasium.spaces.Box):
+    return
+  low, high = leaf.space.low, leaf.space.high
+  outside = (values < low) | (values > high)
+  if leaf.space.dtype.kind == "f":  # rounding is no error
+    outside &= ~np.isclose(values, np.clip(values, low, high), atol=1e-6)
+  if outside.any():
+    raise ValueError(
+      f"observation{spaces.subscripts(leaf.path)} has {values[outside][0]}, "
+      f"beyond {spaces.one_line(leaf.space)}, as if the wrappers of the config "
+      "had not changed it, so there is no action for it: step the environment "
+      "of policy.make_environment()"
+    )
 
 
 def _format_shapes(shapes: Sequence[tuple[int, ...] | None]) -> str:

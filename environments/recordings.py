@@ -93,7 +93,7 @@ class Recorder:
     Raises:
       ValueError: The folder has files, or its parent can't be written to.
     """
-    self._folder = pathlib.Path(folder).absolute()
+    self._folder = pathlib.Path(os.path.expanduser(folder)).absolute()
     if self._folder.exists() and (
       not self._folder.is_dir() or any(self._folder.iterdir())
     ):
@@ -247,7 +247,7 @@ def read(
     ValueError: The folder does not exist, is not a dataset, has no
       episodes, or has observations or actions of another spec.
   """
-  dataset, recorded = _load_dataset(pathlib.Path(folder))
+  dataset, recorded = _load_dataset(pathlib.Path(os.path.expanduser(folder)))
   observations_spec = arrays.remove_mask(spec.observations)
   found = specs.make_spec(
     dataset.id, dataset.observation_space, dataset.action_space

@@ -189,6 +189,26 @@ def select(observations: typing.Any, path: Path) -> typing.Any:
   return observations
 
 
+def find_overflow(space: gymnasium.Space, values: typing.Any) -> int | None:
+  """Returns the first value that a space's integers can't hold, or None.
+
+  NumPy would wrap it around: 300 becomes 44 in uint8.
+
+  Args:
+    space: leaf of an observation space.
+    values: values of any type that environments return for the leaf.
+  """
+  dtype: typing.Any = space.dtype
+  if dtype.kind not in "iu":
+    return None
+  array = np.asarray(values)
+  if array.dtype.kind not in "iu" or np.can_cast(array.dtype, dtype, "safe"):
+    return None
+  limits = np.iinfo(dtype)
+  outside = (array < limits.min) | (array > limits.max)
+  return int(array[outside][0]) if outside.any() else None
+
+
 def find_mismatch(
   space: gymnasium.Space, observation: typing.Any
 ) -> str | None:
@@ -227,6 +247,26 @@ def find_mismatch(
   return None
 
 
+def describe(space: gymnasium.Space) -> str:
+  """Returns a text that two spaces share if the same values mean the same.
+
+  It has the keys in their order, and types, shapes, sizes and bounds.
+  """
+  if isinstance(space, (spaces.Dict, spaces.Tuple)):
+    parts = [
+      f"{subscripts(leaf.path)} {describe(leaf.space)}"
+      for leaf in leaves(space)
+    ]
+    return f"{type(space).__name__} of {', '.join(parts)}"
+  name = f"{type(space).__name__} {space.dtype} {list(space.shape or ())}"
+  if isinstance(space, spaces.Box):
+    low, high = (_shorten(bound) for bound in (space.low, space.high))
+    return f"{name} from {low} to {high}"
+  start = _shorten(np.asarray(getattr(space, "start", 0)))
+  sizes = ", ".join(map(str, component_sizes(space) or ()))
+  return f"{name} of {sizes} values from {start}"
+
+
 def subscripts(path: Path) -> str:
   """Returns a path as Python subscripts, such as "['goal'][0]"."""
   return "".join(f"[{key!r}]" for key in path)
@@ -234,7 +274,15 @@ def subscripts(path: Path) -> str:
 
 def one_line(space: object) -> str:
   """Returns the text of a space or spec in one line, without line breaks."""
-  return " ".join(user_code.format_object(space, str).split())
+  text = " ".join(user_code.format_object(space, str).split())
+  return user_code.make_printable(text)
+
+
+def _shorten(values: np.ndarray) -> str:
+  """Returns the text of an array, or of its one number if all are equal."""
+  if values.size and (values == values.flat[0]).all():
+    return str(values.flat[0])
+  return str(values.tolist())
 
 
 def _is_image(space: spaces.Box) -> bool:

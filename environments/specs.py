@@ -11,6 +11,9 @@
 | MultiDiscrete, MultiBinary action | `arrays.MultiDiscreteArray` | the same |
 | Box action of bounded floats | BoundedArray float32 [N], -1 to 1 | rescaled |
 
+The names of the specs of observations and actions describe the spaces, by
+`spaces.describe`.
+
 So continuous actions of all algorithms are in [-1, 1], whatever the
 environment's bounds are. Integers of 2^24 and above lose their last digits in
 float32.
@@ -25,6 +28,10 @@ from gymnasium import spaces
 
 from slipway.environments import arrays, user_code
 from slipway.environments import spaces as spaces_lib
+
+# The largest size of observations, rewards and bounds of actions. Losses and
+# gradients multiply several of them, and float32 ends at 3e38.
+LARGEST = 1e15
 
 # Acme's classes, which other modules use through this module.
 Array = specs.Array
@@ -81,8 +88,8 @@ def check_equal(
 ) -> None:
   """Checks that an environment has the spec with which its run has started.
 
-  The names of actions are compared, too: they contain the number from which
-  discrete ones count, and the bounds to which continuous ones are scaled.
+  The names are compared, too: they describe the environment's own spaces, with
+  keys, bounds, and the number from which discrete values count.
 
   Args:
     name: gymnasium id, for the error message.
@@ -96,10 +103,9 @@ def check_equal(
     here, there = getattr(found, field), getattr(expected, field)
     if here != there or here.name != there.name:
       raise user_code.UserCodeError(
-        f"environment {name}: {field} of this process are "
-        f"{spaces_lib.one_line(here)}, but those of the run are "
-        f"{spaces_lib.one_line(there)}, so nothing could be learned: give each "
-        "process an environment with the same spaces"
+        f"environment {name}: {field} of this process are {here.name}, but "
+        f"those of the run are {there.name}, so nothing could be learned: give "
+        "each process an environment with the same spaces"
       )
 
 
@@ -122,17 +128,17 @@ def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:
       "without images; choose another environment, or convert observations by "
       "a wrapper: --config.environment.wrappers=module:Name"
     )
-  box = spaces_lib.only_box(space)
+  box, described = spaces_lib.only_box(space), spaces_lib.describe(space)
   if box is None:
     size = sum(leaf.size for leaf in spaces_lib.leaves(space))
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
-      return specs.Array((size,), np.float32, "observation")
-    return specs.BoundedArray((size,), np.float32, 0.0, 1.0, "observation")
+      return specs.Array((size,), np.float32, described)
+    return specs.BoundedArray((size,), np.float32, 0.0, 1.0, described)
   if box.dtype == np.uint8:
-    return _bounded(box, np.uint8)
+    return _bounded(box, np.uint8, described)
   if not box.is_bounded("both"):
-    return specs.Array(box.shape, np.float32, "observation")
-  return _bounded(box, np.float32)
+    return specs.Array(box.shape, np.float32, described)
+  return _bounded(box, np.float32, described)
 
 
 def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
@@ -147,39 +153,36 @@ def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
   Raises:
     ValueError: no algorithm supports the space.
   """
+  described = spaces_lib.describe(space)
   if isinstance(space, spaces.Discrete):
-    name = f"action, counted from {space.start}"
-    return specs.DiscreteArray(int(space.n), np.int32, name)
+    return specs.DiscreteArray(int(space.n), np.int32, described)
   if isinstance(space, (spaces.MultiDiscrete, spaces.MultiBinary)):
     sizes = spaces_lib.component_sizes(space) or ()
-    start = np.asarray(getattr(space, "start", 0))
-    name = f"action, counted from {start.tolist() if start.any() else 0}"
-    return arrays.MultiDiscreteArray(sizes, name)
+    return arrays.MultiDiscreteArray(sizes, described)
   if (
     isinstance(space, spaces.Box)
     and np.issubdtype(space.dtype, np.floating)
-    and space.is_bounded("both")
+    and np.abs([space.low, space.high]).max(initial=0.0) <= LARGEST
     and 0 not in space.shape
   ):
     size = math.prod(space.shape)  # as networks return them
-    low, high = space.low.tolist(), space.high.tolist()
-    name = f"action, scaled to {low} to {high}"
-    return specs.BoundedArray((size,), np.float32, -1.0, 1.0, name)
+    return specs.BoundedArray((size,), np.float32, -1.0, 1.0, described)
   raise ValueError(
     f"config.environment.name is {name!r}, whose action space "
     f"{spaces_lib.one_line(space)} no algorithm supports: supported are "
-    "Discrete, MultiDiscrete, MultiBinary, and Box of floats with finite "
-    "bounds; choose another environment, or convert actions by a wrapper: "
-    "--config.environment.wrappers=module:Name"
+    "Discrete, MultiDiscrete, MultiBinary, and Box of floats with bounds of at "
+    f"most {LARGEST:g} in size; choose another environment, or convert actions "
+    "by a wrapper: --config.environment.wrappers=module:Name"
   )
 
 
-def _bounded(space: spaces.Box, dtype: type) -> specs.BoundedArray:
+def _bounded(space: spaces.Box, dtype: type, name: str) -> specs.BoundedArray:
   """Returns a spec of observations with a Box's shape and bounds.
 
   Args:
     space: the Box.
     dtype: data type of the spec, to which the bounds are converted.
+    name: name of the spec.
   """
   # The largest float64 means "unbounded", and becomes infinity in float32.
   with np.errstate(over="ignore"):
@@ -189,4 +192,4 @@ def _bounded(space: spaces.Box, dtype: type) -> specs.BoundedArray:
     bound.flat[0] if np.all(bound == bound.flat[0]) else bound
     for bound in bounds
   )
-  return specs.BoundedArray(space.shape, dtype, low, high, "observation")
+  return specs.BoundedArray(space.shape, dtype, low, high, name)

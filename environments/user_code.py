@@ -38,6 +38,10 @@ _LIBRARIES = frozenset(
 _STANDARD_LIBRARY = pathlib.Path(sysconfig.get_paths()["stdlib"]).resolve()
 # Names of the user's modules that are being imported, the newest one last.
 _importing: list[str] = []
+# Lines of a text of user code that are shown of its beginning and of its end.
+_MOST_LINES = 50
+# The longest line of an error about user code, in characters.
+_LONGEST_LINE = 2_000
 # Names of the folders in which pip and Debian install packages.
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -57,8 +61,8 @@ class UserCodeError(RuntimeError):
       line: text without line breaks, with the failed object and the reason.
       cause: the error that the user's code raised, or None if it raised none.
     """
-    super().__init__(line)
-    self.line = line
+    self.line = make_printable(line, _LONGEST_LINE)
+    super().__init__(self.line)
     self.traceback = format_traceback(cause) if cause else ""
 
   def __str__(self) -> str:
@@ -90,9 +94,12 @@ def exit_as_error() -> Iterator[None]:
 
 
 def describe(error: BaseException) -> str:
-  """Returns an error's type and its text's first line: 'ValueError: boom'."""
+  """Returns an error's type and its text's first line: 'ValueError: boom'.
+
+  Control characters are escaped, and a long line is cut.
+  """
   lines = format_object(error, str).strip().splitlines()
-  return ": ".join([type(error).__name__, *lines[:1]])
+  return make_printable(": ".join([type(error).__name__, *lines[:1]]))
 
 
 def format_object(
@@ -113,6 +120,29 @@ def format_object(
     raise
   except BaseException:
     return f"<unprintable {type(value).__name__} object>"
+
+
+def make_printable(text: str, most_characters: int = 500) -> str:
+  """Returns a text of user code that a terminal can show, of some kB.
+
+  Control characters, which could change the terminal, are escaped. Of long
+  lines, the beginnings are kept, and of many lines, the first and last ones.
+  """
+  lines = text.splitlines()
+  if len(lines) > 2 * _MOST_LINES + 1:
+    left_out = f"... {len(lines) - 2 * _MOST_LINES:,} lines left out ..."
+    lines[_MOST_LINES:-_MOST_LINES] = [left_out]
+  shown = []
+  for line in lines:
+    if len(line) > most_characters:
+      line = f"{line[:most_characters]}... ({len(line):,} characters)"
+    if not line.isprintable():
+      line = "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode()
+        for c in line
+      )
+    shown.append(line)
+  return "\n".join(shown) + ("\n" if text.endswith("\n") else "")
 
 
 def is_in_user_code(error: BaseException) -> bool:
@@ -272,7 +302,7 @@ def format_traceback(error: BaseException) -> str:
     current.stack[:] = frames
     earlier = current.__cause__, current.__context__
     pending += [error for error in earlier if error is not None]
-  return "".join(whole.format())
+  return make_printable("".join(whole.format()))
 
 
 def format_stack(

@@ -15,7 +15,6 @@ environment of the batch, whose episode ends in step 3:
 https://farama.org/Vector-Autoreset-Mode
 """
 
-import math
 import pickle
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -37,6 +36,9 @@ from slipway.environments import (
 # Attributes of gymnasium's vector environments that can't be pickled:
 # SyncVectorEnv's functions that make the environments.
 _NOT_SAVED = ("env_fns",)
+# A sum of squares up to this one proves that no value is above the largest
+# size, in less time than a comparison of each value takes.
+_LARGEST_SQUARE = specs.LARGEST**2
 # Description of a reward for learning, in error messages.
 _SCALED_REWARD = "a reward that config.environment.reward_scale makes"
 
@@ -56,8 +58,7 @@ class StepBatch(NamedTuple):
     first: bool [B], whether the observation is the first of an episode: after
       `reset`, or after an autoreset, which ignores its action. The reward is
       then 0, and the step is not a transition.
-    raw_reward: float32 [B], the environment's own reward, for reported returns;
-      the same array as `reward` if rewards are neither scaled nor clipped.
+    raw_reward: float64 [B], the environment's own reward, for reported returns.
   """
 
   observation: np.ndarray
@@ -158,15 +159,11 @@ class VectorEnvironment:
     # Shape of a batch of the space's observations; None for a Dict or Tuple.
     own_shape = self.observation_space.shape
     self._shape = None if own_shape is None else (self.num_envs, *own_shape)
-    # Leaves of the observations whose data types must be checked: gymnasium's
-    # own batches have those of the space.
+    # Leaves of the observations whose data types must be checked: those of a
+    # batch that gymnasium assembles are checked one by one before.
     self._unchecked_leaves: list[spaces.Leaf] = []
     if not isinstance(envs, gymnasium.vector.SyncVectorEnv):
       self._unchecked_leaves += spaces.leaves(self.observation_space)
-    # Data type of each of these leaves that was accepted last.
-    self._accepted_dtypes: list[np.dtype | None] = [None] * len(
-      self._unchecked_leaves
-    )
 
   def convert_observations_to_spec(
     self, observations: np.ndarray
@@ -240,10 +237,13 @@ class VectorEnvironment:
     Raises:
       RuntimeError: `reset` was never called.
       checked.EnvironmentFailedError: An environment failed.
+      checked.InvalidActionError: An action is infinite or NaN.
     """
     first = self._done
     if first is None:
       raise RuntimeError("VectorEnvironment.step needs a reset before it")
+    if actions.dtype.kind == "f" and not np.isfinite(actions).all():
+      raise checked.InvalidActionError(self.name, actions)
     actions = self.convert_actions_to_space(actions)
     self._steps += 1
     try:
@@ -343,7 +343,7 @@ class VectorEnvironment:
     """
     if self._share_observations("step()") or self._observations_are_shared:
       return
-    for env in self._checked:
+    for env in self.environments:
       env.copies = False
 
   def _share_observations(self, call: str) -> bool:
@@ -356,7 +356,7 @@ class VectorEnvironment:
       checked.EnvironmentFault: They did, but run at the same time, so each may
         have overwritten the others' observations.
     """
-    shared = checked.share_observations(self._checked)
+    shared = checked.share_observations(self.environments)
     if shared and self._threads is not None:
       raise checked.EnvironmentFault(
         None,
@@ -421,30 +421,25 @@ class VectorEnvironment:
         f"rewards {reward.shape}, not {self._shape} and {(self.num_envs,)}: "
         "correct it or its spaces",
       )
-    for index, leaf in enumerate(self._unchecked_leaves):
-      dtype = spaces.select(observation, leaf.path).dtype
-      if dtype is not self._accepted_dtypes[index]:
-        self._check_dtype(call, leaf, dtype)
-        self._accepted_dtypes[index] = dtype
+    for leaf in self._unchecked_leaves:
+      part = spaces.select(observation, leaf.path)
+      if part.dtype is not leaf.space.dtype:
+        self._check_dtype(call, leaf, part)
     observation = self._observe(observation)
     # A copy, like that of the flags: a vector environment of the user's own may
     # return the same array in each step.
-    reward = np.array(reward, np.float32)
-    # A finite sum proves that all values are finite. NumPy's own isfinite and
-    # dot, which use wider instructions, cost several times as much here.
-    if self._has_floats:
-      values = observation.reshape(-1)
-      if not math.isfinite(np.add.reduce(values)):
-        self._check_finite(call, "observation", observation)
-    if not math.isfinite(np.add.reduce(reward)):
-      self._check_finite(call, "reward", reward)
+    raw_reward = np.array(reward, np.float64)
+    with np.errstate(over="ignore"):
+      reward = raw_reward.astype(np.float32)
+    if self._has_floats and not _is_small(observation):
+      self._check_size(call, "observation", observation)
+    if not _is_small(reward):
+      self._check_size(call, "reward", reward)
     if self._masks is not None:
       observation = self._add_mask(call, observation, infos, terminated)
     learned_reward = self.convert_rewards_to_spec(reward)
-    if learned_reward is not reward and not math.isfinite(
-      np.add.reduce(learned_reward)
-    ):
-      self._check_finite(call, _SCALED_REWARD, learned_reward)
+    if learned_reward is not reward and not _is_small(learned_reward):
+      self._check_size(call, _SCALED_REWARD, learned_reward)
     if self._infos is not None:
       self.info = self._infos.read_batch(infos, terminated | truncated)
     return StepBatch(
@@ -453,7 +448,7 @@ class VectorEnvironment:
       terminated,
       truncated,
       first,
-      reward,
+      raw_reward,
     )
 
   def _add_mask(
@@ -484,8 +479,8 @@ class VectorEnvironment:
       ) from None
     return self.spec.observations.join(observation, mask)
 
-  def _check_dtype(self, call: str, leaf: spaces.Leaf, dtype: np.dtype) -> None:
-    """Checks that a batch's observations can be converted to their space.
+  def _check_dtype(self, call: str, leaf: spaces.Leaf, part: Any) -> None:
+    """Checks that the type of a leaf's space can hold a batch's values.
 
     NumPy converts floats to integers without an error, even NaN and numbers
     that are out of range.
@@ -493,42 +488,52 @@ class VectorEnvironment:
     Args:
       call: "reset()" or "step()", for the error message.
       leaf: leaf of the observation space.
-      dtype: data type of the batch's values for this leaf.
+      part: the batch's array for this leaf.
 
     Raises:
       checked.EnvironmentFault: The values are of another kind, such as floats
-        for a space of integers.
+        for a space of integers, or one of them is out of the type's range.
     """
-    if np.can_cast(dtype, leaf.space.dtype, "same_kind"):
+    where = f"observations{spaces.subscripts(leaf.path)}"
+    if not np.can_cast(part.dtype, leaf.space.dtype, "same_kind"):
+      found = f"of type {part.dtype}"
+    elif (value := spaces.find_overflow(leaf.space, part)) is not None:
+      found = f"with {value}, of type {part.dtype}"
+    else:
       return
     raise checked.EnvironmentFault(
       None,
-      f"{call} of the vector environment returned observations"
-      f"{spaces.subscripts(leaf.path)} of type {dtype}, but their space is "
-      f"{spaces.one_line(leaf.space)}: correct one of them",
+      f"{call} of the vector environment returned {where} {found}, but their "
+      f"space is {spaces.one_line(leaf.space)}: correct one of them",
     )
 
-  def _check_finite(self, call: str, field: str, values: np.ndarray) -> None:
-    """Checks that the values of all environments are finite.
+  def _check_size(self, call: str, field: str, values: np.ndarray) -> None:
+    """Checks that the values of all environments have a usable size.
 
     Args:
       call: "reset()" or "step()", for the error message.
-      field: "observation", "reward" or `_SCALED_REWARD`, for the error message.
+      field: "observation", "reward" or `_SCALED_REWARD`, for the error.
       values: float32 values.  # [B, ...]
 
     Raises:
-      checked.EnvironmentFault: A value is infinite or NaN; names the first
-        environment that has such a value.
+      checked.EnvironmentFault: A value is NaN or beyond `specs.LARGEST`; names
+        the first environment that has such a value.
     """
-    finite = np.isfinite(values).reshape(self.num_envs, -1)
-    if finite.all():
+    small = (np.abs(values) <= specs.LARGEST).reshape(self.num_envs, -1)
+    if small.all():
       return
-    index = int(np.argmin(finite.all(axis=1)))
-    value = values[index].reshape(-1)[np.argmin(finite[index])]
+    index = int(np.argmin(small.all(axis=1)))
+    value = values[index].reshape(-1)[np.argmin(small[index])]
+    advice = "return finite numbers"
+    if np.isfinite(value):
+      advice = (
+        f"return numbers of at most {specs.LARGEST:g} in size, also for what "
+        "is missing or out of reach"
+      )
     raise checked.EnvironmentFault(
       index,
-      f"{call} returned {field} {value} (as float32), from which nothing can "
-      "be learned: return finite numbers",
+      f"{call} returned {field} {value:g} (as float32), from which nothing can "
+      f"be learned: {advice}",
     )
 
   def _make_error(
@@ -542,13 +547,13 @@ class VectorEnvironment:
     """
     fault = self._find_fault(call, error)
     seed, steps = self._first_seed, self._steps
-    envs = self._checked
+    envs = self.environments
     if envs and fault.index is not None:
       seed, steps = envs[fault.index].seed, envs[fault.index].steps
     return checked.EnvironmentFailedError(self.name, fault, seed, steps)
 
   @property
-  def _checked(self) -> Sequence[checked.CheckedEnvironment]:
+  def environments(self) -> list[checked.CheckedEnvironment]:
     """The batch's checked environments; empty if gymnasium steps one batch."""
     envs = getattr(self._envs, "envs", ())
     return [env for env in envs if isinstance(env, checked.CheckedEnvironment)]
@@ -566,8 +571,14 @@ class VectorEnvironment:
     """
     if isinstance(error, checked.EnvironmentFault):
       return error
-    faults = (env.find_observation_fault(call) for env in self._checked)
+    faults = (env.find_observation_fault(call) for env in self.environments)
     found = next(filter(None, faults), None)
     if found is not None:
       return found
     return checked.EnvironmentFault.from_error(None, call, error)
+
+
+def _is_small(values: np.ndarray) -> bool:
+  """Returns whether all values are surely at most `specs.LARGEST` in size."""
+  flat = values.reshape(-1)
+  return bool(flat.dot(flat) <= _LARGEST_SQUARE)  # False for nan, too

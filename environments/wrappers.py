@@ -7,8 +7,10 @@ them, and a time limit counts environment steps, each of which is `frame_skip`
 frames.
 """
 
+import contextlib
 import functools
 import math
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +27,19 @@ Wrapper = Callable[[gymnasium.Env], gymnasium.Env]
 # Config fields of `environment` that don't apply to `ALE/*` ids, and the
 # arguments of `ale_py.AtariVectorEnv` with the same effect.
 _ATARI_ARGUMENTS = {"frame_skip": "frameskip", "frame_stack": "stack_num"}
+
+
+# gymnasium's wrappers whose state changes neither observations nor rewards.
+_HARMLESS = (
+  gymnasium_wrappers.OrderEnforcing,
+  gymnasium_wrappers.RecordEpisodeStatistics,
+  gymnasium_wrappers.RecordVideo,
+)
+# Config fields that do what wrappers of gymnasium do, by the wrappers' names.
+_REPLACED_BY = {
+  "NormalizeObservation": "config.normalization.observations",
+  "NormalizeReward": "config.normalization.rewards",
+}
 
 
 class WrapperError(ValueError):
@@ -62,6 +77,30 @@ def make_wrappers(config: ml_collections.ConfigDict) -> list[Wrapper]:
       )
     )
   return found
+
+
+def save_states(env: gymnasium.Env) -> dict[str, bytes]:
+  """Returns the attributes of an environment's wrappers, pickled, by name.
+
+  Wrappers with attributes that can't be pickled are left out, and so are those
+  of gymnasium that keep nothing or statistics that no observation shows.
+  """
+  states = {}
+  while isinstance(env, gymnasium.Wrapper):
+    attributes = {k: v for k, v in vars(env).items() if k != "env"}
+    with contextlib.suppress(Exception):  # of any type, from user code
+      if not isinstance(env, (*_HARMLESS, checked.CheckedEnvironment)):
+        states[type(env).__name__] = pickle.dumps(attributes)
+    env = env.env
+  return states
+
+
+def advise_on_state(name: str) -> str:
+  """Returns what to do about a wrapper whose state outlasts episodes."""
+  field = _REPLACED_BY.get(name)
+  if field is not None:
+    return f"leave it out, and set {field}=True, which a run saves"
+  return "give it constants in place of what it measures"
 
 
 def make_time_limit(steps: int) -> Wrapper:

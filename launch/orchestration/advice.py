@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import ml_collections
 
 from slipway.configs import base, fields
+from slipway.launch.orchestration import limits
 
 
 class _Measurements(typing.NamedTuple):
@@ -193,7 +194,8 @@ def _advise_on_equal_returns(
 ) -> str | None:
   """Returns advice if the newest evaluations have one return, the lowest."""
   returns = measured.returns
-  if not returns or returns[-1] >= config.limits.target_return:
+  target = limits.lowest_accepted(config.limits.target_return)
+  if not returns or returns[-1] >= target:
     return None
   last, lowest = returns[-1], min(returns)
   if lowest != max(returns):

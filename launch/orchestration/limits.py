@@ -1,5 +1,6 @@
 """Limits: checks a run's counts against section `limits` of its config."""
 
+import math
 import typing
 from collections.abc import Sequence
 
@@ -10,6 +11,9 @@ from slipway.launch.runs import run_counters, run_status
 
 # The reason of the stop if limits.combine='all' and several limits are set.
 ALL_LIMITS = "all_limits"
+# Relative distance below the target return within which a mean return reaches
+# it: the rounding of sums, also of rewards that environments return as float32.
+_ROUNDING = 1e-6
 # Formats of a limit or of the run's count, by the limit's name.
 _FORMATS = {
   "environment_steps": "{:,} environment steps",
@@ -79,6 +83,11 @@ class Counts(typing.NamedTuple):
     )
 
 
+def lowest_accepted(target: float) -> float:
+  """Returns the lowest mean return that is the target but for rounding."""
+  return target - _ROUNDING * abs(target) if math.isfinite(target) else target
+
+
 def count_at_target(
   limits: ml_collections.ConfigDict, returns: Sequence[float]
 ) -> int:
@@ -88,9 +97,9 @@ def count_at_target(
     limits: section `limits` of a config.
     returns: mean returns of a run's last evaluations, in their order.
   """
-  at_target = 0
+  at_target, lowest = 0, lowest_accepted(limits.target_return)
   for mean_return in reversed(returns):
-    if mean_return < limits.target_return:
+    if mean_return < lowest:
       break
     at_target += 1
   return at_target
@@ -172,10 +181,11 @@ def find_reached(
     counts: the run's current counts.
   """
   values = counts._asdict()
+  needed = dict(limits, target_return=lowest_accepted(limits.target_return))
   return [
     name
     for name in find_configured(limits)
-    if values[name] is not None and values[name] >= limits[name]
+    if values[name] is not None and values[name] >= needed[name]
   ]
 
 

@@ -59,6 +59,7 @@ def print_error(error: BaseException) -> None:
     *_, message = traceback.format_exception_only(error)
     line = (message.splitlines() or [""])[0]
     text = "".join(traceback.format_exception(error))
+  line, text = map(user_code.make_printable, (line, text))
   sys.stderr.write(f"{_MARK}{line}\n{text}")
 
 

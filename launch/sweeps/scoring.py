@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from slipway.environments import atari_scores
+from slipway.launch.orchestration import limits
 from slipway.launch.runs import curves, statistics
 from slipway.launch.sweeps import space, sweep_folder
 
@@ -135,7 +136,7 @@ def score_run(
   score = curves.final_return(steps, returns)
   summary = run.read_summary()
   repeated = summary.best_eval_return if summary else None
-  at_target = returns >= target
+  at_target = returns >= limits.lowest_accepted(target)
   met = np.convolve(at_target, np.ones(evaluations), "valid")
   first = np.flatnonzero(met == evaluations)
   return RunScore(

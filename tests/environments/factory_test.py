@@ -79,7 +79,7 @@ def test_discrete_observations_are_one_hot():
     (f"{_TOYS}.Catch", {}, [f"did you mean '{_TOYS}:Catch'?"]),
     (f"{_THIS}:_TOYS", {}, ["str", "class"]),
     (f"{_THIS}:NoEnvironment", {}, ["NoEnvironment", "gymnasium.Env"]),
-    (f"{_THIS}:WithoutSpaces", {}, ["action_space", "__init__"]),
+    (f"{_THIS}:WithoutSpaces", {}, ["observation_space", "__init__"]),
     (f"{_THIS}:WithArgument", {}, ["environment.kwargs.size=VALUE"]),
     (
       "CartPole-v1",

@@ -165,6 +165,8 @@ def test_a_keyboard_interrupt_is_not_a_fault_of_the_environment():
 
 _BYTES = spaces.Box(0, 255, (2, 2), np.uint8)
 _ZEROS = np.zeros(4, np.float32)
+_INT8 = spaces.Box(-128, 127, (2,), np.int8)
+_PARTS = spaces.Dict({"count": spaces.Box(0, 9, (1,), np.int32), "x": _BOX})
 # Call with a wrong result, fault, observation space, and texts that the message
 # contains.
 RETURNED = [
@@ -177,6 +179,16 @@ RETURNED = [
   ("step", put(0, 3), spaces.Discrete(3), ["observation 3", "Discrete(3)"]),
   ("step", put(0, -1), spaces.Discrete(3), ["observation -1"]),
   ("step", put(0, 1.0), spaces.Discrete(3), ["float64"]),
+  ("step", put(0, np.full((2, 2), 300, np.uint16)), _BYTES, ["300", "uint8"]),
+  ("reset", put(0, np.full((2, 2), 256, np.uint32)), _BYTES, ["256", "uint8"]),
+  ("step", put(0, np.array([-129, 0])), _INT8, ["-129", "int8"]),
+  ("step", put(0, [0, 128]), _INT8, ["128", "int8"]),
+  ("step", put(0, {"count": [2**31], "x": _ZEROS}), _PARTS,
+   ["observation['count'] with 2147483648", "int32"]),
+  ("step", put(0, [1, 300]), spaces.MultiBinary(2), ["300", "MultiBinary(2)"]),
+  ("step", put(0, _ZEROS + np.float32(3e38)), _BOX, ["3e+38", "1e+15"]),
+  ("step", put(0, np.float32([3e38, -3e38, 0, 0])), _BOX, ["1e+15"]),
+  ("step", put(1, -3e38), _BOX, ["reward -3e+38", "1e+15"]),
   ("reset", put(0, _ZEROS + np.nan), _BOX, ["reset()", "observation nan"]),
   ("step", put(0, _ZEROS - np.inf), _BOX, ["step()", "observation -inf"]),
   ("step", put(1, np.inf), _BOX, ["reward inf"]),
@@ -210,6 +222,25 @@ def test_invalid_results_are_errors(call, fault, space, texts):
     assert text in caught.value.line
 
 
+def test_text_of_an_error_can_not_change_the_terminal():
+  text = "\x1b[2J cause\n" + "x" * 3_000_000 + "\n" + "y\n" * 100_000
+  with pytest.raises(checked.EnvironmentFailedError) as caught:
+    play(fault=raise_error(ValueError(text)))
+  shown = str(caught.value)
+  assert "\x1b" not in shown and len(shown) < 10_000
+  assert "\\x1b[2J cause" in caught.value.line and __file__ in shown
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_an_action_that_is_not_finite_is_the_policys_fault(value):
+  environment = factory.make(given.config_of("Pendulum-v1"), 2, seed=5)
+  environment.reset()
+  with pytest.raises(checked.InvalidActionError) as caught:
+    environment.step(np.float32([[0.0], [value]]))
+  assert "the policy returned the action" in caught.value.line
+  assert "Pendulum-v1" in caught.value.line
+
+
 class WithoutSeed(Faulty):
   """An environment of the old API, whose reset has no seed."""
 
@@ -232,7 +263,8 @@ def test_an_environment_of_the_old_api_is_rejected(limit):
 ACCEPTED = [
   (put(0, np.zeros(4)), _BOX),  # float64 instead of float32
   (put(0, [0.0, 0.5, 1.0, 1.0]), _BOX),
-  (put(0, np.float32([3e38] * 4)), _BOX),  # finite values whose sum is infinite
+  (put(0, np.array([-128, 127])), _INT8),  # int64 instead of int8
+  (put(0, np.float32([9e14] * 4)), _BOX),  # values whose sum is absurd
   (put(0, np.int32(2)), spaces.Discrete(3)),
   (put(1, 1), _BOX),
   (put(1, np.float32(1.0)), _BOX),

@@ -166,12 +166,12 @@ def test_continuous_actions_have_no_mask():
     (
       BIT,
       spaces.Box(-INF, INF, (2,)),
-      ["action", "inf", "floats with finite bounds"],
+      ["action", "inf", "floats with bounds of at most"],
     ),
     (
       BIT,
       spaces.Box(np.float32([-1, 0]), np.float32([1, INF])),
-      ["action", "inf", "floats with finite bounds"],
+      ["action", "inf", "floats with bounds of at most"],
     ),
     # gymnasium prints the bounds of this space in several lines.
     (

@@ -1,5 +1,6 @@
 """Tests of limits: their descriptions."""
 
+import numpy as np
 import pytest
 
 from slipway.configs import dqn, ppo
@@ -26,6 +27,24 @@ def test_a_description_names_all_limits_that_are_set(values, text):
   config = dqn.get_config("cartpole").limits
   config.update(values)
   assert limits.describe(config) == text
+
+
+# target, mean returns of evaluations, number of the last ones at the target
+REACHED = [
+  (0.9, [0.9, float(np.float32(0.9)), sum([0.1] * 9)], 3),
+  (1.0, [sum([0.1] * 10), 1.0], 2),
+  (-1.0, [-float(np.float32(0.1)) * 10, -1.0], 2),
+  (475.0, [475.0, 474.9, 475.0], 1),
+  (0.0, [0.0, -1e-9], 0),
+  (float("inf"), [1e15], 0),
+]
+
+
+@pytest.mark.parametrize("target, returns, count", REACHED)
+def test_a_target_is_reached_up_to_rounding(target, returns, count):
+  config = dqn.get_config("cartpole").limits
+  config.target_return = target
+  assert limits.count_at_target(config, returns) == count
 
 
 # values of the section `limits`, whether the run ends before its first update
