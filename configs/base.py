@@ -1,6 +1,7 @@
 """Base: the config fields that all algorithms share."""
 
 import math
+import re
 import typing
 
 import ml_collections
@@ -18,6 +19,13 @@ _LONGEST_S = 1e9
 
 # Number of the last evaluations whose mean returns a run keeps.
 RETURNS_KEPT = 100
+
+
+def _is_shared_place(url: str) -> bool:
+  """Returns whether a URL, or '', names one place for all machines."""
+  place = r"/+[^/].*|file:///+[^/].*|(?!file:)\w+://.*|"
+  return re.fullmatch(place, url) is not None
+
 
 # Declarations, by dotted name, of the config fields that all algorithms share.
 FIELDS: fields.Fields = {
@@ -257,7 +265,7 @@ FIELDS: fields.Fields = {
     "absolute path of a shared folder, or fsspec URL, to which snapshots are "
     "copied; '': no copies",
     checks.matching(
-      lambda x: not x or x.startswith("/") or "://" in x,
+      _is_shared_place,
       "an absolute path or a URL ('': no copies)",
       "a relative path is a different folder on each machine",
       "runs/shared",

@@ -167,7 +167,8 @@ REPLAY: fields.Fields = {
     "inserts, as a fraction of samples_per_insert x min_size; beyond it, the "
     "side that is ahead waits",
     checks.above(0, "the limiter would block for ever").up_to(
-      1e9, "the limiter counts in doubles"
+      1e3,
+      "no side would ever wait; replay.samples_per_insert=0 removes the limit",
     ),
   ),
   "replay.transitions_per_item": Field(

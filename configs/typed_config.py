@@ -7,6 +7,7 @@ rejects both.
 
 import numbers
 import typing
+from collections.abc import Mapping
 
 import ml_collections
 
@@ -22,10 +23,12 @@ class TypedConfig(ml_collections.ConfigDict):
       value: the new value. In a tuple, each item is converted.
 
     Raises:
+      ValueError: the name, or that of a field in the value, is no text.
       TypeError: the value has another type than the field, or is a whole number
         beyond floats; the message names both.
     """
     if isinstance(value, dict) or type(value) is ml_collections.ConfigDict:
+      check_keys(dict(value))
       value = TypedConfig(value)
     old = self.get(key)
     if self.is_type_safe:
@@ -42,6 +45,19 @@ class TypedConfig(ml_collections.ConfigDict):
   def __eq__(self, other: object) -> bool:
     """Returns whether two configs have equal fields, whatever their classes."""
     return self.eq_as_configdict(other)
+
+
+def check_keys(tree: Mapping[typing.Any, typing.Any]) -> None:
+  """Raises ValueError if a key of a dict, or of a dict in it, is no text."""
+  for key, value in tree.items():
+    if isinstance(value, dict):
+      check_keys(value)
+    if not isinstance(key, str):
+      raise ValueError(
+        f"a dict has the key {key!r:.80} of type {type(key).__name__}, but "
+        "config.json keeps keys as text, so another dict would be read: give "
+        "text, or a list of pairs from which your code makes the dict"
+      )
 
 
 def to_type_of(old: typing.Any, value: typing.Any) -> typing.Any:

@@ -65,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
   """
   try:
     values, words = _parse(argv)
-    folder = run_folder.RunFolder.open(values.run)
+    folder = run_folder.RunFolder.open(values.run, True)
     if words == ["status"] and running.has_ended(folder):
       # The call below raises RunUnavailableError, which reports the end.
       _show_summary(folder, values.json)

@@ -49,8 +49,8 @@ def main(argv: Sequence[str]) -> int:
   os.environ.update(processors.NO_GPU)
   try:
     flags = flags_lib.parse(define_flags(), argv, _USAGE)
-    _check_playable(flags.run)
-    policy = policy_lib.load(flags.run, flags.which)
+    _check_playable(flags.run, flags.trust)
+    policy = policy_lib.load(flags.run, flags.which, flags.trust)
     config, actor = policy.config, policy.actor
     environment = factory.make(
       config.environment,
@@ -142,21 +142,23 @@ def define_flags() -> absl_flags.FlagValues:
     "New folder in which the episodes are saved as a Minari dataset.",
     flag_values=values,
   )
+  flags_lib.define_trust(values)
   absl_flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
   return values
 
 
-def _check_playable(run: str) -> None:
+def _check_playable(run: str, trust: bool) -> None:
   """Checks that the environment of a run can be stepped.
 
   Args:
     run: the run's folder.
+    trust: value of --trust.
 
   Raises:
     ValueError: an external loop steps the environment, or the run's config
       can't be read.
   """
-  if run_config.read(run).environment.external:
+  if run_config.read(run, trust).environment.external:
     raise ValueError(
       f"--run={run} has config.environment.external=True, whose environment "
       "defines spaces only, so no episode can be played: use "

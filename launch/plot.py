@@ -42,7 +42,9 @@ def main(argv: Sequence[str]) -> int:
       )
     output = pathlib.Path(flags.output)
     file_format = _get_format(output)
-    groups = comparison.read([run_folder.RunFolder.open(run) for run in runs])
+    groups = comparison.read(
+      [run_folder.RunFolder.open(run, True) for run in runs]
+    )
     content = comparison.draw(groups, file_format)
     output = _write(output, content, replace=bool(flags["output"].present))
   except ValueError as error:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 
 import ml_collections
 import numpy as np
+from absl import logging
 
 from slipway.agents import core, policies, registry
 from slipway.agents.networks import network as network_lib
@@ -16,21 +17,27 @@ from slipway.environments import (
   conversion,
   factory,
   inputs,
+  specs,
+  vector,
 )
 from slipway.launch import run_config
 from slipway.launch.runs import (
   best_variables,
   manifest,
+  recorded_spaces,
   run_counters,
   run_folder,
   snapshot_store,
 )
 
 
-def load(run: str | os.PathLike[str], which: str | int = "best") -> "Policy":
+def load(
+  run: str | os.PathLike[str], which: str | int = "best", trust: bool = False
+) -> "Policy":
   """Loads the trained policy of a run.
 
       policy = slipway.load("runs/first")
+      environment = policy.make_environment()
       observation, _ = environment.reset()
       policy.reset()
       reward, done = 0.0, False
@@ -43,13 +50,17 @@ def load(run: str | os.PathLike[str], which: str | int = "best") -> "Policy":
     run: the run's folder, such as 'runs/first'.
     which: 'best' for the variables of the best evaluation, 'latest' for those
       of the newest snapshot, or a snapshot's number.
+    trust: whether to load a run of another user, or in a folder to which any
+      user can write. Modules that its files name are imported, and so run.
 
   Raises:
     ValueError: there is no such run or snapshot, the run has not been
-      evaluated yet, or its files do not belong together.
+      evaluated yet, its files do not belong together, the environment has
+      other spaces than when the run was made, or the run is not trusted.
   """
-  folder = run_folder.RunFolder.open(run)
-  config = run_config.read(folder.path)
+  folder = run_folder.RunFolder.open(run, trust)
+  config = run_config.read(folder.path, trust)
+  snapshot: pathlib.Path | None = None
   if which == "best":
     if config.environment.external:
       raise ValueError(
@@ -60,9 +71,14 @@ def load(run: str | os.PathLike[str], which: str | int = "best") -> "Policy":
     path = folder.best
     version, variables = best_variables.load(path)
   else:
-    path = _find_snapshot(folder, config, str(which))
-    version, variables = _load_snapshot(path, config)
-  return Policy(config, variables, version, repr(str(path)))
+    path = snapshot = _find_snapshot(folder, config, str(which))
+    version, variables = 0, {}
+  environment = factory.make(config.environment, num_envs=1, seed=0)
+  environment.close()
+  recorded_spaces.check(folder, environment.name, environment.spec)
+  if snapshot is not None:
+    version, variables = _load_snapshot(snapshot, config, environment.spec)
+  return Policy(config, variables, version, repr(str(path)), environment)
 
 
 class Policy:
@@ -88,6 +104,7 @@ class Policy:
     variables: Mapping[str, np.ndarray],
     version: int,
     source: str = "variables",
+    environment: vector.VectorEnvironment | None = None,
   ):
     """Makes a policy from a learner's variables.
 
@@ -96,18 +113,27 @@ class Policy:
       variables: the learner's variables, by name.
       version: version of the variables.
       source: description of the variables' origin, for error messages.
+      environment: closed environment of the config, whose spaces and
+        conversions are used, or None to make one.
 
     Raises:
       ValueError: the variables are not those of the config's network.
     """
     self.config, self.version = config, version
-    environment = factory.make(config.environment, num_envs=1, seed=0)
-    environment.close()  # its spaces and conversions can still be used
+    if environment is None:
+      environment = factory.make(config.environment, num_envs=1, seed=0)
+      environment.close()
     self._environment = environment
     self.observation_space = environment.observation_space
     self.action_space = environment.action_space
     self._spec = environment.spec
-    self._inputs = inputs.InputReader(self.observation_space, self.action_space)
+    # Wrappers change observations; those of the bare environment would be
+    # taken for theirs.
+    self._wrappers = tuple(config.environment.wrappers)
+    self._must_warn = bool(self._wrappers)
+    self._inputs = inputs.InputReader(
+      self.observation_space, self.action_space, bounded=bool(self._wrappers)
+    )
     builder = registry.make_builder(config.agent)
     self._declaration = builder.make_network(config, self._spec)
     self._variables, self._source = variables, source
@@ -126,7 +152,8 @@ class Policy:
 
     Args:
       observation: an element of the observation space, or a batch of them
-        [B, ...].
+        [B, ...]. If the config has wrappers, it is what they return, as the
+        environments of `make_environment` do.
       reward: the environment's reward of the step before the observation, or
         rewards [B]; only recurrent networks use it.
       action_mask: mask [M], or masks [B, M], with ones for the legal ones of M
@@ -143,6 +170,13 @@ class Policy:
         or allows no action; or there is a mask, and the policy was trained
         without masks.
     """
+    if self._must_warn:
+      self._must_warn = False
+      logging.warning(
+        "the policy expects observations from config.environment.wrappers=%r: "
+        "step the environment of policy.make_environment()",
+        self._wrappers,
+      )
     is_single, batch = self._inputs.read_observation(observation)
     try:
       observations = self._environment.convert_observations_to_spec(batch)
@@ -172,6 +206,24 @@ class Policy:
     self._begins_episode = False
     actions = self._environment.convert_actions_to_space(output.action)
     return actions[0] if is_single else actions
+
+  def make_environment(self, **kwargs: typing.Any) -> factory.Environment:
+    """Makes an environment whose observations and actions are the policy's.
+
+    It is the config's, with its wrappers, frame stack and time limit.
+
+    Args:
+      **kwargs: further keyword arguments of its constructor, such as
+        `render_mode="human"`.
+
+    Raises:
+      ValueError: it is an Atari game, which ale_py steps in batches only, or
+        can't be made.
+      UserCodeError: the environment's own code failed.
+    """
+    environment = factory.make_single(self.config.environment, kwargs)
+    self._must_warn = False
+    return environment
 
   def reset(self) -> None:
     """Resets a recurrent network's state; to be called before each episode."""
@@ -367,12 +419,14 @@ def _find_snapshot(
 def _load_snapshot(
   path: pathlib.Path,
   config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
 ) -> tuple[int, Mapping[str, np.ndarray]]:
   """Loads the learner of a snapshot.
 
   Args:
     path: folder of the snapshot.
     config: the run's config.
+    spec: spec of its environment.
 
   Returns:
     The version of the learner's variables, and the variables by name.
@@ -380,7 +434,6 @@ def _load_snapshot(
   # Imported late: it loads TensorFlow, which the best variables do without.
   from slipway.launch.runs import checkpoints
 
-  spec = factory.make_spec(config.environment)
   learner = registry.make_builder(config.agent).make_learner(config, spec)
   checkpoints.restore(path, learner)
   counters = run_counters.RunCounters.read(path)

@@ -251,7 +251,9 @@ def _check_fixed_fields(
   """
   config_copy = snapshot.path / run_folder.CONFIG
   saved = run_config.read_file(config_copy)
-  if change := _find_forbidden_change(saved, run_config.read(folder.path)):
+  if change := _find_forbidden_change(
+    saved, run_config.read(folder.path, True)
+  ):
     name, old, new, why = change
     raise ValueError(
       f"{str(folder.config)!r} has {name}={fields.format_value(new)}, and the "

@@ -11,7 +11,9 @@ from slipway.launch.options import overrides
 from slipway.launch.runs import config_file, run_folder, user_modules
 
 
-def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
+def read(
+  path: str | os.PathLike[str], trust: bool = False
+) -> ml_collections.ConfigDict:
   """Returns the config of an existing run, with all fields checked.
 
   If config.json is damaged or lacks fields, the newest valid copy in a snapshot
@@ -23,12 +25,13 @@ def read(path: str | os.PathLike[str]) -> ml_collections.ConfigDict:
 
   Args:
     path: the run's folder.
+    trust: whether another user may have written its files, whose code runs.
 
   Raises:
-    ValueError: there is no such run, or its config and all copies are
-      unreadable or invalid.
+    ValueError: there is no such run, its config and all copies are unreadable
+      or invalid, or the folder is not trusted.
   """
-  folder = run_folder.RunFolder.open(path)
+  folder = run_folder.RunFolder.open(path, trust)
   user_modules.prefer_recorded(folder)
   copies = folder.snapshots.glob(f"[0-9]*/{run_folder.CONFIG}")
   files = [folder.config, *sorted(copies, reverse=True)]

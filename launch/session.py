@@ -79,17 +79,18 @@ def load_config(name: str) -> ml_collections.ConfigDict:
   return overrides.load(name)
 
 
-def load_result(run: str | os.PathLike[str]) -> RunResult:
+def load_result(run: str | os.PathLike[str], trust: bool = False) -> RunResult:
   """Loads the results of a run that has ended.
 
   Args:
     run: folder of the run, such as 'runs/first'.
+    trust: whether to load a run of another user, as for `slipway.load`.
 
   Raises:
     ValueError: there is no such run, it has no summary.json because it has not
-      ended, or this file can't be read.
+      ended, this file can't be read, or the run is not trusted.
   """
-  folder = run_folder.RunFolder.open(run)
+  folder = run_folder.RunFolder.open(run, trust)
   try:
     summary = run_summary.RunSummary.read(folder)
   except FileNotFoundError as error:
@@ -99,7 +100,7 @@ def load_result(run: str | os.PathLike[str]) -> RunResult:
     ) from error
   return RunResult(
     folder.path,
-    run_config.read(folder.path),
+    run_config.read(folder.path, trust),
     summary,
     curves.read(folder.curves_csv),
   )
@@ -164,11 +165,13 @@ def start(
       f"[{flags!r}]"
     )
   if resume is not None:
-    folder = run_folder.RunFolder.open(resume).path
+    trust = "--trust" in flags
+    folder = run_folder.RunFolder.open(resume, trust).path
     arguments = [f"--resume={folder}"]
     if config is not None:
       config = _resolve_config(config)
-      arguments += _list_overrides(folder, config)
+      before = run_config.read(folder, trust)
+      arguments += _list_overrides(before, config)
       mode = mode or config.mode
     arguments += [*_make_mode_flags(mode), *flags]
     return Training(folder, arguments, contextlib.ExitStack())
@@ -177,7 +180,7 @@ def start(
       "config is None, so there is nothing to train: give a config, the name "
       "of one, such as 'apex_dqn:cartpole', or resume='runs/NAME'"
     )
-  config = _resolve_config(config)
+  config, run_dir = _resolve_config(config), run_folder.expand(run_dir)
   text = config_file.to_json(config)
   with contextlib.ExitStack() as resources:
     if name is None:
@@ -499,18 +502,18 @@ def _make_mode_flags(mode: str | None) -> list[str]:
 
 
 def _list_overrides(
-  folder: pathlib.Path, config: ml_collections.ConfigDict
+  run: ml_collections.ConfigDict, config: ml_collections.ConfigDict
 ) -> list[str]:
   """Returns the flags that turn a run's config into `config`, but for its mode.
 
   Args:
-    folder: the run's folder.
+    run: the run's config.
     config: a config of the same algorithm.
 
   Returns:
     A flag --config.FIELD=VALUE per field with another value.
   """
-  before = fields.flatten(run_config.read(folder))
+  before = fields.flatten(run)
   return [
     f"--config.{name}={value}"
     for name, value in fields.flatten(config).items()

@@ -25,6 +25,8 @@ LAUNCHES = {
 }
 # Names of the flags that have an effect only with --launch=ray.
 _RAY_FLAGS = ("ray_address", "wait_for_machines", "insecure")
+# Spellings of the flag that is read before the others are defined.
+_TRUST = ("--trust", "-trust", "--trust=true", "--trust=True")
 # Names of the flags for new runs, which can't be combined with --resume.
 _NEW_RUN_FLAGS = ("config", "name", "run_dir", "overwrite")
 
@@ -91,6 +93,7 @@ def define(
     "existing run is kept and the new run is rejected.",
     flag_values=values,
   )
+  flags_lib.define_trust(values)
   flags.DEFINE_enum(
     "launch",
     "local_mp",
@@ -161,7 +164,7 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
   if resume is None:
     config = overrides.load(path)
   else:
-    config = run_config.read(resume)
+    config = run_config.read(resume, any(x in _TRUST for x in argv))
     argv = [argv[0], f"--resume={resume}", *argv[1:]]
   fields = fields_lib.flatten(config)
   overrides.check_names(argv, fields)
@@ -170,6 +173,10 @@ def parse(argv: Sequence[str], usage: str) -> flags.FlagValues:
   if resume is not None:
     given = {name for name in _NEW_RUN_FLAGS if values[name].present}
     _check_resume_flags(resume, given | line.sources.keys())
+  elif values["trust"].present:
+    raise ValueError(
+      "--trust is for --resume, and has no effect on a new run: leave it out"
+    )
   overrides.check_items(values.config, fields)
   if not line.keeps_kwargs:
     values.config.environment.kwargs = ml_collections.ConfigDict()

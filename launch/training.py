@@ -38,6 +38,7 @@ from slipway.launch.processes import (
 )
 from slipway.launch.runs import (
   config_file,
+  recorded_spaces,
   run_folder,
   run_lock,
   snapshot_store,
@@ -46,6 +47,15 @@ from slipway.launch.runs import (
 from slipway.launch.runs import run as run_lib
 from slipway.replay.tables import table_spec
 
+# Fields that have an effect only with --launch=ray.
+_CLUSTER_FIELDS = (
+  "topology.machines",
+  "topology.home_workers",
+  "topology.trainer_machine",
+  "topology.trainer_cpus",
+  "topology.trainer_gpus",
+  "topology.cpus_per_worker",
+)
 # Sentence that begins the help.
 _USAGE = "Trains an experiment until one of its limits is reached."
 
@@ -94,10 +104,12 @@ def run(
       launch = _prepare_launch(flags, host)
       with _in_folder(working_folder):
         if flags.resume is None:
-          shown, message = _begin_run(flags, signal_handler, resources)
+          shown, message = _begin_run(flags, spec, signal_handler, resources)
         else:
           table = builder.make_table(config, spec)
-          shown, message = _resume_run(flags, table, signal_handler, resources)
+          shown, message = _resume_run(
+            flags, spec, table, signal_handler, resources
+          )
         folder = run_folder.RunFolder(shown.path.absolute())
     except (ValueError, OSError, user_code.UserCodeError) as error:
       print(f"train: {error}", file=sys.stderr)
@@ -159,6 +171,8 @@ def check(
   spec = make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   on_cluster = flags.launch == "ray"
+  if not on_cluster:
+    _check_no_cluster_fields(config)
   # The capacity of a queue depends on the number of all workers.
   workers = _count_workers(config, on_cluster)
   whole = fields.replace(config, "topology.workers", workers)
@@ -210,6 +224,17 @@ def _count_workers(config: ml_collections.ConfigDict, on_cluster: bool) -> int:
   return topology.home_workers + max(1, topology.machines) * topology.workers
 
 
+def _check_no_cluster_fields(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if a field is set that only --launch=ray uses."""
+  for name in _CLUSTER_FIELDS:
+    value, default = fields.get(config, name), base.FIELDS[name].default
+    if value != default:
+      raise ValueError(
+        f"config.{name}={value!r} is for --launch=ray, and has no effect on "
+        f"one machine: use {default!r}, or give --launch=ray"
+      )
+
+
 def _check_shards(config: ml_collections.ConfigDict, on_cluster: bool) -> None:
   """Checks that at least one worker writes to each replay server.
 
@@ -255,6 +280,7 @@ def _in_folder(path: str) -> Iterator[None]:
 
 def _begin_run(
   flags: absl_flags.FlagValues,
+  spec: specs.EnvironmentSpec,
   signal_handler: signals.Signals,
   resources: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
@@ -262,6 +288,7 @@ def _begin_run(
 
   Args:
     flags: parsed flags of `slipway train`.
+    spec: spec of the environment.
     signal_handler: handler of the signals that this process receives; from
       now on, signals stop the run.
     resources: stack that releases the lock at the end, and removes the folder
@@ -299,6 +326,7 @@ def _begin_run(
   try:
     folder.write_config(flags.config)
     user_modules.write(folder, flags.config)
+    recorded_spaces.write(folder, spec)
     store.publish_config(clear=True)
   except BaseException:
     # Otherwise the same command would then be rejected for an existing run.
@@ -309,6 +337,7 @@ def _begin_run(
 
 def _resume_run(
   flags: absl_flags.FlagValues,
+  spec: specs.EnvironmentSpec,
   table: table_spec.TableSpec | None,
   signal_handler: signals.Signals,
   resources: contextlib.ExitStack,
@@ -317,6 +346,7 @@ def _resume_run(
 
   Args:
     flags: parsed flags of `slipway train`.
+    spec: spec of the environment.
     table: specification of the algorithm's table, or None if it has no table.
     signal_handler: handler of the signals that this process receives; from
       now on, signals stop the run.
@@ -329,14 +359,16 @@ def _resume_run(
     ValueError: the run can't be resumed.
     OSError: a file could not be read or written.
   """
-  folder = run_folder.RunFolder.open(flags.resume)
+  folder = run_folder.RunFolder.open(flags.resume, flags.trust)
   run_folder.check_path(folder.path)
+  recorded_spaces.check(folder, flags.config.environment.name, spec)
   resources.enter_context(run_lock.held(folder))
   store = snapshot_store.open_store(flags.config, folder)
   store.check_remote(may_exist=True)
   resumed = resumption.Resumption.from_folder(folder, flags.config, table)
   signal_handler.begin_run()
   resumed.begin()
+  recorded_spaces.write(folder, spec)  # for a run of an older version
   return folder, f"run folder: {folder.path}\n{resumed}"
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import sys
 import typing
 from collections.abc import Sequence
 
@@ -108,6 +109,13 @@ def _find_hook(name: str) -> typing.Any:
     raise ValueError(
       f"{setting}, of type {type(found).__name__}, which can't be called, so "
       "nothing would happen: give a function, or a class with a method __call__"
+    )
+  if built_in is None and name.partition(".")[0].partition(":")[0] in (
+    sys.stdlib_module_names
+  ):
+    raise ValueError(
+      f"{setting}, a function of Python's own, which can't use an event, so "
+      "nothing would happen: give 'module:name' of your own"
     )
   if not _takes_event(found):
     raise ValueError(

@@ -8,7 +8,19 @@ from absl import flags
 
 from slipway.configs import catalog, names, typed_config
 from slipway.launch.options import overrides
-from slipway.launch.runs import error_text
+from slipway.launch.runs import error_text, run_folder
+
+
+def define_trust(values: flags.FlagValues) -> None:
+  """Defines --trust, for a command that executes what a run's files name."""
+  flags.DEFINE_bool(
+    "trust",
+    False,
+    "Use a run although another user made it, or any user can write to its "
+    "folder. Code that its config.json, python_path.json and single.pkl name "
+    "or contain is executed, also of a run of your own that you have received.",
+    flag_values=values,
+  )
 
 
 def parse_known(
@@ -79,6 +91,10 @@ def parse(
     raise ValueError(
       _explain_error(error, values, field_values, words)
     ) from error
+  for name in values:
+    value = values[name].value
+    if isinstance(value, str) and value.startswith("~"):
+      values[name].value = str(run_folder.expand(value))
   if len(rest) > 1:
     raise ValueError(
       f"{rest[1]!r} is no flag, so it would do nothing: "

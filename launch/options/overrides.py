@@ -1,6 +1,7 @@
 """Overrides: loads a config, and checks the flags that override its fields."""
 
 import ast
+import os
 import pathlib
 import sys
 import textwrap
@@ -110,6 +111,7 @@ def load(path: str) -> ml_collections.ConfigDict:
 def _read(path: str) -> ml_collections.ConfigDict:
   """Reads a config by its name or path; see `load`."""
   flag = f"--config={path}"
+  path = os.path.expanduser(path)
   if path.endswith(".json"):  # a run's config
     try:
       return config_file.from_json(pathlib.Path(path).read_text("utf-8"))

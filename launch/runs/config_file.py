@@ -72,7 +72,8 @@ def _encode(value: Any, field: str) -> Any:
     ValueError: JSON can't represent the value.
   """
   if isinstance(value, dict):
-    return {str(k): _encode(v, f"{field}.{k}") for k, v in value.items()}
+    typed_config.check_keys(value)
+    return {k: _encode(v, f"{field}.{k}") for k, v in value.items()}
   if isinstance(value, tuple):
     return [_encode(item, field) for item in value]
   if isinstance(value, list):

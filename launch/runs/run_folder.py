@@ -2,10 +2,13 @@
 
 import contextlib
 import difflib
+import errno
 import os
 import pathlib
+import pwd
 import re
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ import ml_collections
 from slipway.launch.runs import config_file
 
 CONFIG = "config.json"  # name of the file with the config in a run's folder
+SPACES = "spaces.json"  # name of the file with the environment's spaces
 
 # Free space in bytes without which a run does not start: about the size of its
 # first snapshots.
@@ -46,7 +50,7 @@ class RunFolder:
 
   def __init__(self, path: str | os.PathLike[str]):
     """Sets the folder's path, without access to the disk."""
-    self.path = pathlib.Path(path)
+    self.path = expand(path)
 
   @classmethod
   def create(
@@ -66,7 +70,7 @@ class RunFolder:
       ValueError: the name or the path is invalid, the folder exists and is not
         to be deleted, or the disk is nearly full or not writable.
     """
-    run_dir = pathlib.Path(run_dir)
+    run_dir = expand(run_dir)
     check_name(name)
     folder = cls(run_dir / name)
     check_path(folder.path)
@@ -86,16 +90,26 @@ class RunFolder:
     return folder
 
   @classmethod
-  def open(cls, path: str | os.PathLike[str]) -> "RunFolder":
+  def open(
+    cls, path: str | os.PathLike[str], trust: bool = False
+  ) -> "RunFolder":
     """Returns the folder of an existing run.
+
+    Args:
+      path: path of the folder.
+      trust: whether another user may have written its files.
 
     Raises:
       ValueError: there is no run at `path`, and the message suggests the run
-        with the nearest path; or this user may not read the folder.
+        with the nearest path; or this user may not read the folder; or the
+        folder is not trusted.
     """
     folder = cls(path)
     try:
       if folder.is_run():
+        if not trust:
+          check_owner(folder.path)
+          check_owner(folder.config)
         return folder
       advice = _advise_on_run(folder.path)
       is_missing = not os.path.lexists(folder.path)
@@ -116,6 +130,11 @@ class RunFolder:
   def config(self) -> pathlib.Path:
     """Path of the run's config, a JSON file."""
     return self.path / CONFIG
+
+  @property
+  def spaces(self) -> pathlib.Path:
+    """Path of the file with the spaces of the run's environment."""
+    return self.path / SPACES
 
   @property
   def snapshots(self) -> pathlib.Path:
@@ -292,7 +311,7 @@ def reserved(
     ValueError: the name is invalid, or the disk is nearly full or not writable.
   """
   check_name(name)
-  path, count = pathlib.Path(run_dir, name), 1
+  path, count = expand(run_dir) / name, 1
   with _removing_empty_parents(path):
     _check_disk(path.parent)
     while not _make_new(path):
@@ -325,8 +344,64 @@ def make_private(path: pathlib.Path) -> None:
   Raises:
     OSError: the folder can't be made, or is that of another user.
   """
-  path.mkdir(mode=0o700, parents=True, exist_ok=True)
+  if _make_new(path):
+    return
+  found = path.lstat()
+  if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+    raise PermissionError(errno.EPERM, "another user has made it")
   path.chmod(0o700)
+
+
+def check_owner(
+  path: pathlib.Path,
+  advice: str = "give --trust (trust=True) if you trust its authors",
+) -> None:
+  """Checks that nobody but this user, or root, has written a file or folder.
+
+  A run's files name modules that are imported, and snapshots may have pickles.
+
+  Args:
+    path: path of a file or folder of a run or sweep.
+    advice: end of the error message.
+
+  Raises:
+    ValueError: it belongs to another user, or all users may write it.
+    OSError: the path does not exist, or can't be read.
+  """
+  found = path.stat()
+  if found.st_uid not in (0, os.geteuid()):
+    why = f"belongs to another user ({_name_user(found.st_uid)})"
+  elif found.st_mode & stat.S_IWOTH:
+    why = "can be written by all users"
+  else:
+    return
+  raise ValueError(
+    f"{str(path)!r} {why}, and code that a run's files name would be executed "
+    f"with your rights: {advice}"
+  )
+
+
+def expand(path: str | os.PathLike[str]) -> pathlib.Path:
+  """Returns a path in which `~` and `~user` are home folders, as in a shell.
+
+  Raises:
+    ValueError: there is no such user.
+  """
+  expanded = os.path.expanduser(path)
+  if expanded.startswith("~"):
+    raise ValueError(
+      f"path {expanded!r} begins with the home folder of a user that does not "
+      f"exist, so nothing was made: give './{expanded}' for such a name"
+    )
+  return pathlib.Path(expanded)
+
+
+def _name_user(number: int) -> str:
+  """Returns a user's name, or its number if it has no name here."""
+  try:
+    return pwd.getpwuid(number).pw_name
+  except KeyError:
+    return f"number {number}"
 
 
 def check_name(name: str) -> None:

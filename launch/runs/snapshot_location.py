@@ -186,13 +186,15 @@ class SnapshotLocation:
     config = f"{self._root}/{run_folder.CONFIG}"
     return bool(self.numbers()) or self._files.exists(config)
 
-  def put_config(self, config: pathlib.Path) -> None:
-    """Copies the run's config to this location.
+  def put_config(self, folder: pathlib.Path) -> None:
+    """Copies a run's config, and its spaces if it has them, to this location.
 
     Args:
-      config: path of the local config.json.
+      folder: the run's local folder.
     """
-    self._put_file(str(config), f"{self._root}/{run_folder.CONFIG}")
+    for name in (run_folder.CONFIG, run_folder.SPACES):
+      if (folder / name).exists():
+        self._put_file(str(folder / name), f"{self._root}/{name}")
 
   def clear(self) -> None:
     """Removes the config and the snapshots of the run at this location.
@@ -203,7 +205,8 @@ class SnapshotLocation:
     for number in self.numbers():
       self.remove(number)
     config = f"{self._root}/{run_folder.CONFIG}"
-    for path in (config, f"{self._folder}/{_BEST}"):
+    spaces = f"{self._root}/{run_folder.SPACES}"
+    for path in (config, spaces, f"{self._folder}/{_BEST}"):
       with contextlib.suppress(FileNotFoundError):
         self._files.rm_file(path)
 

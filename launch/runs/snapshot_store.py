@@ -101,8 +101,7 @@ class SnapshotStore:
         f"keep is {keep}, so each snapshot would be deleted as soon as it is "
         "written: keep 1 or more"
       )
-    self._run_path = folder.path
-    self._folder, self._config = folder.snapshots, folder.config
+    self._folder, self._run_path = folder.snapshots, folder.path
     self._keep, self._url, self._run = keep, url, folder.name
     self._saved_config = None if config is None else config_file.to_json(config)
     self._local = snapshot_location.SnapshotLocation(
@@ -299,7 +298,7 @@ class SnapshotStore:
       ) from error
 
   def publish_config(self, clear: bool) -> None:
-    """Copies config.json to the remote location; does nothing without a URL.
+    """Copies config.json and spaces.json to the remote location, if any.
 
     Other machines can then resume the run from the remote location.
 
@@ -313,7 +312,7 @@ class SnapshotStore:
       return
     if clear:
       self._remote.clear()
-    self._remote.put_config(self._config)
+    self._remote.put_config(self._run_path)
 
   def _describe_unreadable(self, error: Exception) -> str:
     """Returns text about an error in reading the remote location."""

@@ -71,11 +71,15 @@ def prefer_recorded(folder: run_folder.RunFolder) -> None:
   So the run finds its own modules, also where the working folder has others of
   the same name. A recorded folder that no longer exists is skipped with a
   warning: its modules are then found like those of a new run. A missing or
-  damaged file of `write` is ignored.
+  damaged file of `write` is ignored, and so is that of a config that names no
+  module.
 
   Args:
     folder: the run's folder.
   """
+  with contextlib.suppress(ValueError):  # a damaged config has a copy
+    if not any(_module_names(folder.read_config())):
+      return
   try:
     recorded = json.loads((folder.path / _FILE).read_text("utf-8"))
   except (OSError, ValueError):

@@ -235,14 +235,16 @@ class SweepFolder:
     """Returns the folder of an existing sweep.
 
     Raises:
-      ValueError: there is no sweep at `path`.
+      ValueError: there is no sweep at `path`, or it belongs to another user.
     """
-    folder = cls(pathlib.Path(path))
+    folder = cls(run_folder.expand(path))
     if not folder._plan.is_file():
       raise ValueError(
         f"{path!r} has no {_PLAN}, so it is not a sweep: give the folder that "
         "`slipway sweep` has made"
       )
+    for own in (folder.path, folder._plan):
+      run_folder.check_owner(own, "copy it to a folder of your own")
     return folder
 
   def locked(self) -> contextlib.AbstractContextManager[None]:

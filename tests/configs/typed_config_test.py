@@ -52,6 +52,15 @@ def test_another_type_is_rejected_with_the_value(old, new):
   assert config.a.b == old
 
 
+@pytest.mark.parametrize("key", [1, (1, 2), None, b"a"])
+def test_a_key_that_is_no_text_is_rejected(key):
+  config = typed_config.TypedConfig({"kwargs": {}})
+  with pytest.raises(ValueError, match="of type") as caught:
+    config.kwargs = {"prices": {key: 2.0}}
+  assert repr(key) in str(caught.value)
+  assert config.kwargs.to_dict() == {}
+
+
 def test_a_config_equals_a_config_dict_of_the_same_values():
   for value, is_equal in ((3, True), (4, False)):
     other = ml_collections.ConfigDict({"a": {"b": value}})

@@ -247,3 +247,27 @@ def test_a_wrong_mask_is_named_in_one_line(mask, line):
   with pytest.raises(ValueError, match=line) as caught:
     policy(np.zeros(3), action_mask=mask)
   assert "\n" not in str(caught.value)
+
+
+def halve(env):
+  """A wrapper that changes values, but no shape."""
+  space = gymnasium.spaces.Box(-3.0, 3.0, (4,), np.float32)
+  return gymnasium.wrappers.TransformObservation(env, lambda x: x / 9, space)
+
+
+def test_a_policy_with_wrappers_acts_in_its_own_environment(caplog):
+  wrappers = {"wrappers": (f"{__name__}:halve",), "time_limit": 7}
+  policy = make_policy(make_config("dqn", wrappers))
+  with pytest.raises(ValueError, match="make_environment") as caught:
+    policy(np.float32([0.0, 40.0, 0.0, 0.0]))
+  assert "\n" not in str(caught.value) and "40.0" in str(caught.value)
+  assert "wrappers" in caplog.text
+  environment = policy.make_environment()
+  observation, _ = environment.reset(seed=1)
+  bare = gymnasium.make("CartPole-v1").reset(seed=1)[0]
+  np.testing.assert_array_equal(observation, bare / 9)
+  for step in range(1, 8):
+    observation, _, terminated, truncated, _ = environment.step(
+      policy(observation)
+    )
+    assert not terminated and truncated == (step == 7)

@@ -36,6 +36,37 @@ REJECTED = [
 ]
 
 
+@pytest.mark.parametrize(
+  "argument",
+  [
+    "--config.topology.machines=3",
+    "--config.topology.home_workers=1",
+    "--config.topology.trainer_machine=own",
+    "--config.topology.trainer_gpus=1",
+    "--config.topology.trainer_cpus=2",
+    "--config.topology.cpus_per_worker=2",
+  ],
+)
+def test_fields_of_a_cluster_are_rejected_without_one(argument):
+  with pytest.raises(ValueError, match="is for --launch=ray") as error:
+    check_line(argument)
+  assert argument.removeprefix("--").partition("=")[0] in str(error.value)
+
+
+@pytest.mark.parametrize(
+  "url", ["file://", "file:///", "file://host/x", "~/x", "/", "x/y"]
+)
+def test_a_url_that_is_no_folder_of_all_machines_is_rejected(url):
+  with pytest.raises(ValueError, match=r"snapshot\.url=") as error:
+    check_line(f"--config.snapshot.url={url}")
+  assert "\n" not in str(error.value)
+
+
+def test_a_tolerance_that_removes_the_limit_is_rejected():
+  with pytest.raises(ValueError, match=r"tolerance=999999999"):
+    check_line("--config.replay.tolerance=999999999")
+
+
 @pytest.mark.parametrize(("arguments", "count"), REJECTED)
 def test_shards_without_a_worker_are_rejected(arguments, count):
   with pytest.raises(ValueError) as error:
@@ -118,7 +149,6 @@ def test_the_age_of_a_queue_counts_the_workers_of_all_machines(
   "arguments",
   [
     (workers(2),),
-    (workers(2), "--config.topology.machines=3"),  # no cluster, so one machine
     (workers(1), RAY, "--config.topology.machines=2"),
     (workers(2), RAY),  # on all machines of the cluster
     (workers(4), RAY, "--config.variables.max_age=6"),

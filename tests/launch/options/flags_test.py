@@ -30,6 +30,14 @@ def test_evaluate_records_only_where_a_folder_is_named():
   assert values.record == "b"
 
 
+def test_a_tilde_is_the_home_folder(monkeypatch):
+  monkeypatch.setenv("HOME", "/home/me")
+  values = flags.parse(evaluate.define_flags(), ["evaluate", "--run=~/a"], "")
+  assert values.run == "/home/me/a"
+  with pytest.raises(ValueError, match="a user that does not exist"):
+    flags.parse(evaluate.define_flags(), ["evaluate", "--run=~nobody9/a"], "")
+
+
 @pytest.mark.parametrize(("arguments", "words"), EVALUATE_REJECTED)
 def test_flags_that_evaluate_rejects(arguments, words):
   with pytest.raises(ValueError) as caught:

@@ -1,0 +1,100 @@
+"""Tests of runs whose environment has changed since they were made."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import slipway
+from slipway.agents import registry
+from slipway.environments import factory
+from slipway.launch import train
+from slipway.launch.runs import (
+  best_variables,
+  outbox,
+  recorded_spaces,
+  run_folder,
+)
+
+
+class Arm(gymnasium.Env):
+  """Environment whose spaces are attributes of the class."""
+
+  observation_space: gymnasium.Space = spaces.Box(-1, 1, (3,), np.float32)
+  action_space: gymnasium.Space = spaces.Discrete(3)
+
+  def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed)
+    self.observation_space.seed(seed)
+    return self.observation_space.sample(), {}
+
+  def step(self, action):
+    return self.observation_space.sample(), 1.0, True, False, {}
+
+
+_DICT = spaces.Dict({"a": spaces.Discrete(2), "b": spaces.Discrete(3)})
+# spaces when the run was made and later, and texts of the error.
+CHANGED = [
+  ("action_space", spaces.Discrete(3), spaces.Discrete(3, start=1), "from 1"),
+  ("action_space", spaces.Discrete(3), spaces.Discrete(4), "4 values"),
+  (
+    "observation_space",
+    spaces.Box(-1, 1, (3,), np.float32),
+    spaces.Box(-10, 10, (3,), np.float32),
+    "-10.0 to 10.0",
+  ),
+  (
+    "observation_space",
+    spaces.Box(-1, 1, (3,), np.float32),
+    spaces.Box(-1, 1, (4,), np.float32),
+    "[4]",
+  ),
+  (
+    "observation_space",
+    spaces.Box(-1, 1, (3,), np.float32),
+    spaces.Box(-1, 1, (3,), np.float64),
+    "float64",
+  ),
+  (
+    "observation_space",
+    _DICT,
+    spaces.Dict([("b", spaces.Discrete(3)), ("a", spaces.Discrete(2))]),
+    "['b']",
+  ),
+  ("observation_space", spaces.Discrete(3), spaces.Discrete(3, start=-1), "-1"),
+]
+
+
+@pytest.mark.parametrize(("name", "before", "after", "text"), CHANGED)
+def test_a_policy_is_not_loaded_for_other_spaces(
+  name, before, after, text, tmp_path, monkeypatch
+):
+  config = slipway.load_config("dqn:cartpole")
+  config.environment.name = f"{__name__}:Arm"
+  folder = run_folder.RunFolder.create(tmp_path, "a", overwrite=False)
+  folder.write_config(config)
+  monkeypatch.setattr(Arm, name, before)
+  spec = factory.make_spec(config.environment)
+  recorded_spaces.write(folder, spec)
+  learner = registry.make_builder(config.agent).make_learner(config, spec)
+  best_variables.save(folder.best, 7, learner.get_variables(), outbox.Outbox())
+  slipway.load(folder.path)
+  monkeypatch.setattr(Arm, name, after)
+  with pytest.raises(ValueError, match="has other ") as caught:
+    slipway.load(folder.path)
+  message = str(caught.value)
+  assert "\n" not in message and text in message and str(folder.path) in message
+
+
+@pytest.mark.runs
+def test_a_run_with_other_spaces_is_not_resumed(tmp_path, monkeypatch, capsys):
+  flags = ["train", "--mode=single", "--config.limits.trainer_steps=60"]
+  name = f"--config.environment.name={__name__}:Arm"
+  new = ["--config=dqn:cartpole", name, f"--run_dir={tmp_path}", "--name=a"]
+  assert train.main([*flags, *new]) == 0
+  monkeypatch.setattr(Arm, "action_space", spaces.Discrete(3, start=5))
+  flags[2] = "--config.limits.trainer_steps=80"
+  before = sorted(tmp_path.rglob("*"))
+  assert train.main([*flags, f"--resume={tmp_path / 'a'}"]) == 2
+  assert "from 5" in capsys.readouterr().err
+  assert sorted(tmp_path.rglob("*")) == before

@@ -1,0 +1,108 @@
+"""Tests of folders that another user has made, and of what their files do."""
+
+import json
+import os
+import sys
+
+import pytest
+
+import slipway
+from slipway.agents import registry
+from slipway.configs import dqn
+from slipway.environments import factory
+from slipway.launch import evaluate, train_flags
+from slipway.launch.runs import best_variables, outbox, run_folder
+from slipway.launch.sweeps import sweep_folder
+
+_STRANGER = 12_345  # a user number that no user has
+
+only_root = pytest.mark.skipif(
+  os.geteuid() != 0, reason="only root can give files to another user"
+)
+
+
+@pytest.fixture
+def run(tmp_path):
+  """Returns the folder of a run of this user, with untrained variables."""
+  config = dqn.get_config()
+  folder = run_folder.RunFolder.create(tmp_path / "runs", "a", overwrite=False)
+  folder.write_config(config)
+  spec = factory.make_spec(config.environment)
+  learner = registry.make_builder(config.agent).make_learner(config, spec)
+  best_variables.save(folder.best, 7, learner.get_variables(), outbox.Outbox())
+  return folder
+
+
+def give_folder(run):
+  os.chown(run.path, _STRANGER, -1)
+
+
+def give_config(run):
+  os.chown(run.config, _STRANGER, -1)
+
+
+def open_to_all(run):
+  run.path.chmod(0o777)
+
+
+FOREIGN = [
+  pytest.param(give_folder, marks=only_root),
+  pytest.param(give_config, marks=only_root),
+  open_to_all,
+]
+
+
+@pytest.mark.parametrize("make_foreign", FOREIGN)
+def test_a_run_of_another_user_needs_trust(run, make_foreign, capsys):
+  make_foreign(run)
+  with pytest.raises(ValueError, match="trust=True") as caught:
+    slipway.load(run.path)
+  assert str(run.path) in str(caught.value) and "\n" not in str(caught.value)
+  slipway.load(run.path, trust=True)
+  assert evaluate.main(["evaluate", f"--run={run.path}"]) == 2
+  assert "--trust" in capsys.readouterr().err
+  played = ["--trust", "--episodes=1"]
+  assert evaluate.main(["evaluate", f"--run={run.path}", *played]) == 0
+  with pytest.raises(ValueError, match="--trust"):
+    train_flags.parse(["train", f"--resume={run.path}"], "Trains.")
+  flags = train_flags.parse(
+    ["train", f"--resume={run.path}", "--trust"], "Trains."
+  )
+  assert flags.trust
+
+
+def test_trust_without_a_run_to_resume_is_rejected():
+  with pytest.raises(ValueError, match="--trust is for --resume"):
+    train_flags.parse(["train", "--config=dqn:cartpole", "--trust"], "Trains.")
+
+
+@only_root
+def test_a_new_run_or_sweep_takes_no_folder_of_another_user(tmp_path):
+  for make in (
+    lambda: run_folder.RunFolder.create(tmp_path, "a", overwrite=True),
+    lambda: sweep_folder.SweepFolder.create(tmp_path, "a", overwrite=True),
+  ):
+    (tmp_path / "a").mkdir(exist_ok=True)
+    os.chown(tmp_path / "a", _STRANGER, -1)
+    with pytest.raises((ValueError, OSError), match="another user"):
+      make()
+    assert not any((tmp_path / "a").iterdir())
+
+
+@only_root
+def test_a_sweep_of_another_user_is_not_continued(tmp_path):
+  (tmp_path / "sweep.json").write_text("{}")
+  os.chown(tmp_path / "sweep.json", _STRANGER, -1)
+  with pytest.raises(ValueError, match="another user"):
+    sweep_folder.SweepFolder.open(str(tmp_path))
+
+
+def test_loading_a_policy_of_built_in_parts_runs_nothing_of_its_folder(
+  run, tmp_path, monkeypatch
+):
+  shadow = tmp_path / "code"
+  shadow.mkdir()
+  (run.path / "python_path.json").write_text(json.dumps([str(shadow)]))
+  monkeypatch.setattr(sys, "path", list(sys.path))
+  slipway.load(run.path)
+  assert str(shadow) not in sys.path
