@@ -1,26 +1,26 @@
-"""Control status: polls the status of a run's control node from outside."""
+"""Control status: polls the status of a run from outside."""
 
 from slipway.launch.orchestration import control_service
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_address, run_folder, run_status
 
-_CALL_S = 0.5  # a control node that takes longer is not there
+_CALL_S = 0.5  # a launcher that takes longer is not there
 
 
 class ControlStatus:
-  """A client that polls a run's control node, also after its restarts."""
+  """A client that polls a run's launcher, also after a resume."""
 
   def __init__(self, folder: run_folder.RunFolder):
     """Keeps the folder; does not connect yet.
 
     Args:
-      folder: folder of the run, which contains the control node's address.
+      folder: folder of the run, which contains its address.
     """
     self._folder = folder
     self._client: control_service.ControlService | None = None
 
   def poll(self) -> run_status.RunStatus | None:
-    """Returns the run's status; None: the control node is not up."""
+    """Returns the run's status; None: the launcher is not up."""
     try:
       if self._client is None:
         where = run_address.read(self._folder)

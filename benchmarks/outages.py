@@ -19,7 +19,7 @@ LAUNCHER = "launcher"  # the last one that is killed, if it is
 # Processes that are killed in each topology.
 FAULTS = {
   "with_trainer": (
-    *("worker/1", "proxy/0", "evaluator/0", "control/0", "trainer/0"),
+    *("worker/1", "proxy/0", "evaluator/0", "trainer/0"),
     LAUNCHER,
   ),
   "own_process": ("replay/0", "trainer/0"),
@@ -31,7 +31,6 @@ _WORK = {
   "worker": "worker/1",
   "proxy": "reconnects",
   "evaluator": "evaluations",
-  "control": "answers",
   "trainer": "trainer_steps",
   "replay": "reconnects",
 }
@@ -59,16 +58,15 @@ _METHOD = """\
 and with a snapshot every {period_s:g} s, once with the table in the trainer's
 process and once with `topology.replay=own_process`. One process after another
 gets a SIGKILL, at a random moment of a snapshot's period; its effects are seen
-in the control node's status, which is polled every 20 ms, and to which nodes
-report every 250 ms. *Back*: the process does its work again (worker:
-its items are confirmed; proxy and replay: workers write to it; evaluator: it
-has evaluated; control: it replies; trainer: it learns). *Again*: the end of the
-last pause of more than {pause_s:g} s; 0 if there was none. While the control
-node is down, steps continue but are not counted. Lost are items that were
-written and are no longer in the table, and the environment steps and updates
-since the snapshot from which a node resumes. When the launcher is killed, its
-nodes save and end, which is its *back*; the other seconds are those since the
-command that resumes the run. {runs} repetitions."""
+in the run's status, which is polled every 20 ms, and to which nodes report
+every 250 ms. *Back*: the process does its work again (worker: its items are
+confirmed; proxy and replay: workers write to it; evaluator: it has evaluated;
+trainer: it learns). *Again*: the end of the last pause of more than {pause_s:g}
+s; 0 if there was none. Lost are items that were written and are no longer in
+the table, and the environment steps and updates since the snapshot from which a
+node resumes. When the launcher is killed, its nodes end, which is its *back*;
+the other seconds are those since the command that resumes the run. {runs}
+repetitions."""
 
 
 def measure(

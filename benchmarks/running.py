@@ -26,7 +26,7 @@ _PATIENCE_S = 90.0
 
 
 class Status(typing.NamedTuple):
-  """Values of one status of a run's control node.
+  """Values of one status of a run.
 
   Attributes:
     at_s: monotonic seconds at which the status arrived.
@@ -175,7 +175,7 @@ class Running:
     return self.statuses[-1].counts[count] - before.counts[count]
 
   def status(self) -> run_status.RunStatus | None:
-    """Polls the control node's status; None: the node is not up."""
+    """Polls the run's status; None: the launcher is not up."""
     return self._control.poll()
 
   def pids(self) -> dict[str, int]:
@@ -211,7 +211,7 @@ class Running:
     ]
 
   def _poll(self) -> Status | None:
-    """Polls the control node for a `Status`; None: the node is not up."""
+    """Polls the run for a `Status`; None: the launcher is not up."""
     status = self.status()
     if status is None:
       return None

@@ -50,8 +50,8 @@ FIELDS: fields.Fields = {
   ),
   "hooks": Field(
     (),
-    "callbacks at the run's start, evaluations, snapshots and end: 'csv', "
-    "'wandb', 'mlflow', or 'module:name' of a function or class",
+    "callbacks at the run's start, evaluations, snapshots and end: 'wandb', "
+    "'mlflow', or 'module:name' of a function or class",
     checks.matching(
       all, "non-empty names", "an empty name refers to no hook", ("",)
     ),

@@ -1,6 +1,6 @@
 """The command `slipway control --run=runs/<name> COMMAND`.
 
-It calls the control node at the address in the run's folder. It imports neither
+It calls the launcher at the address in the run's folder. It imports neither
 TensorFlow nor Reverb, so that it starts at once.
 """
 
@@ -171,7 +171,7 @@ def _wait_until_ended(folder: run_folder.RunFolder) -> None:
 
 
 def _is_only_slow(folder: run_folder.RunFolder) -> bool:
-  """Whether the run may be active although its control node didn't reply."""
+  """Whether the run may be active although its launcher didn't reply."""
   address = run_address.read(folder)
   return address is not None and not address.is_down
 

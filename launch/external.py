@@ -73,7 +73,7 @@ class Connection:
       node: the worker, which runs in the thread.
       external_parts: objects of the worker that this process provides.
       exchange: passes observations to the worker, and actions back.
-      control: client of the run's control node.
+      control: client of the run's launcher.
     """
     self.index = external_parts.index
     self._name = str(folder.path)

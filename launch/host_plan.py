@@ -11,7 +11,7 @@ from slipway.replay.transport import certificates
 
 # Roles in the order in which their nodes are started. A role comes before the
 # roles that need it.
-_START_ORDER = ("control", "replay", "trainer", "proxy", "worker", "evaluator")
+_START_ORDER = ("replay", "trainer", "proxy", "worker", "evaluator")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,11 +20,11 @@ class HostPlan:
 
   Attributes:
     nodes: role and index of each node on the machine, in the order of starting.
-    expected: number of nodes in the whole run by role, except the control node.
+    expected: number of nodes in the whole run by role.
     memory_dir: the run's tmpfs directory on this machine.
+    control_socket: path of the socket on this machine that leads to the run's
+      control, the launcher's or that of the machine's gateway.
     first_worker: index of the machine's first worker, among all of the run.
-    control_is_remote: whether the control node runs on another machine; this
-      machine's gateway then serves its socket.
     replay_is_remote: whether the TrajectoryManagers run on another machine;
       their addresses are then in the endpoint files of memory_dir.
     identity: this machine's identity for mutual TLS, or None for plain TCP.
@@ -36,8 +36,8 @@ class HostPlan:
   nodes: tuple[tuple[str, int], ...]
   expected: Mapping[str, int]
   memory_dir: str
+  control_socket: str
   first_worker: int = 0
-  control_is_remote: bool = False
   replay_is_remote: bool = False
   identity: certificates.Identity | None = None
   network: private_network.PrivateNetwork | None = None
@@ -47,6 +47,7 @@ class HostPlan:
     cls,
     config: ml_collections.ConfigDict,
     memory_dir: str,
+    control_socket: str,
     network: private_network.PrivateNetwork | None = None,
   ) -> "HostPlan":
     """Returns the plan of a run on a single machine.
@@ -54,12 +55,13 @@ class HostPlan:
     Args:
       config: the whole config.
       memory_dir: the run's tmpfs directory.
+      control_socket: path of the launcher's socket.
       network: private network for the processes that serve or read tables, or
         None for the machine's network.
     """
     expected = count_expected_nodes(config)
-    nodes = list_nodes(expected | {"control": 1})
-    return cls(nodes, expected, memory_dir, network=network)
+    nodes = list_nodes(expected)
+    return cls(nodes, expected, memory_dir, control_socket, network=network)
 
 
 def list_nodes(
@@ -87,10 +89,7 @@ def count_replay_servers(config: ml_collections.ConfigDict) -> int:
 
 
 def count_expected_nodes(config: ml_collections.ConfigDict) -> dict[str, int]:
-  """Returns the number of nodes by role in a run on a single machine.
-
-  The control node, which waits for all others, is left out.
-  """
+  """Returns the number of nodes by role in a run on a single machine."""
   return {
     "replay": count_replay_servers(config)
     * (config.topology.replay == "own_process"),

@@ -56,27 +56,27 @@ def launch(
   # Imported here, because the fork server imports them meanwhile.
   from slipway.launch import host_plan, host_setup
   from slipway.launch import program as program_lib
-  from slipway.launch.processes import watch
+  from slipway.launch.processes import controller as controller_lib
 
-  with host_setup.private_network(run.config) as network:
+  config = run.config
+  expected = host_plan.count_expected_nodes(config)
+  with (
+    host_setup.private_network(config) as network,
+    controller_lib.Controller(
+      run, expected, host.memory_dir, signals
+    ) as controller,
+  ):
     plan = host_plan.HostPlan.for_single_host(
-      run.config, host.memory_dir, network
+      config, host.memory_dir, controller.socket, network
     )
     wiring = program_lib.make_program(run, plan)
-    runner = host_setup.make_runner(run.config, plan, wiring, run.folder.logs)
+    runner = host_setup.make_runner(config, plan, wiring, run.folder.logs)
     signals.set_second_interrupt_handler(runner.kill_at_once)
-    watcher = watch.Watch(
-      wiring.control.dereference(),
-      signals,
-      runner.stop_restarting,
-      runner.set_workers,
-    )
+    controller.direct(runner, runner.set_workers)
     try:
       runner.run()
     except failures.NodeFailedError as error:
       failures.print_traceback(error.failure)
       raise
-    finally:
-      watcher.close()
-    if runner.last_error is not None:
-      print(f"warning: {runner.last_error.line}", file=sys.stderr)
+  if runner.last_error is not None:
+    print(f"warning: {runner.last_error.line}", file=sys.stderr)

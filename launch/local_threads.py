@@ -8,10 +8,32 @@ from absl import flags
 from slipway.environments import user_code
 from slipway.launch import host_plan, host_setup, hung_process
 from slipway.launch import program as program_lib
+from slipway.launch.processes import controller as controller_lib
 from slipway.launch.processes import signals as signals_lib
-from slipway.launch.processes import tmpfs_directory, watch
+from slipway.launch.processes import tmpfs_directory
 from slipway.launch.runs import error_text
 from slipway.launch.runs import run as run_lib
+
+# Text of the error if a user changes the number of workers.
+_WORKERS_ARE_FIXED = (
+  "all nodes of this run are threads of one process, so the number of workers "
+  "can't change: launch it with --launch=local_mp"
+)
+
+
+class _Threads:
+  """The crew of nodes that are threads, which can't be killed."""
+
+  has_failed = False
+
+  def stop_restarting(self) -> None:
+    """Does nothing, since threads are not restarted."""
+
+  def end_soon(self) -> None:
+    """Does nothing, since threads can't be killed."""
+
+  def force_shutdown(self) -> None:
+    """Does nothing, since the threads obey the control's command."""
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
@@ -27,10 +49,18 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     KeyboardInterrupt: Ctrl-C was pressed twice.
   """
   host_setup.warn_of_other_users("all nodes are threads (--launch=local_mt)")
-  with tmpfs_directory.create() as memory_dir:
-    wiring = program_lib.make_program(
-      run, host_plan.HostPlan.for_single_host(run.config, memory_dir)
+  expected = host_plan.count_expected_nodes(run.config)
+  with (
+    tmpfs_directory.create() as memory_dir,
+    controller_lib.Controller(
+      run, expected, memory_dir, signals, _WORKERS_ARE_FIXED
+    ) as controller,
+  ):
+    plan = host_plan.HostPlan.for_single_host(
+      run.config, memory_dir, controller.socket
     )
+    wiring = program_lib.make_program(run, plan)
+    controller.direct(_Threads())
     flags.FLAGS.mark_as_parsed()  # Launchpad uses the defaults of its flags
     # Launchpad installs handlers of its own, which kill. Until ours are back,
     # no signal is delivered.
@@ -44,7 +74,6 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
       for number, handler in handlers.items():
         signal.signal(number, handler)
       signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-    watcher = watch.Watch(wiring.control.dereference(), signals)
     try:
       # Each worker and evaluator has a limit of its own.
       with hung_process.ending(0, 1, "train", signals.clean_up):
@@ -56,5 +85,3 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
       raise RuntimeError(
         f"a node failed: {type(error).__name__}: {text}"
       ) from error
-    finally:
-      watcher.close()

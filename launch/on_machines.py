@@ -14,10 +14,9 @@ import ml_collections
 
 from slipway.launch.machines import cluster as cluster_lib
 from slipway.launch.machines import cluster_supervisor, placement
-from slipway.launch.orchestration import control_service
-from slipway.launch.processes import failures, processors, watch
+from slipway.launch.processes import controller as controller_lib
+from slipway.launch.processes import failures, processors, tmpfs_directory
 from slipway.launch.processes import signals as signals_lib
-from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder, user_modules
 
@@ -89,20 +88,17 @@ def launch(
   signals.set_second_interrupt_handler(supervisor.kill_at_once)
   with contextlib.ExitStack() as held:
     held.callback(cluster.close)
-
-    def watch_control(address: str) -> None:
-      """Starts to show the status of the control node at a unix socket."""
-      control = rpc_client.connect(control_service.ControlService, address)
-      watcher = watch.Watch(
-        control,
-        signals,
-        supervisor.stop_restarting,
-        lambda workers, at_s: _send_placement(control, supervisor),
-      )
-      held.callback(watcher.close)
-
+    memory_dir = held.enter_context(tmpfs_directory.create())
+    controller = held.enter_context(
+      controller_lib.Controller(run, supervisor.expected, memory_dir, signals)
+    )
+    supervisor.control_socket = controller.socket
+    controller.direct(
+      supervisor,
+      lambda count, at_s: controller.control.place(supervisor.placement()),
+    )
     try:
-      supervisor.run(watch_control)
+      supervisor.run()
     except failures.NodeFailedError as error:
       failures.print_traceback(error.failure)
       raise
@@ -117,16 +113,6 @@ def _describe_missing(
   except ValueError as error:
     return str(error)
   return ""
-
-
-def _send_placement(
-  control: control_service.ControlService,
-  supervisor: cluster_supervisor.ClusterSupervisor,
-) -> None:
-  """Sends the current placement of nodes on machines to the control node."""
-  # A control node that is restarting gets the machines with the next call.
-  with contextlib.suppress(rpc_client.UnreachableError):
-    control.place(supervisor.placement())
 
 
 def _check_topology(config: ml_collections.ConfigDict) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib
-import os
 import typing
 from collections.abc import Callable
 
@@ -16,23 +15,15 @@ from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.processes import service_node
 from slipway.launch.runs import run as run_lib
 
-# Name of the control node's unix socket in the run's tmpfs directory.
-CONTROL_SOCKET = "control.sock"
-
 # Class of a node by role, as 'module:name'. A class is imported in the node's
 # process, so that the launcher does not import TensorFlow, which takes seconds.
 _NODE_CLASSES = {
-  "control": "slipway.launch.nodes.control:Control",
   "replay": "slipway.launch.nodes.replay:Replay",
   "trainer": "slipway.launch.nodes.trainer_node:TrainerNode",
   "proxy": "slipway.launch.nodes.proxy:Proxy",
   "worker": "slipway.launch.nodes.worker_node:WorkerNode",
   "evaluator": "slipway.launch.nodes.evaluator_node:EvaluatorNode",
 }
-
-
-# Type of the handle by which other nodes call the control node.
-ControlHandle = service_node.Handle[control_service.ControlService]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,14 +48,12 @@ class Wiring:
 
   Attributes:
     program: Launchpad program with the nodes that the machine starts with.
-    control: handle of the control node.
     data: addresses of the TrajectoryManagers, the Reverb servers.
     make_worker: function that returns the node of a further worker, given its
       index and the new number of workers.
   """
 
   program: lp.Program
-  control: ControlHandle
   data: addresses.DataAddresses
   make_worker: Callable[[int, int], service_node.ServiceNode]
 
@@ -107,7 +96,9 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
     plan.identity,
     plan.network is not None and not plan.replay_is_remote,
   )
-  control = _add_control(program, run, plan)
+  control = service_node.Handle(
+    control_service.ControlService, plan.control_socket
+  )
 
   def make_node(role: str, *args) -> service_node.ServiceNode:
     """Returns a node whose object is made of `args` and a control client."""
@@ -146,39 +137,5 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
     "evaluator": lambda _: make_node("evaluator", config, spec, folder, data),
   }
   for role, index in plan.nodes:
-    if role != "control":
-      program.add_node(makers[role](index), label=role)
-  return Wiring(program, control, data, make_worker)
-
-
-def _add_control(
-  program: lp.Program, run: run_lib.Run, plan: host_plan.HostPlan
-) -> ControlHandle:
-  """Adds the control node to a program, if it runs on this machine.
-
-  Args:
-    program: the program of this machine's nodes, which is changed.
-    run: the run to execute.
-    plan: which nodes run on this machine.
-
-  Returns:
-    Handle by which this machine's nodes call the control node.
-  """
-  path = os.path.join(plan.memory_dir, CONTROL_SOCKET)
-  handle = service_node.Handle(control_service.ControlService, path)
-  if plan.control_is_remote:
-    return handle
-  node = service_node.ServiceNode(
-    handle,
-    NodeClass("control"),
-    *(
-      run.config,
-      run.spec,
-      run.folder,
-      plan.expected,
-      run.started_at_s,
-      os.getpid(),
-    ),
-    *(plan.memory_dir, path),
-  )
-  return program.add_node(node, label="control")
+    program.add_node(makers[role](index), label=role)
+  return Wiring(program, data, make_worker)

@@ -22,12 +22,10 @@ from slipway.launch.runs import (
 )
 from slipway.replay.tables import table_spec
 
-# Seconds within which the nodes of a killed launcher have saved and ended.
-_END_TIMEOUT_S = 25.0
-# Seconds without a renewal of its address after which a control node whose
+# Seconds without a renewal of its address after which a launcher whose
 # process can't be checked counts as lost: 30 periods of the renewal.
 _LOST_AFTER_S = 60.0
-_POLL_S = 0.1  # seconds between two checks whether the nodes have ended
+_POLL_S = 0.1  # seconds between two checks whether the address is renewed
 # Reasons why fields can't change in a resume, by the name of a field or of a
 # whole section of the config.
 _FIXED_FIELDS = {
@@ -57,18 +55,16 @@ _FIXED_FIELDS_IN_SINGLE = {
 
 
 def wait_until_ended(folder: run_folder.RunFolder) -> None:
-  """Waits until the control node of an earlier process of a run has ended.
+  """Waits until it is certain that no launcher executes a run.
 
-  The nodes of a killed launcher save the run before they end, within 25 s. A
-  control node whose process can't be checked from here, as on another machine,
+  A launcher whose process can't be checked from here, as on another machine,
   has ended if it does not renew its address for 60 s.
 
   Args:
     folder: the run's folder.
 
   Raises:
-    ValueError: the run is active on another machine, or is still active after
-      25 s on this one.
+    ValueError: the run is active.
     OSError: the folder can't be written to.
   """
   began_s, renewal_ns = time.monotonic(), run_address.read_renewal_ns(folder)
@@ -78,18 +74,15 @@ def wait_until_ended(folder: run_folder.RunFolder) -> None:
     if address.is_down:
       return
     waited_s = time.monotonic() - began_s
-    if address.is_local:
-      timeout_s, is_active = _END_TIMEOUT_S, waited_s > _END_TIMEOUT_S
-    else:
-      timeout_s = max(0.0, _LOST_AFTER_S - age_s)
-      # 0: the file was removed just now.
-      is_active = run_address.read_renewal_ns(folder) not in (0, renewal_ns)
-    if is_active:
+    # 0: the file was removed just now.
+    is_renewed = run_address.read_renewal_ns(folder) not in (0, renewal_ns)
+    if address.is_local or is_renewed:
       raise ValueError(
         f"run {str(folder.path)!r} is still active, process {address.pid} of "
         f"{address.host}: stop it there (slipway control --run={folder.path} "
         "stop), or wait until it has ended"
       )
+    timeout_s = max(0.0, _LOST_AFTER_S - age_s)
     if waited_s > timeout_s:
       logging.warning(
         "process %d of %s counts as lost: it has not renewed %s for %.0f s",
@@ -101,8 +94,8 @@ def wait_until_ended(folder: run_folder.RunFolder) -> None:
       return
     if not has_warned:
       logging.warning(
-        "waiting up to %.0f s for process %d of %s, which may still save the "
-        "run",
+        "waiting up to %.0f s for process %d of %s, which may still execute "
+        "the run",
         timeout_s,
         address.pid,
         address.host,

@@ -1,4 +1,4 @@
-"""Running: finds an active run, and connects to its control node."""
+"""Running: finds an active run, and connects to its launcher."""
 
 import contextlib
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ class StillRunningError(Exception):
 def find(
   folder: run_folder.RunFolder, launcher_pid: int | None = None
 ) -> run_address.RunAddress:
-  """Returns the address of an active run's control node on this machine.
+  """Returns the address of an active run's launcher on this machine.
 
   Args:
     folder: the run's folder.
@@ -50,12 +50,10 @@ def find(
     )
   if address.is_down:
     raise RunUnavailableError(
-      f"run {name!r} does not reply: its control node, process "
+      f"run {name!r} does not reply: its launcher, process "
       f"{address.pid}, is down; the run was killed, or restarts the node"
     )
-  if launcher_pid is not None and not address.is_of_launcher(
-    folder, launcher_pid
-  ):
+  if launcher_pid not in (None, address.pid):
     raise RunUnavailableError(
       f"run {name!r} has not been started by process {launcher_pid}: the "
       "active run in the folder is another one"
@@ -67,7 +65,7 @@ def find(
 def connect(
   folder: run_folder.RunFolder, launcher_pid: int | None = None
 ) -> Iterator[control_service.ControlService]:
-  """Yields a client of the control node of an active run on this machine.
+  """Yields a client of the launcher of an active run on this machine.
 
   ```python
   with running.connect(folder) as control:
@@ -102,7 +100,7 @@ def has_ended(folder: run_folder.RunFolder) -> bool:
 
 
 def _why_not_found(folder: run_folder.RunFolder) -> str:
-  """Returns an error message about a run without a control node's address.
+  """Returns an error message about a run without a launcher's address.
 
   Raises:
     ValueError: the run has ended, and its summary can't be read.

@@ -401,11 +401,11 @@ class Training:
   ) -> None:
     """Sends a command to the run, as soon as the run is up.
 
-    The command is sent again if there was no reply, since the control node may
-    have been restarted; so it must be idempotent.
+    The command is sent again if there was no reply, since the run may still be
+    starting; so it must be idempotent.
 
     Args:
-      command: function that calls a method of the control node's client.
+      command: function that calls a method of the launcher's client.
 
     Raises:
       ValueError: the run has rejected the command, or has ended.

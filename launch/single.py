@@ -8,13 +8,11 @@ from absl import logging
 
 from slipway.launch import hung_process, single_loop
 from slipway.launch.display import panel as panel_lib
-from slipway.launch.orchestration import control_service, run_control
 from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.orchestration import run_control
+from slipway.launch.processes import controller, tmpfs_directory
 from slipway.launch.processes import signals as signals_lib
-from slipway.launch.processes import tmpfs_directory
-from slipway.launch.rpc import server
 from slipway.launch.runs import run as run_lib
-from slipway.launch.runs import run_address
 
 # Error message for a user who changes the number of workers.
 _ONE_WORKER_MESSAGE = (
@@ -63,7 +61,12 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
         )
       except (ValueError, OSError) as error:
         raise RuntimeError(str(error)) from error
-      with _serve_control(run, control):
+      with (
+        tmpfs_directory.create() as memory_dir,
+        controller.served(
+          control, run.folder, os.path.join(memory_dir, controller.SOCKET)
+        ),
+      ):
         loop.run(lambda: panel.update(control.status()), signals)
       loop.report()
     try:
@@ -103,26 +106,3 @@ def _end_failed_run(control: run_control.RunControl) -> None:
     control.close()
   except OSError as error:
     logging.error("the results of the failed run are incomplete: %s", error)
-
-
-@contextlib.contextmanager
-def _serve_control(
-  run: run_lib.Run, control: run_control.RunControl
-) -> Iterator[None]:
-  """Serves `control` at a unix socket while the block runs.
-
-  Other processes, such as `slipway control`, can then call it as a control
-  node.
-
-  Args:
-    run: the run, in whose folder the address of the socket is published.
-    control: the control of the run.
-  """
-  with tmpfs_directory.create() as memory_dir:
-    path = os.path.join(memory_dir, "control.sock")
-    service = control_service.ControlService
-    with (
-      server.Server(path, service, control),
-      run_address.published(run.folder, path, control.outbox),
-    ):
-      yield

@@ -120,7 +120,7 @@ def _limit(raw: Sequence[report.Row], workers: int) -> str:
     return f"the {cores} cores" + (
       f", of which others took {others:.1f}" if others > _OTHERS else ""
     )
-  for role in ("trainer", "worker", "proxy", "evaluator", "control"):
+  for role in ("trainer", "worker", "proxy", "evaluator"):
     used = report.median(raw, f"{role}_cores", workers=workers)
     if used / (workers if role == "worker" else 1) >= _BUSY:
       return f"the {role}s" if role == "worker" else f"the {role}"

@@ -17,7 +17,6 @@ ROLES = (
   tree.LAUNCHER,
   tree.FORK_SERVER,
   tree.TRACKER,
-  "control",
   "trainer",
   "proxy",
   "worker",
@@ -140,11 +139,11 @@ def _measure_window(
 
 
 def _status(run: running.Running) -> run_status.RunStatus:
-  """Returns the status of a run's control node, once the node is up."""
+  """Returns the status of a run, once the launcher is up."""
   for _ in range(10):
     if (status := run.status()) is not None:
       return status
-  raise RuntimeError("the control node of a run did not reply")
+  raise RuntimeError("the launcher of a run did not reply")
 
 
 def _memory_columns(members: list[tree.Member]) -> dict[str, float | None]:

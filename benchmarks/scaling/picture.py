@@ -12,8 +12,8 @@ _PARTS = (
   ("workers", ("worker",), "#2f6f9f"),
   ("fork server", ("fork server",), "#7f8c97"),
   (
-    "launcher, control, proxy, evaluator",
-    ("launcher", "resource tracker", "control", "proxy", "evaluator"),
+    "launcher, proxy, evaluator",
+    ("launcher", "resource tracker", "proxy", "evaluator"),
     "#c9d1d8",
   ),
 )

@@ -10,6 +10,7 @@ def enable() -> None:
   handler already, nothing changes.
   """
   handler = logging.StreamHandler()
+  handler.setLevel(logging.WARNING)
   handler.setFormatter(_Formatter())
   logging.basicConfig(handlers=[handler])
 

@@ -19,18 +19,17 @@ class _BuiltIn(typing.NamedTuple):
 
   Attributes:
     path: the class as 'module:name'.
-    package: the optional package that the hook imports, or '' for none.
-    install: arguments of `pip install` for the package, or '' for none.
+    package: the optional package that the hook imports.
+    install: arguments of `pip install` for the package.
   """
 
   path: str
-  package: str = ""
-  install: str = ""
+  package: str
+  install: str
 
 
 # Built-in hooks, by their name in `config.hooks`.
 _BUILT_IN = {
-  "csv": _BuiltIn("slipway.launch.hooks.csv_file:CsvFile"),
   "wandb": _BuiltIn(
     "slipway.launch.hooks.wandb_run:WandbRun",
     "wandb",
@@ -93,11 +92,10 @@ def _find_hook(name: str) -> typing.Any:
       f"{setting}, which is no built-in hook, so nothing would be called: "
       f"{names.advise(name, _BUILT_IN)} (or 'module:name' of your own)"
     )
-  package = built_in.package if built_in else ""
-  if built_in and package and importlib.util.find_spec(package) is None:
+  if built_in and importlib.util.find_spec(built_in.package) is None:
     raise ValueError(
-      f"{setting}, but this Python has no package {package!r}, so nothing "
-      f"would be logged: run `pip install {built_in.install}`"
+      f"{setting}, but this Python has no package {built_in.package!r}, so "
+      f"nothing would be logged: run `pip install {built_in.install}`"
     )
   path = built_in.path if built_in else name
   found = user_code.load(f"{setting}, which", path, "a function or class")

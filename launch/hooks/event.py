@@ -66,4 +66,4 @@ class Event:
   @property
   def failed(self) -> bool:
     """Whether a failure, or the loss of the launcher, ended the run."""
-    return self.status.stopped_because in ("failure", "launcher_lost")
+    return self.status.stopped_because == "failure"

@@ -33,7 +33,7 @@ class MlflowRun:
 
   def __call__(self, event: event_lib.Event) -> None:
     """Logs an event: metrics at an evaluation, also the outcome at the end."""
-    if self._id is None:  # also after a restart of the control node
+    if self._id is None:
       self._id = self._continue_or_create_run(event)
     if event.name in ("evaluation", "end"):
       now_ms, step = int(1_000 * time.time()), event.status.env_steps

@@ -28,7 +28,7 @@ class WandbRun:
 
   def __call__(self, event: event_lib.Event) -> None:
     """Logs an event: metrics at an evaluation, also the outcome at the end."""
-    if self._run is None:  # also after a restart of the control node
+    if self._run is None:
       self._run = self._continue_or_create_run(event)
     if event.name in ("evaluation", "end"):
       self._run.log(event.metrics)

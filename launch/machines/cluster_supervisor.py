@@ -4,7 +4,6 @@ import collections
 import contextlib
 import enum
 import time
-from collections.abc import Callable
 
 from slipway.launch.machines import cluster as cluster_lib
 from slipway.launch.machines import host_agent
@@ -30,8 +29,8 @@ _LOST_AFTER_S = 20.0
 _EXCLUDED_S = 30.0
 # Seconds that agents may take at the end to remove their folders.
 _SHUT_DOWN_TIMEOUT_S = 3.0
-# Seconds that agents may take to end their nodes once the run has failed or the
-# control node has ended.
+# Seconds that agents may take to end their nodes once the run has failed or
+# stopped.
 _GRACE_S = 10.0
 
 
@@ -85,6 +84,9 @@ class ClusterSupervisor:
 
   It starts a host agent per node group, and polls the agents. If an agent or a
   machine is lost, the group is moved to another machine.
+
+  Attributes:
+    control_socket: path of the launcher's socket; to be set before `run`.
   """
 
   def __init__(
@@ -101,6 +103,7 @@ class ClusterSupervisor:
       secure: whether machines communicate over mutual TLS.
     """
     self._run, self._cluster, self._secure = run, cluster, secure
+    self.control_socket = ""
     config, folder = run.config, run.folder
     self._placement = placement_lib.Placement(config)
     self._members: dict[str, _Member] = {}
@@ -121,19 +124,14 @@ class ClusterSupervisor:
     self._failure: failures.Failure | None = None
     self._deadline_s = float("inf")
 
-  def run(self, on_control: Callable[[str], None]) -> None:
+  def run(self) -> None:
     """Starts all node groups, and returns when all have ended.
-
-    Args:
-      on_control: function that is called once the control node is up, with the
-        path of the control node's socket on this machine.
 
     Raises:
       failures.NodeFailedError: a node or a node group has failed too often, or
         could not be started.
       KeyboardInterrupt: `kill_at_once` was called.
     """
-    self._on_control = on_control
     try:
       while self._step():
         pass
@@ -149,6 +147,19 @@ class ClusterSupervisor:
     """
     self._stopping = True
 
+  def end_soon(self) -> None:
+    """Makes all agents end their nodes now; agents are killed after 10 s."""
+    self._stopping = self._forced_shutdown = True
+    deadline_s = time.monotonic() + _GRACE_S
+    self._deadline_s = min(self._deadline_s, deadline_s)
+
+  force_shutdown = end_soon
+
+  @property
+  def has_failed(self) -> bool:
+    """Whether a node or a node group has failed, so that the run fails."""
+    return self._failure is not None
+
   def kill_at_once(self) -> None:
     """Makes `run` kill all agents and raise KeyboardInterrupt.
 
@@ -157,7 +168,7 @@ class ClusterSupervisor:
     self._kill_requested = True
 
   def placement(self) -> messages.Placement:
-    """Returns the current machines and node counts, for the control node."""
+    """Returns the current machines and node counts, for the control."""
     running = {
       name
       for name, member in self._members.items()
@@ -173,7 +184,7 @@ class ClusterSupervisor:
 
   @property
   def expected(self) -> dict[str, int]:
-    """Current number of nodes of each role, without the control node."""
+    """Current number of nodes of each role."""
     return self._placement.expected
 
   def _shut_down_agents(self) -> None:
@@ -235,7 +246,9 @@ class ClusterSupervisor:
       m for m in machines if self._excluded_until_s.get(m.id, 0.0) < now_s
     ]
     for group, machine in self._placement.fill(usable):
-      task = host_agent.AgentTask(group, self._run, machine.host, self._secure)
+      task = host_agent.AgentTask(
+        group, self._run, machine.host, self._secure, self.control_socket
+      )
       self._log.info("%s is placed on %s", group.name, machine)
       self._hosts[group.name] = machine.host
       self._members[group.name] = _Member(
@@ -282,13 +295,17 @@ class ClusterSupervisor:
       self._handle_reply(member, reply)
     if member.stage is _Stage.PLACED:
       self._start_if_ready(member)
-    elif member.stage is _Stage.RUNNING and not member.ended:
+    # Other machines reach the control by the agent on the driver host, also
+    # once that has no node.
+    elif member.stage is _Stage.RUNNING and (
+      not member.ended or member.group.name == placement_lib.HOME
+    ):
       self._poll_if_due(member)
 
   def _handle_reply(
     self,
     member: _Member,
-    reply: host_agent.AgentServices | host_agent.AgentReport,
+    reply: dict[str, str] | host_agent.AgentReport,
   ) -> None:
     """Handles an agent's reply to `start` or `poll`.
 
@@ -303,11 +320,9 @@ class ClusterSupervisor:
     self._log.info(
       "%s has started on %s", member.group.name, member.machine.host
     )
-    for service, address in reply.endpoints.items():
+    for service, address in reply.items():
       self._log.info("%s is at %s", service, address)
-    self._endpoints.update(reply.endpoints)
-    if reply.control_socket is not None:
-      self._on_control(reply.control_socket)
+    self._endpoints.update(reply)
 
   def _handle_report(
     self, member: _Member, report: host_agent.AgentReport
@@ -329,15 +344,14 @@ class ClusterSupervisor:
       node_log.NodeLog(path).trim()
     if not report.ended:
       return
+    if not member.ended:
+      self._log.info("%s has ended", name)
     member.ended = True
-    self._log.info("%s has ended", name)
     if report.failure is not None:
       self._fail(report.failure)
-    if name == placement_lib.HOME:
-      self._shut_down_soon()  # the control node has ended
 
   def _start_if_ready(self, member: _Member) -> None:
-    """Calls an agent's `start`, once its nodes can reach the control node.
+    """Calls an agent's `start`, once its nodes can reach the control.
 
     Args:
       member: an agent whose `start` was not called yet.
@@ -402,13 +416,7 @@ class ClusterSupervisor:
     """
     self._failure = self._failure or failure
     self._log.info("%s", failure.line)
-    self._shut_down_soon()
-
-  def _shut_down_soon(self) -> None:
-    """Makes all agents end their nodes now; agents are killed after 10 s."""
-    self._stopping = self._forced_shutdown = True
-    deadline_s = time.monotonic() + _GRACE_S
-    self._deadline_s = min(self._deadline_s, deadline_s)
+    self.end_soon()
 
 
 def _log_name(log: str, group: str) -> str:

@@ -24,8 +24,9 @@ from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder
 from slipway.replay.transport import gateway
 
-# Name of the control node's service, and role of the control node.
-CONTROL = "control"
+CONTROL = "control"  # name of the service by which nodes reach the launcher
+# Name of the socket at which an agent's gateway serves the control.
+_CONTROL_SOCKET = "control.sock"
 # Seconds without a poll after which an agent kills its nodes. The supervisor
 # waits longer before it replaces an agent, so that no node ever runs twice.
 POLL_TIMEOUT_S = 15.0
@@ -45,26 +46,14 @@ class AgentTask(typing.NamedTuple):
     run: the run, with the path of its folder on the driver host.
     host: address by which other machines reach the agent's machine.
     secure: whether machines communicate over mutual TLS.
+    control_socket: path of the launcher's socket on the driver host.
   """
 
   group: placement.NodeGroup
   run: run_lib.Run
   host: str
   secure: bool
-
-
-class AgentServices(typing.NamedTuple):
-  """The services of a host agent's machine, once their nodes were started.
-
-  Attributes:
-    endpoints: 'host:port' at which other machines reach each service, by
-      service name.
-    control_socket: path of the control node's unix socket, which processes on
-      the same machine use; None if the control node runs on another machine.
-  """
-
-  endpoints: Mapping[str, str]
-  control_socket: str | None
+  control_socket: str
 
 
 class AgentCommand(typing.NamedTuple):
@@ -106,7 +95,7 @@ class HostAgent:
 
   ```python
   agent = HostAgent(task)
-  services = agent.start(expected, endpoints)
+  endpoints |= agent.start(expected, endpoints)
   while not (report := agent.poll(command)).ended: ...
   agent.close()
   ```
@@ -139,12 +128,15 @@ class HostAgent:
 
   def start(
     self, expected: Mapping[str, int], endpoints: Mapping[str, str]
-  ) -> AgentServices:
+  ) -> dict[str, str]:
     """Starts all nodes of the group, and returns this machine's services.
 
     Args:
       expected: number of nodes of each role in the whole run.
       endpoints: 'host:port' of each service of other machines, by service name.
+
+    Returns:
+      'host:port' at which other machines reach each service of this one.
 
     Raises:
       ValueError: this machine has no identity in the cluster.
@@ -155,13 +147,11 @@ class HostAgent:
     self._gateway = gateway.Gateway(task.host, identity)
     self._update_endpoints(endpoints)
     roles = {role for role, _ in task.group.nodes}
-    if CONTROL not in roles:
+    control_socket = task.control_socket
+    if not self._on_driver:
+      control_socket = os.path.join(self._memory_dir, _CONTROL_SOCKET)
       get_address = self._endpoint(CONTROL).read
-      self._gateway.reach(
-        self._path_in_memory(program_lib.CONTROL_SOCKET),
-        get_address,
-        rpc_wire.PREFACE,
-      )
+      self._gateway.reach(control_socket, get_address, rpc_wire.PREFACE)
     self._resources.enter_context(
       fork_server.run_server(
         fork_server.make_environment_variables(self._memory_dir)
@@ -176,8 +166,8 @@ class HostAgent:
       nodes=task.group.nodes,
       expected=expected,
       memory_dir=self._memory_dir,
+      control_socket=control_socket,
       first_worker=task.group.first_worker,
-      control_is_remote=CONTROL not in roles,
       replay_is_remote="trainer" not in roles,
       identity=identity,
       network=network,
@@ -239,10 +229,6 @@ class HostAgent:
     name = self._task.run.folder.name
     return run_folder.RunFolder.create(parent, name, overwrite=False)
 
-  def _path_in_memory(self, name: str) -> str:
-    """Returns the path of a file in the run's tmpfs directory."""
-    return os.path.join(self._memory_dir, name)
-
   def _endpoint(self, service: str) -> endpoint.Endpoint:
     """Returns the endpoint file from which nodes read a service's address.
 
@@ -253,7 +239,7 @@ class HostAgent:
 
   def _offer_services(
     self, entry: gateway.Gateway, wiring: program_lib.Wiring
-  ) -> AgentServices:
+  ) -> dict[str, str]:
     """Makes this machine's services reachable from other machines.
 
     Args:
@@ -263,14 +249,13 @@ class HostAgent:
     Returns:
       The services, as `start` returns them.
     """
-    endpoints, control_socket = {}, None
-    if CONTROL in wiring.program.groups:
-      control_socket = wiring.control.path
-      endpoints[CONTROL] = entry.offer(f"unix:{control_socket}")
+    endpoints = {}
+    if self._on_driver:
+      endpoints[CONTROL] = entry.offer(f"unix:{self._task.control_socket}")
     if not wiring.data.remote:
       for shard, server in enumerate(wiring.data.servers):
         endpoints[str(server.name)] = entry.offer(wiring.data.upstream(shard))
-    return AgentServices(endpoints, control_socket)
+    return endpoints
 
   def _update_endpoints(self, endpoints: Mapping[str, str]) -> None:
     """Writes addresses that have changed to their endpoint files.

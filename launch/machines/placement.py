@@ -94,7 +94,6 @@ class NodeGroups:
     """
     topology = self._topology
     home = {
-      "control": 1,
       "evaluator": self._evaluators,
       "proxy": 1,
       "worker": topology.home_workers,
@@ -128,7 +127,7 @@ class NodeGroups:
     return NodeGroup(f"workers/{number}", nodes, cpus, first_worker=first)
 
   def count_expected(self, machines: int) -> dict[str, int]:
-    """Returns the number of nodes of each role, without the control node.
+    """Returns the number of nodes of each role.
 
     Args:
       machines: number of groups 'workers/N', in addition to the fixed groups.
@@ -141,7 +140,6 @@ class NodeGroups:
       ]
       for role, _ in group.nodes
     )
-    del count["control"]
     order = ("replay", "trainer", "evaluator", "proxy", "worker")
     return {role: count[role] for role in order}
 
@@ -176,7 +174,7 @@ class Placement:
 
   @property
   def expected(self) -> dict[str, int]:
-    """Current number of nodes of each role, without the control node."""
+    """Current number of nodes of each role."""
     return self._groups.count_expected(self._worker_groups)
 
   @property

@@ -26,14 +26,14 @@ class EvaluatorNode:
     data: addresses.DataAddresses,
     control: control_service.ControlService,
   ):
-    """Registers the evaluator at the control node, and makes the evaluator.
+    """Registers the evaluator at the control, and makes the evaluator.
 
     Args:
       config: the whole config.
       spec: specification of one environment.
       folder: the run's folder, for the best variables.
       data: addresses of the server or proxy that has the variables.
-      control: client of the control node.
+      control: client of the control.
     """
     self._period_s = config.evaluation.period_s
     self._step_timeout_s = config.environment.step_timeout_s
@@ -76,7 +76,7 @@ class EvaluatorNode:
     repeated: evaluation.Episodes,
     newest: variable_packing.VersionedVariables,
   ) -> float | None:
-    """Sends an evaluation's results to the control node.
+    """Sends an evaluation's results to the control.
 
     See `ports.EvaluationSink`.
     """

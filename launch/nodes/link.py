@@ -1,6 +1,5 @@
-"""Link: sends a node's reports to the control node, and receives commands."""
+"""Link: sends a node's reports to the control, and receives commands."""
 
-import multiprocessing
 import threading
 import time
 from collections.abc import Callable
@@ -11,8 +10,8 @@ from absl import logging
 
 from slipway.launch.orchestration import control_service, messages, stop_order
 
-# Seconds for which all reports must fail before the link counts as lost. A
-# restart of the control node takes less.
+# Seconds for which all reports of an external process must fail before its run
+# counts as ended. Nodes end with their launcher.
 LOST_AFTER_S = 30.0
 # Seconds between two checks whether the node should stop, before the first
 # reply.
@@ -20,9 +19,9 @@ _CHECK_PERIOD_S = 0.05
 
 
 class Link:
-  """Sends a node's reports to the control node and receives its commands.
+  """Sends a node's reports to the control and receives its commands.
 
-  A background thread sends the reports, so a slow control node does not delay
+  A background thread sends the reports, so a slow control does not delay
   the node. Only the start of the `with` block waits for the first command,
   because a node that starts during a pause must not work. The link must be made
   in the node's main thread:
@@ -46,7 +45,7 @@ class Link:
     """Starts the thread that reports, at once and then periodically.
 
     Args:
-      control: client of the control node, with a timeout of a few seconds.
+      control: client of the control, with a timeout of a few seconds.
       role: the node's role, one of `stop_order.ROLES` or `stop_order.EXTERNAL`.
       index: index of the node among those of its role.
       report: function that returns the current report, called in the link's
@@ -71,7 +70,6 @@ class Link:
     self._due.set()
     self._closed = threading.Event()
     self._error: BaseException | None = None
-    self._lost_because = ""  # empty unless the link is lost, which is a failure
     self._thread = threading.Thread(
       target=self._run, name=f"link of {role} {index}", daemon=True
     )
@@ -79,7 +77,7 @@ class Link:
 
   @property
   def command(self) -> messages.Command:
-    """The control node's newest command.
+    """The control's newest command.
 
     It is the default command if the node was stopped before the first reply. To
     decide whether to stop, read `stopping` instead of the command's `stop`.
@@ -90,26 +88,21 @@ class Link:
   def stopping(self) -> bool:
     """Whether the node should stop now.
 
-    It is True once the control node has sent a stop command, `stop_event` is
-    set, or the link was lost while no runner can restart the node.
+    It is True once the control has sent a stop command, `stop_event` is set, or
+    the control has not replied to an external process for `LOST_AFTER_S`.
 
     Raises:
       RuntimeError: the function `report` has raised an error.
-      ConnectionError: the control node has not replied for `LOST_AFTER_S`. The
-        node must fail, because its runner does not restart a node that ends
-        normally.
     """
     if self._error is not None:
       raise RuntimeError("the link's thread failed") from self._error
-    if self._lost_because:
-      raise ConnectionError(self._lost_because)
     return self._stop.is_set() or self._program_stopped.is_set()
 
   def wait(self, timeout_s: float) -> bool:
     """Waits for a stop for at most `timeout_s` seconds; returns `stopping`.
 
     Raises:
-      RuntimeError, ConnectionError: as `stopping`.
+      RuntimeError: as `stopping`.
     """
     self._stop.wait(timeout_s)
     return self.stopping
@@ -122,7 +115,7 @@ class Link:
     """Waits for the first command, or until the node should stop.
 
     Raises:
-      RuntimeError, ConnectionError: as `stopping`.
+      RuntimeError: as `stopping`.
     """
     while not (self._replied.wait(_CHECK_PERIOD_S) or self.stopping):
       pass
@@ -138,7 +131,7 @@ class Link:
         self._control.finished(*self._node, self._get_report())
       except Exception as error_of_call:
         logging.warning(
-          "the control node did not receive the last report: %s", error_of_call
+          "the control did not receive the last report: %s", error_of_call
         )
 
   def _get_report(self) -> messages.Report:
@@ -150,8 +143,7 @@ class Link:
   def _run(self) -> None:
     """Sends reports periodically, as the function of the link's thread.
 
-    It ends when the link is closed or lost, or when the node's report cannot be
-    made.
+    It ends when the link is closed, or when the node's report cannot be made.
     """
     # Counted from the first failed report instead of the last reply, because
     # this process itself may have been stopped in between.
@@ -177,24 +169,8 @@ class Link:
         now_s = time.monotonic()
         if failing_since_s is None:
           failing_since_s = now_s
-        if now_s - failing_since_s > LOST_AFTER_S:
-          self._on_lost(error)
+        is_external = self._node[0] == stop_order.EXTERNAL
+        if is_external and now_s - failing_since_s > LOST_AFTER_S:
+          logging.error("the run does not reply, and has ended: %s", error)
+          self._stop.set()
           return
-
-  def _on_lost(self, error: Exception) -> None:
-    """Makes the node fail, or stop if it would not be restarted anyway.
-
-    Args:
-      error: error of the newest report.
-    """
-    text = (
-      f"the control node has not replied for {LOST_AFTER_S:.0f} s ({error})"
-    )
-    logging.error("%s: this node stops", text)
-    runner = multiprocessing.parent_process()
-    is_ending = self._stop.is_set() or self._program_stopped.is_set()
-    is_external = self._node[0] == stop_order.EXTERNAL
-    runner_is_dead = runner is not None and not runner.is_alive()
-    if not (is_ending or is_external or runner_is_dead):
-      self._lost_because = text
-    self._stop.set()

@@ -1,7 +1,7 @@
 """Ports: protocols of the data connections of worker, trainer and evaluator.
 
 Worker, trainer and evaluator are the same classes in every mode. In distributed
-modes, clients of the replay servers, the proxy and the control node implement
+modes, clients of the replay servers, the proxy and the control implement
 their ports. In mode `single`, objects of the same process do
 (`slipway.launch.nodes.local_ports`).
 """

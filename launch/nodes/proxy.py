@@ -7,7 +7,7 @@ from slipway.launch.orchestration import control_service, messages
 from slipway.replay import proxy as proxy_lib
 from slipway.replay.transport import control_block
 
-# Seconds between two checks of the control node's command and the proxy.
+# Seconds between two checks of the control's command and the proxy.
 _CHECK_PERIOD_S = 0.05
 # Seconds that the machine's workers may take to drain when the run stops.
 # Closing the proxy takes up to 1 s more: together less than the grace period of
@@ -18,7 +18,7 @@ _DRAIN_TIMEOUT_S = 3.4
 class Proxy:
   """Node that relays a machine's streams to the replay servers.
 
-  It runs a `WorkerProxy`, forwards the control node's commands to the machine's
+  It runs a `WorkerProxy`, forwards the control's commands to the machine's
   workers, and reports the proxy's counts.
   """
 
@@ -36,7 +36,7 @@ class Proxy:
       data: addresses of the replay servers and of the proxy's sockets.
       poll_period_s: shortest time in seconds between two polls of the server
         for new variables.
-      control: client of the control node.
+      control: client of the control.
     """
     self._index, self._data, self._control = index, data, control
     self._proxy = proxy_lib.WorkerProxy(
@@ -72,7 +72,7 @@ class Proxy:
       self._proxy.close()
 
   def _report(self) -> messages.ProxyReport:
-    """Returns the proxy's current counts, to be sent to the control node."""
+    """Returns the proxy's current counts, to be sent to the control."""
     stats, upstream = self._proxy.stats(), self._data.upstream(0)
     published_at_s, waiting_since_s = (
       stats.published_at_s,

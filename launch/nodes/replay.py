@@ -137,7 +137,7 @@ class Replay:
       address: address of the server on this machine.
       passing_path: path of the socket that passes connections; see
         `HostedTables`.
-      control: client of the control node.
+      control: client of the control.
 
     Raises:
       ValueError: the saved tables do not fit the config.

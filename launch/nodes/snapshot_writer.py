@@ -28,7 +28,7 @@ TABLES = "replay"
 # Seconds between two checks whether the tables are copied, or the last snapshot
 # is written.
 _POLL_S = 0.1
-# Seconds before `finish` tries again if the control node does not reply.
+# Seconds before `finish` tries again if the control does not reply.
 _RETRY_S = 0.5
 
 
@@ -59,7 +59,7 @@ class SnapshotWriter:
       folder: the run's folder.
       learner: the trainer's learner; it must not change during `start`.
       servers: addresses of the TrajectoryManagers on this machine, by shard.
-      control: client of the control node, which has the run's counts.
+      control: client of the control, which has the run's counts.
       store: the run's snapshots; the run continues from `store.last`.
       is_up: function that returns whether the server of a shard, given by its
         index, is up; not called if there is a single server.
@@ -142,7 +142,7 @@ class SnapshotWriter:
       unreachable = isinstance(self._error, rpc_client.UnreachableError)
       if not unreachable or get_rest_s() < _RETRY_S:
         break
-      time.sleep(_RETRY_S)  # the control node may be restarting
+      time.sleep(_RETRY_S)  # the control may be restarting
     if self.writing:
       self._late = True
       newest = self._store.last
@@ -219,7 +219,7 @@ class SnapshotWriter:
         published.
     """
     steps = int(self._learner.steps)
-    # The trainer's own counts replace those of the control node, which are as
+    # The trainer's own counts replace those of the control, which are as
     # old as the trainer's last report.
     counters = msgspec.structs.replace(
       self._control.counters(),

@@ -75,7 +75,7 @@ class Trainer:
     publication has failed.
 
     Args:
-      command: the control node's newest command.
+      command: the control's newest command.
 
     Returns:
       The number of trainer steps of the run so far.
@@ -96,7 +96,7 @@ class Trainer:
     self._updates.close()
 
   def report(self) -> messages.TrainerReport:
-    """Returns the trainer's counts and metrics, for the control node.
+    """Returns the trainer's counts and metrics, for the control.
 
     The caller adds the counts of tables and snapshots.
     """

@@ -56,7 +56,7 @@ class TrainerNode:
         server also has the variables.
       passing_path: path of the socket that passes connections; see
         `replay_node.HostedTables`.
-      control: client of the control node.
+      control: client of the control.
 
     Raises:
       ValueError: the snapshot does not fit the config, or the device of the
@@ -143,7 +143,7 @@ class TrainerNode:
   def report(self) -> messages.TrainerReport:
     """Returns the counts of trainer, snapshots and hosted tables.
 
-    The link calls this method to report to the control node.
+    The link calls this method to report to the control.
     """
     report = self.trainer.report()
     hosted = messages.ReplayReport()
@@ -165,11 +165,11 @@ class TrainerNode:
     """Waits up to 0.2 s for the workers of a round, if it is their phase.
 
     Args:
-      command: the control node's newest command.
+      command: the control's newest command.
 
     Returns:
       The newest version with which all workers have collected their share of a
-      round. None if the trainer does not have to wait, or the control node is
+      round. None if the trainer does not have to wait, or the control is
       down.
     """
     version = self.trainer.version
@@ -181,8 +181,8 @@ class TrainerNode:
       return None
     try:
       return self._control.wait_collected(version, _ROUND_WAIT_S)
-    except rpc_client.UnreachableError as error:  # the control node restarts
-      logging.info("no round from the control node: %s", error)
+    except rpc_client.UnreachableError as error:  # the control restarts
+      logging.info("no round from the control: %s", error)
       return None
 
   def _save_if_due(self, saves_requested: int) -> None:

@@ -105,7 +105,7 @@ class Worker:
     share of a round, above the rate limit, or while the table accepts no items.
 
     Args:
-      command: the newest command of the proxy or the control node.
+      command: the newest command of the proxy or the control.
 
     Returns:
       The number of environment steps of this process so far.
@@ -147,7 +147,7 @@ class Worker:
     self._collector.close()
 
   def report(self) -> messages.WorkerReport:
-    """Returns this process's current counts, for the control node."""
+    """Returns this process's current counts, for the control."""
     published_at_s, waiting_since_s = (
       self._published_at_s,
       self._waiting_since_s,

@@ -40,10 +40,10 @@ class ExternalParts(typing.NamedTuple):
 
 
 class WorkerNode:
-  """Node that runs a `Worker` and reports its counts to the control node.
+  """Node that runs a `Worker` and reports its counts to the control.
 
   The worker follows the commands of its machine's proxy. Without a proxy, it
-  follows those of the control node.
+  follows those of the control.
   """
 
   def __init__(
@@ -55,14 +55,14 @@ class WorkerNode:
     control: control_service.ControlService,
     external_parts: ExternalParts | None = None,
   ):
-    """Registers the worker at the control node, and makes the worker.
+    """Registers the worker at the control, and makes the worker.
 
     Args:
       config: the whole config.
       spec: specification of one environment.
       index: index of the worker in the run, from 0.
       data: addresses of the servers or the proxy.
-      control: client of the control node.
+      control: client of the control.
       external_parts: objects of the external process in which this node runs,
         or None if the run has started this node.
     """
@@ -148,10 +148,10 @@ class WorkerNode:
         node_link.report_now()  # because the trainer waits for this report
 
   def _get_command(self, node_link: link.Link) -> messages.Command:
-    """Returns the newest command of the proxy, or else of the control node.
+    """Returns the newest command of the proxy, or else of the control.
 
     Args:
-      node_link: link to the control node, whose command is used if the machine
+      node_link: link to the control, whose command is used if the machine
         has no proxy.
     """
     handle = self._handle

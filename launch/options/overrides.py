@@ -250,8 +250,8 @@ def quote_names(
 ) -> list[str]:
   """Returns a command line in which lists of names are Python tuples.
 
-  So a user can write `--config.hooks=csv,my_hooks:notify`, which becomes
-  `--config.hooks=('csv', 'my_hooks:notify')`.
+  So a user can write `--config.hooks=wandb,my_hooks:notify`, which becomes
+  `--config.hooks=('wandb', 'my_hooks:notify')`.
 
   Args:
     argv: the program's name and its arguments.

@@ -1,4 +1,4 @@
-"""ControlService: the control node's RPC interface."""
+"""ControlService: the RPC interface of a run's control."""
 
 import typing
 
@@ -8,10 +8,10 @@ from slipway.launch.runs import run_counters, run_status
 
 
 class ControlService(typing.Protocol):
-  """The control node's RPC interface; `run_control.RunControl` implements it.
+  """RPC interface of a run's control; `run_control.RunControl` implements it.
 
   Methods that are marked `wire.retried` are idempotent. Clients retry them,
-  because the control node may be restarting.
+  because the way to another machine may be interrupted.
   """
 
   def report(
@@ -144,8 +144,4 @@ class ControlService(typing.Protocol):
     Raises:
       ValueError: the run is stopping, or the field can't have this value.
     """
-    ...
-
-  def release(self) -> None:
-    """Lets the control node exit: the launcher has the run's last status."""
     ...

@@ -6,28 +6,35 @@ import ml_collections
 import numpy as np
 
 from slipway.configs import base
-from slipway.launch.orchestration import limits, saved_run
-from slipway.launch.runs import curves, run_status
+from slipway.launch.orchestration import limits
+from slipway.launch.runs import curves, run_counters, run_status
 
 
 class EvaluationRecord:
   """Records a run's evaluations, and finds the best one.
 
   ```python
-  record = EvaluationRecord(saved)
+  record = EvaluationRecord()
   record.add(curves.Evaluation(eval_return=8.0), repeated=[7.0])  # True
   record.status(config.limits).best_mean_return  # 7.0
   ```
   """
 
-  def __init__(self, saved: saved_run.SavedRun):
-    """Starts with the evaluations of `saved`, which `add` changes in place."""
-    self._saved = saved
+  def __init__(self, resumed: run_counters.RunCounters | None = None):
+    """Starts with the evaluations of the snapshot of a resumed run, if any."""
+    self._count = resumed.evaluations if resumed else 0
+    self._returns = list(resumed.eval_returns) if resumed else []
+    self._best_return = resumed.best_eval_return if resumed else None
+    self._without_improvement = (
+      resumed.evaluations_without_improvement if resumed else 0
+    )
+    # The last evaluation of this process, or None before the first.
+    self._last: curves.Evaluation | None = None
 
   @property
   def returns(self) -> Sequence[float]:
     """Mean returns of the last `base.RETURNS_KEPT` evaluations, in order."""
-    return self._saved.eval_returns
+    return self._returns
 
   @property
   def info(self) -> Mapping[str, float] | None:
@@ -35,13 +42,12 @@ class EvaluationRecord:
 
     They are means by name, of the names in `evaluation.info`.
     """
-    evaluation = self._saved.evaluation
-    return evaluation.info if evaluation else None
+    return self._last.info if self._last else None
 
   @property
   def best_return(self) -> float | None:
     """Highest mean return of a repeated evaluation, or None without one."""
-    return self._saved.best_return
+    return self._best_return
 
   def add(
     self, evaluation: curves.Evaluation, repeated: Sequence[float] = ()
@@ -59,20 +65,19 @@ class EvaluationRecord:
         none.
     """
     assert evaluation.eval_return is not None
-    saved = self._saved
-    saved.evaluations += 1
-    saved.evaluation = evaluation
-    saved.eval_returns.append(evaluation.eval_return)
-    del saved.eval_returns[: -base.RETURNS_KEPT]
-    saved.without_improvement += 1
+    self._count += 1
+    self._last = evaluation
+    self._returns.append(evaluation.eval_return)
+    del self._returns[: -base.RETURNS_KEPT]
+    self._without_improvement += 1
     if not repeated:
       return False
     mean_return = float(np.mean(repeated))
-    if saved.best_return is not None and mean_return < saved.best_return:
+    if self._best_return is not None and mean_return < self._best_return:
       return False
-    if saved.best_return is None or mean_return > saved.best_return:
-      saved.without_improvement = 0
-    saved.best_return = mean_return
+    if self._best_return is None or mean_return > self._best_return:
+      self._without_improvement = 0
+    self._best_return = mean_return
     return True
 
   def status(
@@ -83,15 +88,14 @@ class EvaluationRecord:
     Args:
       config_limits: section `limits` of the config, with the target return.
     """
-    saved = self._saved
-    last, returns = saved.evaluation, saved.eval_returns
+    last, returns = self._last, self._returns
     return run_status.EvaluationStatus(
-      saved.evaluations,
+      self._count,
       returns[-1] if returns else None,
       (last and last.eval_episodes) or 0,
       run_status.recent_mean_return(returns) if returns else None,
-      saved.best_return,
-      saved.without_improvement,
+      self._best_return,
+      self._without_improvement,
       limits.count_at_target(config_limits, returns),
       last.info if last else {},
     )

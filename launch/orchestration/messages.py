@@ -1,4 +1,4 @@
-"""Messages: commands and reports between the nodes and the control node.
+"""Messages: commands and reports between the nodes and the control.
 
 `control_service.ControlService` declares the RPC methods that send them.
 """
@@ -24,7 +24,7 @@ Return = typing.Annotated[float, msgspec.Meta(ge=-1e30, le=1e30)]
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """A command of the control node to another node, in reply to its report.
+  """A command of the control to another node, in reply to its report.
 
   The default command is to run without limits.
 
@@ -91,7 +91,7 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EvaluationReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """The control node's reply to an evaluation.
+  """The control's reply to an evaluation.
 
   Attributes:
     is_best: whether the evaluated variables are the best ones so far.
@@ -120,7 +120,7 @@ class Placement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RestoredCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Counts in the snapshot from which a node's process was restored.
 
-  The counts are 0 if the process started without a snapshot. The control node
+  The counts are 0 if the process started without a snapshot. The control
   computes lost work from them.
 
   Attributes:

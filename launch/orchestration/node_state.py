@@ -13,7 +13,7 @@ _SAME_WAIT_S = 1.0
 
 
 class NodeState(msgspec.Struct, forbid_unknown_fields=True):
-  """The control node's record of one node: its newest report and its sums.
+  """The control's record of one node: its newest report and its sums.
 
   Attributes:
     report: newest report, or None if no process of the node has reported since

@@ -3,12 +3,11 @@
 import math
 import time
 import typing
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from slipway.launch.orchestration import (
   messages,
   node_state,
-  saved_run,
   stop_order,
   waits,
 )
@@ -19,7 +18,7 @@ _WORKER = "worker"
 # time, so the run never waits for them.
 COLLECTING = (_WORKER, stop_order.EXTERNAL)
 # Seconds without a report after which a node counts as silent, because it hangs
-# or can't reach the control node.
+# or can't reach the control.
 _SILENT_AFTER_S = 5.0
 # Seconds after which a node's wait appears in the status. Shorter waits are
 # normal with a rate limiter.
@@ -36,32 +35,47 @@ class NodeStates:
   process is present while it reports.
 
   ```python
-  nodes = NodeStates(saved, has_table=True)
+  nodes = NodeStates({'worker': 1}, has_table=True)
   node = nodes.find_or_add('worker', 0)
   node.record(messages.WorkerReport(env_steps=7), finished=False)
   nodes.sum_counts('worker').env_steps  # 7
   ```
   """
 
-  def __init__(self, saved: saved_run.SavedRun, has_table: bool):
-    """Starts with the nodes of `saved`.
+  def __init__(
+    self,
+    expected: Mapping[str, int],
+    has_table: bool,
+    resumed: run_counters.RunCounters | None = None,
+  ):
+    """Starts with the nodes of the snapshot of a resumed run, if any.
 
     Args:
-      saved: the saved fields, whose nodes this object changes in place.
+      expected: number of nodes of each role that will report.
       has_table: whether the run has a table, which needs at least one worker or
         external process.
+      resumed: counters of the snapshot, or None if the run is new.
     """
-    self._saved = saved
-    self._has_table = has_table
+    self._expected, self._has_table = dict(expected), has_table
+    # Role and index of each node that currently has no machine.
+    self._absent: set[tuple[str, int]] = set()
+    # By role and index.
+    self._nodes: dict[str, dict[int, node_state.NodeState]] = {
+      role: {
+        index: node_state.NodeState.from_counters(counters)
+        for index, counters in nodes.items()
+      }
+      for role, nodes in (resumed.nodes if resumed else {}).items()
+    }
 
   def find_or_add(self, role: str, index: int) -> node_state.NodeState:
     """Returns the state of a node, or adds an empty one if it has none."""
-    nodes = self._saved.nodes.setdefault(role, {})
+    nodes = self._nodes.setdefault(role, {})
     return nodes.setdefault(index, node_state.NodeState())
 
   def set_expected(self, role: str, count: int) -> None:
     """Sets the number of nodes of a role that will report."""
-    self._saved.expected[role] = count
+    self._expected[role] = count
 
   def set_absent(self, nodes: Collection[tuple[str, int]]) -> None:
     """Sets which nodes currently have no machine; the run waits for none.
@@ -69,7 +83,7 @@ class NodeStates:
     Args:
       nodes: role and index of each such node.
     """
-    self._saved.absent = list(nodes)
+    self._absent = set(nodes)
 
   def registration(self, role: str, index: int) -> messages.Registration:
     """Returns counts of a node's earlier processes.
@@ -82,11 +96,11 @@ class NodeStates:
       role: the node's role.
       index: index of the node among the nodes of its role.
     """
-    nodes = self._saved.nodes.get(role, {})
+    nodes = self._nodes.get(role, {})
     if node := nodes.get(index):
       return messages.Registration(node.incarnations, node.counts.env_steps)
     if not nodes and role == stop_order.EXTERNAL:
-      nodes = self._saved.nodes.get(_WORKER, {})
+      nodes = self._nodes.get(_WORKER, {})
     steps = [node.counts.env_steps for node in nodes.values()]
     return messages.Registration(0, sum(steps) // max(1, len(steps)))
 
@@ -96,14 +110,14 @@ class NodeStates:
     The expected number of external processes is the number of connected ones.
     """
     connected = len(self._present_nodes(stop_order.EXTERNAL))
-    expected = dict(self._saved.expected)
+    expected = dict(self._expected)
     if connected or self._needs_external:
       expected[stop_order.EXTERNAL] = connected
     return expected
 
   def by_index(self, role: str) -> dict[int, node_state.NodeState]:
     """Returns the states of a role's nodes by index, also of absent nodes."""
-    return dict(sorted(self._saved.nodes.get(role, {}).items()))
+    return dict(sorted(self._nodes.get(role, {}).items()))
 
   def reports(self, role: str, report_type: type[Report]) -> list[Report]:
     """Returns the newest report of each present node of a role.
@@ -123,14 +137,14 @@ class NodeStates:
     return run_counters.NodeCounts.from_sum(
       node.counts
       for role in roles
-      for node in self._saved.nodes.get(role, {}).values()
+      for node in self._nodes.get(role, {}).values()
     )
 
   def counters(self) -> dict[str, dict[int, run_counters.NodeCounters]]:
     """Returns the counters of each node, by role and index."""
     return {
       role: {index: node.counters for index, node in nodes.items()}
-      for role, nodes in self._saved.nodes.items()
+      for role, nodes in self._nodes.items()
     }
 
   def statuses(self) -> dict[str, run_status.NodesStatus]:
@@ -199,7 +213,7 @@ class NodeStates:
     Args:
       index: index of the proxy.
     """
-    node = self._saved.nodes.get("proxy", {}).get(index)
+    node = self._nodes.get("proxy", {}).get(index)
     report = node.report if node else None
     is_known = isinstance(report, messages.ProxyReport)
     own = max(1, report.live_workers) if is_known else 1
@@ -239,7 +253,7 @@ class NodeStates:
     return all(
       sum(node.has_reported for node in self._present_nodes(role))
       >= self._count_present(role)
-      for role in self._saved.expected
+      for role in self._expected
     )
 
   def find_silent_nodes(self) -> list[str]:
@@ -252,21 +266,6 @@ class NodeStates:
       and node.is_silent_since(since_s)
       and self._is_present(role, index)
     ]
-
-  def awaits_reports_since(self, since_s: float) -> bool:
-    """Returns whether a live node has not reported since a given time.
-
-    External processes do not count, because they may disconnect at any time.
-
-    Args:
-      since_s: monotonic seconds.
-    """
-    absent = set(self._saved.absent)
-    return any(
-      node.is_up and node.is_silent_since(since_s)
-      for role, index, node in self._all_nodes()
-      if (role, index) not in absent and role != stop_order.EXTERNAL
-    )
 
   def describe_waits(self, ignored: Collection[str] = ()) -> str | None:
     """Returns a sentence about the waiting nodes of one role, or None.
@@ -302,7 +301,7 @@ class NodeStates:
 
   def _all_nodes(self) -> Iterator[tuple[str, int, node_state.NodeState]]:
     """Yields role, index and state of each node, including ended nodes."""
-    for role, nodes in sorted(self._saved.nodes.items()):
+    for role, nodes in sorted(self._nodes.items()):
       for index, node in sorted(nodes.items()):
         yield role, index, node
 
@@ -313,26 +312,26 @@ class NodeStates:
     """
     return [
       node
-      for index, node in self._saved.nodes.get(role, {}).items()
+      for index, node in self._nodes.get(role, {}).items()
       if self._is_present(role, index)
     ]
 
   def _is_present(self, role: str, index: int) -> bool:
     """Returns whether a node is present, as `NodeStates` defines it."""
     if role == stop_order.EXTERNAL:
-      node = self._saved.nodes[role][index]
+      node = self._nodes[role][index]
       return node.is_up and not node.is_silent_since(
         time.monotonic() - _SILENT_AFTER_S
       )
-    expected = index < self._saved.expected.get(role, 0)
-    return expected and (role, index) not in self._saved.absent
+    expected = index < self._expected.get(role, 0)
+    return expected and (role, index) not in self._absent
 
   def _count_present(self, role: str) -> int:
     """Returns the number of expected nodes of a role that have a machine."""
-    count = self._saved.expected.get(role, 0)
+    count = self._expected.get(role, 0)
     return sum(self._is_present(role, index) for index in range(count))
 
   @property
   def _needs_external(self) -> bool:
     """Whether only external processes fill the table, without any worker."""
-    return self._has_table and not self._saved.expected.get(_WORKER)
+    return self._has_table and not self._expected.get(_WORKER)

@@ -1,7 +1,5 @@
-"""RunControl: the control node's logic: counts, limits and commands."""
+"""RunControl: a run's counts, limits and commands."""
 
-import math
-import pathlib
 import threading
 import time
 from collections.abc import Mapping
@@ -15,11 +13,9 @@ from slipway.launch.hooks import caller
 from slipway.launch.orchestration import (
   commands,
   control_service,
-  control_state,
   limits,
   messages,
   run_state,
-  saved_run,
   settings,
   stop,
   waits,
@@ -27,9 +23,7 @@ from slipway.launch.orchestration import (
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.orchestration import watchdog as watchdog_lib
 from slipway.launch.runs import (
-  config_file,
   outbox,
-  records,
   run_counters,
   run_folder,
   run_status,
@@ -37,17 +31,12 @@ from slipway.launch.runs import (
 )
 from slipway.launch.runs import results as results_lib
 
-_POLL_S = 0.05  # seconds between two checks for missing reports
-# Seconds for which a restarted control node waits for the reports of all live
-# nodes. It is below the timeout of their calls.
-_CATCH_UP_TIMEOUT_S = 2.0
 # Longest time in seconds for which `RunControl.wait_collected` blocks. It is
 # below the timeout of an RPC.
 _LONGEST_WAIT_S = 1.0
 # Names of the limits that only an evaluation can reach.
 _EVALUATION_LIMITS = ("target_return", "evaluations_without_improvement")
-# Seconds between two writes of the control node's state, and of the metrics at
-# a run's beginning.
+# Seconds between two writes of the metrics at a run's beginning.
 _METRICS_PERIOD_S = 1.0
 # Duration of a run at which it writes metrics, relative to the time before.
 # After half an hour they become fewer: a week has 12,000 instead of 600,000,
@@ -58,10 +47,9 @@ _METRICS_SPACING = 1.0 + 1.0 / 1_800
 class RunControl(control_service.ControlService):
   """Counts a run's steps, enforces its limits, and makes its nodes' commands.
 
-  The object also writes the run's results, and is thread-safe. Methods without
-  a description are those of `ControlService`, which
-  `slipway.launch.nodes.control` serves to other processes; mode `single` calls
-  them directly.
+  The object also writes the run's results, and is thread-safe. It is part of
+  the launcher, and methods without a description are those of `ControlService`,
+  by which other processes call it.
   """
 
   def __init__(
@@ -71,10 +59,9 @@ class RunControl(control_service.ControlService):
     expected: Mapping[str, int],
     started_at_s: float,
     rates: rates_lib.Rates,
-    state_path: pathlib.Path | None = None,
     workers_fixed_because: str = "",
   ):
-    """Opens the run's result files, and restores the saved state, if any.
+    """Opens the run's result files, and reads the snapshot of a resumed run.
 
     Args:
       config: the whole config.
@@ -82,8 +69,6 @@ class RunControl(control_service.ControlService):
       expected: number of nodes of each role that will report.
       started_at_s: unix seconds of the user's command.
       rates: the run's schedule.
-      state_path: file of the saved state, which is restored if it exists, or
-        None to save no state.
       workers_fixed_because: message of the error that `set_workers` raises, or
         an empty text if the number of workers can change.
 
@@ -93,59 +78,42 @@ class RunControl(control_service.ControlService):
     self._workers_fixed_because = workers_fixed_because
     self._has_table = rates.table is not None
     self._shards = rates.table.shards if rates.table is not None else 1
-    self._state_path = state_path
     self._lock = threading.RLock()
     self._reported = threading.Condition(self._lock)
-    self._restored_at_s = -math.inf  # monotonic
+    self._config = config.copy_and_resolve_references()
     evaluations = env_steps = None
-    trainer_steps = math.inf
-    if state_path and state_path.exists():
-      logging.info("continues from the state of a killed control node")
-      self._saved = records.read(
-        state_path, control_state.ControlState, "stop the run and resume it"
-      )
-      # The saved config has the changes that were made during the run.
-      self._config = config_file.from_json(self._saved.config)
-      self._restored_at_s = time.monotonic()
-    else:
-      self._config = config.copy_and_resolve_references()
-      snapshot = snapshot_store.open_store(config, folder).newest()
-      resumed = snapshot and run_counters.RunCounters.read(snapshot.path)
-      if resumed:
-        evaluations = resumed.evaluations
-        env_steps = resumed.environment_steps
-        trainer_steps = resumed.trainer_steps
-      self._saved = control_state.ControlState(
-        config_file.to_json(self._config),
-        saved_run.SavedRun.start(folder.name, expected, started_at_s, resumed),
-        commands.Commands(
-          expected.get("worker", 0),
-          steps_per_s=config.rates.environment_steps_per_s,
-        ),
-        snapshot=snapshot.number if snapshot else 0,
-      )
-    self._commands = self._saved.commands
-    self._state = run_state.RunState(self._config, self._saved.run, rates)
+    trainer_steps = float("inf")
+    snapshot = snapshot_store.open_store(config, folder).newest()
+    resumed = snapshot and run_counters.RunCounters.read(snapshot.path)
+    if resumed:
+      evaluations = resumed.evaluations
+      env_steps = resumed.environment_steps
+      trainer_steps = resumed.trainer_steps
+    # Number of the newest snapshot for which the hooks were called.
+    self._snapshot = snapshot.number if snapshot else 0
+    self._commands = commands.Commands(
+      expected.get("worker", 0),
+      steps_per_s=config.rates.environment_steps_per_s,
+    )
+    self._state = run_state.RunState(
+      self._config, rates, folder.name, expected, started_at_s, resumed or None
+    )
     self._nodes = self._state.nodes
-    self._stop = stop.Stop(self._saved, self._nodes, time.monotonic())
-    if self._restored_at_s > 0.0:
-      self._state.count_control_restart()
+    self._stop = stop.Stop(self._nodes, time.monotonic())
+    # Key of the last evaluation, and the reply to it.
+    self._evaluated = ("", messages.EvaluationReply())
     self._results = results_lib.Results(
       folder, evaluations, env_steps, trainer_steps
     )
-    if self._restored_at_s > 0.0 and self._saved.run.evaluation is not None:
-      self._results.restore_evaluation(self._saved.run.evaluation)
     self._watchdog = watchdog_lib.Watchdog(self._config, rates)
     # By node group; empty on a single machine.
     self._machines: Mapping[str, run_status.MachineStatus] = {}
-    self._released = threading.Event()
     self._closed = False
     self._update_due_s = 0.0  # monotonic
     self._metrics_due_s = 0.0  # of the run's duration
     self._hooks = caller.Caller(self._config, folder.path)
-    if self._restored_at_s < 0.0:
-      self._results.write_config(self._config)
-      self._hooks.send("start", self.status)
+    self._results.write_config(self._config)
+    self._hooks.send("start", self.status)
 
   @property
   def outbox(self) -> outbox.Outbox:
@@ -202,23 +170,20 @@ class RunControl(control_service.ControlService):
       return self._nodes.collected_version()
 
   def counters(self) -> run_counters.RunCounters:
-    self._wait_for_reports()
     with self._lock:
       return self._state.counters()
 
   def variables_version(self) -> int:
-    self._wait_for_reports()
     with self._lock:
       return self._state.variables_version()
 
   def evaluated(
     self, evaluation: messages.Evaluation
   ) -> messages.EvaluationReply:
-    self._wait_for_reports()
     with self._lock:
-      saved = self._saved
-      if evaluation.key and evaluation.key == saved.evaluation_key:
-        return saved.evaluation_reply
+      key, reply = self._evaluated
+      if evaluation.key and evaluation.key == key:
+        return reply
       if self._closed or self._stop.reason in _EVALUATION_LIMITS:
         return messages.EvaluationReply()
       row = results_lib.make_evaluation(
@@ -232,10 +197,7 @@ class RunControl(control_service.ControlService):
       reply = messages.EvaluationReply(
         is_best, self._state.evaluations.best_return
       )
-      saved.evaluation_key, saved.evaluation_reply = evaluation.key, reply
-      # The state is saved before the row is written: a control node that is
-      # restarted in between adds the missing row.
-      self._save_state()
+      self._evaluated = evaluation.key, reply
       self._results.add_evaluation(row)
       self._hooks.send("evaluation", self.status)
       return reply
@@ -256,19 +218,16 @@ class RunControl(control_service.ControlService):
       self._stop.check_not_requested()
       self._commands.paused = True
       self._state.measured_rates.clear()
-      self._save_state()
 
   def resume(self) -> None:
     with self._lock:
       self._stop.check_not_requested()
       self._commands.paused = False
-      self._save_state()
 
   def save(self) -> None:
     with self._lock:
       self._stop.check_not_requested()
       self._commands.saves_requested += 1
-      self._save_state()
 
   def set_workers(self, count: int) -> None:
     with self._lock:
@@ -292,7 +251,6 @@ class RunControl(control_service.ControlService):
       self._nodes.set_expected("worker", count)
       self._commands.workers = count
       self._config.topology.workers = count
-      self._save_state()
 
   def place(self, placement: messages.Placement) -> None:
     expected, absent = placement.expected, placement.absent
@@ -315,7 +273,6 @@ class RunControl(control_service.ControlService):
       self._commands.trainer_steps_limit = limits.last_trainer_step(
         self._config.limits
       )
-      self._save_state()
 
   def status(self) -> run_status.RunStatus:
     with self._lock:
@@ -343,8 +300,8 @@ class RunControl(control_service.ControlService):
   def tick(self) -> None:
     """Checks limits, new snapshots and stalls; must be called regularly.
 
-    The call also saves the state and writes metrics, at most once per second;
-    metrics are written less often later in a run.
+    The call also writes metrics, at most once per second, and less often later
+    in a run.
     """
     with self._lock:
       status = self.status()
@@ -366,8 +323,7 @@ class RunControl(control_service.ControlService):
         if status.wall_s >= self._metrics_due_s:
           self._metrics_due_s = status.wall_s * _METRICS_SPACING
           self._results.add_metrics(status)
-        self._save_state()
-        self._results.outbox.flush()
+          self._results.outbox.flush()
 
   def all_finished(self) -> bool:
     """Returns whether the run was stopped and its nodes have ended.
@@ -377,12 +333,25 @@ class RunControl(control_service.ControlService):
     with self._lock:
       return self._stop.all_finished(time.monotonic())
 
-  def release(self) -> None:
-    self._released.set()
+  @property
+  def stopping(self) -> bool:
+    """Whether the run is stopping or has stopped."""
+    return self._stop.reason is not None
 
-  def wait_released(self, timeout_s: float) -> None:
-    """Waits until `release` is called, for up to `timeout_s` seconds."""
-    self._released.wait(timeout_s)
+  @property
+  def workers_target(self) -> int:
+    """Number of workers that should run."""
+    return self._commands.workers
+
+  def end(self, reason: str | None) -> None:
+    """Stops the run if it has not been stopped, since its nodes have ended.
+
+    Args:
+      reason: reason of the stop, or None for that of nodes which have ended by
+        themselves.
+    """
+    if reason is not None or not self.stopping:
+      self.force_shutdown(reason or "failure")
 
   def close(self) -> None:
     """Writes the run's final metrics, summary and curves, and ends the hooks.
@@ -432,7 +401,6 @@ class RunControl(control_service.ControlService):
         # accepts the workers' last items.
         self._commands.paused = False
         self._reported.notify_all()
-        self._save_state()
 
   def _record(
     self, role: str, index: int, report: messages.Report, finished: bool
@@ -447,26 +415,6 @@ class RunControl(control_service.ControlService):
     """
     self._state.report(role, index, report, finished)
     self._reported.notify_all()
-
-  def _save_state(self) -> None:
-    """Writes the `ControlState` to its file, if the run has one."""
-    if self._state_path:
-      self._saved.config = config_file.to_json(self._config)
-      state = records.to_json(self._saved).encode()
-      self._results.outbox.replace(self._state_path, state)
-
-  def _wait_for_reports(self) -> None:
-    """Waits until all live nodes have reported since a restart of this process.
-
-    Until then, the counts may be lower than before the restart. The wait ends
-    after `_CATCH_UP_TIMEOUT_S`. Without a restart, there is no wait.
-    """
-    end_s = self._restored_at_s + _CATCH_UP_TIMEOUT_S
-    while time.monotonic() < end_s:
-      with self._lock:
-        if not self._nodes.awaits_reports_since(self._restored_at_s):
-          return
-      time.sleep(_POLL_S)
 
   def _explain_stall(self, status: run_status.RunStatus) -> str:
     """Returns one line about the cause of a stall; see `Watchdog.explain`."""
@@ -487,8 +435,8 @@ class RunControl(control_service.ControlService):
 
   def _check_snapshot(self, status: run_status.RunStatus) -> None:
     """Sends the event 'snapshot' to the hooks, once per new snapshot."""
-    if status.snapshots.written > self._saved.snapshot:
-      self._saved.snapshot = status.snapshots.written
+    if status.snapshots.written > self._snapshot:
+      self._snapshot = status.snapshots.written
       self._hooks.send("snapshot", self.status)
 
   def _phase(self, status: run_status.RunStatus) -> str:

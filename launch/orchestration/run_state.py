@@ -1,7 +1,7 @@
-"""RunState: the control node's sums over all reports, and the run's status."""
+"""RunState: the sums over all nodes' reports, and the run's status."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import ml_collections
 import msgspec
@@ -13,7 +13,6 @@ from slipway.launch.orchestration import (
   messages,
   node_state,
   node_states,
-  saved_run,
   stop_order,
 )
 from slipway.launch.orchestration import rates as rates_lib
@@ -25,14 +24,12 @@ class RunState:
   """Combines the reports of all nodes into the run's counts, rates and status.
 
   ```python
-  saved = saved_run.SavedRun.start('a-run', expected, time.time())
-  state = RunState(config, saved, schedule)
+  state = RunState(config, schedule, 'a-run', expected, time.time())
   state.report('worker', 0, messages.WorkerReport(env_steps=7))
   state.status().env_steps  # 7
   ```
 
   Attributes:
-    saved: the fields that are saved, for a restarted control node.
     nodes: the states of all nodes.
     evaluations: the record of the run's evaluations.
     measured_rates: the rates of the run's counts.
@@ -41,23 +38,39 @@ class RunState:
   def __init__(
     self,
     config: ml_collections.ConfigDict,
-    saved: saved_run.SavedRun,
     schedule: rates_lib.Rates,
+    name: str,
+    expected: Mapping[str, int],
+    started_at_s: float,
+    resumed: run_counters.RunCounters | None = None,
   ):
-    """Starts with the counts of `saved`, and with all measured rates at 0.
+    """Starts with the counts of a snapshot, and with all measured rates at 0.
 
     Args:
       config: the whole config, whose limits may change during the run.
-      saved: the fields that are saved, which this object changes in place.
       schedule: the run's schedule.
+      name: the run's name.
+      expected: number of nodes of each role that will report.
+      started_at_s: unix seconds of the user's command.
+      resumed: counters of the snapshot from which the run is resumed, or None
+        if the run is new.
     """
     self._config = config
     self._table_spec = schedule.table
     self._publish_period = schedule.publish_period
     self._advisor = advice.Advisor(config)
-    self.saved = saved
-    self.nodes = node_states.NodeStates(saved, schedule.table is not None)
-    self.evaluations = evaluation_record.EvaluationRecord(saved)
+    self._name, self._started_at_s = name, started_at_s
+    # Monotonic seconds of the user's command.
+    self._began_s = time.monotonic() - max(0.0, time.time() - started_at_s)
+    self._resumed = resumed
+    # Unix seconds of the first update, and the counts at it; None before it.
+    self._first_step_at_s: float | None = None
+    self._learning_since: run_status.Milestone | None = None
+    # Work that was lost because nodes restored older snapshots.
+    self._lost = resumed.lost if resumed else run_counters.Losses()
+    has_table = schedule.table is not None
+    self.nodes = node_states.NodeStates(expected, has_table, resumed)
+    self.evaluations = evaluation_record.EvaluationRecord(resumed)
     self.measured_rates = measured_rates.MeasuredRates()
 
   def report(
@@ -85,20 +98,11 @@ class RunState:
       return
     evaluations = self.evaluations
     self._advisor.update(report.metrics, evaluations.returns, evaluations.info)
-    if (
-      self.saved.first_step_at_s is None and report.first_step_at_s is not None
-    ):
-      self.saved.first_step_at_s = report.first_step_at_s
-      self.saved.learning_since = run_status.Milestone(
+    if self._first_step_at_s is None and report.first_step_at_s is not None:
+      self._first_step_at_s = report.first_step_at_s
+      self._learning_since = run_status.Milestone(
         self._wall_s(), self._collected().env_steps, self._trainer_steps()
       )
-
-  def count_control_restart(self) -> None:
-    """Counts a restart of the control node, which sends no reports.
-
-    The restarts of other nodes are found in their reports.
-    """
-    self.nodes.find_or_add("control", 0).restarts += 1
 
   def counters(self) -> run_counters.RunCounters:
     """Returns the run's current counters, for a new snapshot."""
@@ -116,7 +120,7 @@ class RunState:
       best_eval_return=status.evaluation.best_mean_return,
       evaluations_without_improvement=status.evaluation.without_improvement,
       resumes=status.resumes,
-      lost=self.saved.lost,
+      lost=self._lost,
       nodes=self.nodes.counters(),
       shard_sizes=self._shard_sizes(status.replay),
     )
@@ -132,18 +136,18 @@ class RunState:
     Args:
       replay: the status's section about replay, or None without a table.
     """
-    resumed_from = self.saved.resumed_from
-    resumed = resumed_from.shard_sizes if resumed_from else {}
+    resumed = self._resumed
+    before = resumed.shard_sizes if resumed else {}
     reported = replay.shards if replay else {}
     return {
-      **resumed,
+      **before,
       **{index: shard.size for index, shard in reported.items()},
     }
 
   def variables_version(self) -> int:
     """Returns the highest version of the variables that any node reported."""
-    resumed_from = self.saved.resumed_from
-    before = resumed_from.variables_version if resumed_from else 0
+    resumed = self._resumed
+    before = resumed.variables_version if resumed else 0
     return max(before, self.nodes.variables_version())
 
   def update_rates(self) -> None:
@@ -161,7 +165,7 @@ class RunState:
     Fields that depend on commands, such as `phase`, have their defaults.
     `RunControl.status` fills them in.
     """
-    saved, config = self.saved, self._config
+    config, resumed = self._config, self._resumed
     workers, trainer = self._collected(), self._trainer()
     reports = [
       report
@@ -170,27 +174,27 @@ class RunState:
     ]
     restarts = self.nodes.restarts()
     return run_status.RunStatus(
-      name=saved.name,
+      name=self._name,
       mode=config.mode,
       waiting=self.nodes.describe_waits(),
-      resumes=saved.resumed_from.resumes + 1 if saved.resumed_from else 0,
+      resumes=resumed.resumes + 1 if resumed else 0,
       wall_s=self._wall_s(),
       start_up_s=(
-        saved.first_step_at_s - saved.started_at_s
-        if saved.first_step_at_s
+        self._first_step_at_s - self._started_at_s
+        if self._first_step_at_s
         else None
       ),
-      learning_since=saved.learning_since,
+      learning_since=self._learning_since,
       env_steps=workers.env_steps,
-      env_steps_lost=saved.lost.env_steps,
+      env_steps_lost=self._lost.env_steps,
       episodes=workers.episodes,
       trainer_steps=self._trainer_steps(),
-      trainer_steps_lost=saved.lost.trainer_steps,
+      trainer_steps_lost=self._lost.trainer_steps,
       training_return=_mean(report.training_return for report in reports),
       items=run_status.ItemsStatus(
         workers.items_written,
         workers.items_confirmed,
-        workers.items_lost + saved.lost.inserted,
+        workers.items_lost + self._lost.inserted,
         workers.items_discarded,
       ),
       replay=self._replay(),
@@ -241,7 +245,7 @@ class RunState:
       node: state of the node before its restart.
       restored: counts in the snapshot from which the new process was restored.
     """
-    lost, replay = self.saved.lost, self._replay()
+    lost, replay = self._lost, self._replay()
     env_steps = self._collected().env_steps - lost.env_steps
     inserted = replay.inserted if replay else 0
     env_steps_lost = _excess(env_steps, restored.env_steps)
@@ -251,7 +255,7 @@ class RunState:
       items_lost = _excess(inserted, restored.inserted)
       assert self._table_spec is not None
       env_steps_lost = items_lost * self._table_spec.steps_per_item
-    self.saved.lost = run_counters.Losses(
+    self._lost = run_counters.Losses(
       lost.env_steps + env_steps_lost,
       lost.trainer_steps
       + _excess(self._trainer_steps(), restored.trainer_steps),
@@ -263,9 +267,9 @@ class RunState:
 
     Steps of the system clock do not change it.
     """
-    resumed_from = self.saved.resumed_from
-    before_s = resumed_from.wall_s if resumed_from else 0.0
-    return time.monotonic() - self.saved.began_s + before_s
+    resumed = self._resumed
+    before_s = resumed.wall_s if resumed else 0.0
+    return time.monotonic() - self._began_s + before_s
 
   def _collected(self) -> run_counters.NodeCounts:
     """Returns the sums over all workers and external processes."""
@@ -283,8 +287,8 @@ class RunState:
     """
     if self.nodes.reports("trainer", messages.TrainerReport):
       return self._trainer().trainer_steps
-    resumed_from = self.saved.resumed_from
-    return resumed_from.trainer_steps if resumed_from else 0
+    resumed = self._resumed
+    return resumed.trainer_steps if resumed else 0
 
   def _loads_per_trainer_step(self) -> float | None:
     """Returns the mean number of variable loads per worker and trainer step.
@@ -326,10 +330,10 @@ class RunState:
 
   def _replay(self) -> run_status.ReplayStatus | None:
     """Returns the status's section about replay, or None without a table."""
-    spec, resumed_from = self._table_spec, self.saved.resumed_from
+    spec, resumed = self._table_spec, self._resumed
     if spec is None:
       return None
-    resumed_size = resumed_from.replay_size if resumed_from else 0
+    resumed_size = resumed.replay_size if resumed else 0
     counts = self._table_counts() or table_status.TableStatus(resumed_size)
     return run_status.ReplayStatus(
       counts.size,
@@ -352,7 +356,7 @@ class RunState:
 
     Counts are sums over all proxies; the version is the oldest of any proxy.
     """
-    if not self.saved.expected.get("proxy"):
+    if not self.nodes.expected().get("proxy"):
       return None
     sums = self.nodes.sum_counts("proxy")
     reports = self.nodes.reports("proxy", messages.ProxyReport)

@@ -6,7 +6,7 @@
 import math
 import signal
 
-from slipway.launch.orchestration import control_state, node_states, stop_order
+from slipway.launch.orchestration import node_states, stop_order
 
 # In a forced shutdown: seconds without a report after which a node counts as
 # ended.
@@ -23,40 +23,39 @@ class Stop:
   All times are monotonic seconds.
 
   ```python
-  stop = Stop(saved, nodes, now_s)
+  stop = Stop(nodes, now_s)
   stop.request('SIGTERM', now_s)
   stop.update(now_s)  # regularly
   stop.may_stop('trainer', now_s)  # False until workers have ended
   ```
+
+  Attributes:
+    reason: reason of the stop, or None if no stop was requested.
   """
 
-  def __init__(
-    self,
-    saved: control_state.ControlState,
-    nodes: node_states.NodeStates,
-    now_s: float,
-  ):
-    """Starts with the stop of `saved`, if any.
+  def __init__(self, nodes: node_states.NodeStates, now_s: float):
+    """Starts without a request.
 
     Args:
-      saved: the saved fields, whose fields of the stop this object changes in
-        place.
       nodes: the states of the run's nodes.
       now_s: current time.
     """
-    self._saved, self._nodes = saved, nodes
+    self.reason: str | None = None
+    self._nodes = nodes
     self._forced = False
+    # Whether the last snapshot may take only seconds, since the nodes may be
+    # killed soon: after a signal or a failure.
+    self._is_quick = False
+    self._requested_at_s = now_s
+    # Begin of the first group's grace period, which moves forward while the
+    # last snapshot is written.
+    self._grace_from_s = now_s
     self._updated_at_s = now_s
-
-  @property
-  def reason(self) -> str | None:
-    """Reason of the stop, or None if no stop was requested."""
-    return self._saved.stopped_because
 
   @property
   def last_snapshot_s(self) -> float:
     """Seconds that the last snapshot may take, with its upload."""
-    return stop_order.last_snapshot_s(self._saved.stops_quickly)
+    return stop_order.last_snapshot_s(self._is_quick)
 
   def request(self, reason: str, now_s: float, forced: bool = False) -> bool:
     """Requests the stop; returns whether this is the first request.
@@ -68,13 +67,12 @@ class Stop:
       forced: whether nodes that no longer report count as ended. It also
         shortens the time for the last snapshot.
     """
-    saved = self._saved
     self._forced |= forced
-    saved.stops_quickly |= forced or reason in signal.Signals.__members__
-    if saved.stopped_because is not None:
+    self._is_quick |= forced or reason in signal.Signals.__members__
+    if self.reason is not None:
       return False
-    saved.stopped_because = reason
-    saved.stop_requested_at_s = saved.stop_grace_from_s = now_s
+    self.reason = reason
+    self._requested_at_s = self._grace_from_s = now_s
     return True
 
   def check_not_requested(self) -> None:
@@ -98,13 +96,12 @@ class Stop:
     Args:
       now_s: current time.
     """
-    saved = self._saved
-    requested_s = now_s - saved.stop_requested_at_s
+    requested_s = now_s - self._requested_at_s
     waits_for_start = requested_s < _START_TIMEOUT_S and not self._forced
     if waits_for_start and not self._nodes.have_all_reported():
-      saved.stop_grace_from_s = now_s
-    if self._nodes.is_finishing() and not saved.stops_quickly:
-      saved.stop_grace_from_s += now_s - self._updated_at_s
+      self._grace_from_s = now_s
+    if self._nodes.is_finishing() and not self._is_quick:
+      self._grace_from_s += now_s - self._updated_at_s
     self._updated_at_s = now_s
 
   def may_stop(self, role: str, now_s: float) -> bool:
@@ -119,7 +116,7 @@ class Stop:
     """
     if self.reason is None:
       return False
-    waited_s = now_s - self._saved.stop_grace_from_s
+    waited_s = now_s - self._grace_from_s
     return stop_order.may_stop(role, waited_s, self._nodes.finished)
 
   def all_finished(self, now_s: float) -> bool:
@@ -134,7 +131,7 @@ class Stop:
       return False
     # A failed node sends no last report, so it counts as ended if it is silent.
     silent_s = _SILENT_AFTER_S if self._forced else math.inf
-    waited_s = now_s - self._saved.stop_grace_from_s
+    waited_s = now_s - self._grace_from_s
     return waited_s > stop_order.LONGEST_S or all(
       self._nodes.finished(role, silent_s) for role in stop_order.ROLES
     )

@@ -46,7 +46,6 @@ class Node:
     prepared: prepared_nodes.PreparedNode,
     logs: pathlib.Path,
     budget: restart_budget.RestartBudget,
-    orphan_grace_s: int,
   ):
     """Makes a node without starting it.
 
@@ -54,7 +53,6 @@ class Node:
       prepared: the node's function and environment.
       logs: folder of the logs of all nodes.
       budget: the node's restart budget.
-      orphan_grace_s: seconds for which the node's process may outlive this one.
     """
     self.prepared = prepared
     self.incarnations = 0
@@ -62,7 +60,6 @@ class Node:
     self.ended_at_s = 0.0
     self.failure: failures.Failure | None = None
     self._budget = budget
-    self._orphan_grace_s = orphan_grace_s
     # Failures since the budget was last unused, oldest first.
     self._failures: list[failures.Failure] = []
     self._log = node_log.NodeLog(logs.resolve() / prepared.name)
@@ -125,7 +122,6 @@ class Node:
         str(self._log.path),
         prepared.environment,
         prepared.network,
-        self._orphan_grace_s,
       ),
       name=prepared.name,
     )

@@ -8,7 +8,6 @@ import signal
 import sys
 import tempfile
 import threading
-import time
 import typing
 from collections.abc import Mapping
 from multiprocessing import forkserver
@@ -25,14 +24,14 @@ from slipway.launch.processes import (
   failures,
   private_network,
   signals,
+  tmpfs_directory,
 )
 
 # Exit status of a node that has ended normally. It is not 0, because C code or
 # a thread of user code may end a process too early with status 0.
 NORMAL_EXIT_STATUS = 64
 
-# Seconds in which a node may kill its descendants once its runner has died and
-# its grace period is over.
+# Seconds in which a node may kill its descendants once its runner has died.
 _KILL_GRACE_S = 8
 _REAP_PERIOD_S = 10.0  # seconds between two searches for zombies
 
@@ -42,7 +41,6 @@ def run(
   log: str,
   environment: Mapping[str, str],
   network: private_network.PrivateNetwork | None,
-  orphan_grace_s: int,
 ) -> None:
   """Runs a node in this process until the node ends, then exits.
 
@@ -53,8 +51,6 @@ def run(
     log: path of the node's log, to which all output is appended.
     environment: additional environment variables of this process.
     network: private network to enter, or None to stay in the machine's network.
-    orphan_grace_s: seconds after the runner's death in which the node may still
-      save its results and end.
   """
   # These signals are blocked until all handlers are set: Launchpad's own
   # handlers, which `WorkerManager` installs below, kill this process a second
@@ -68,9 +64,7 @@ def run(
   tempfile.tempdir = None  # so that TMPDIR is read again
   if network is not None:
     network.enter()  # only possible without a second thread
-  threading.Thread(
-    target=_end_with_runner, args=(orphan_grace_s,), name="orphan", daemon=True
-  ).start()
+  threading.Thread(target=_end_with_runner, name="orphan", daemon=True).start()
   descendants.adopt()
   flags.FLAGS.mark_as_parsed()  # Launchpad uses the defaults of its flags
   logging.use_absl_handler()
@@ -175,14 +169,11 @@ def _open_log(descriptor: int) -> typing.TextIO:
   )
 
 
-def _end_with_runner(grace_s: int) -> None:
-  """Ends this process `grace_s` seconds after the death of its runner.
+def _end_with_runner() -> None:
+  """Ends this process, and removes the run's files in memory, with its runner.
 
-  Until the death, it reaps the zombies that this process has adopted. It is the
-  function of the thread 'orphan'.
-
-  Args:
-    grace_s: seconds in which the control node may stop the run in order.
+  Until the runner's death, it reaps the zombies that this process has adopted.
+  It is the function of the thread 'orphan'.
   """
   runner = multiprocessing.parent_process()
   assert runner is not None
@@ -193,6 +184,6 @@ def _end_with_runner(grace_s: int) -> None:
       reaper.reap()
   # The alarm ends the process even if a thread never releases Python's global
   # lock.
-  signal.alarm(grace_s + _KILL_GRACE_S)
-  time.sleep(grace_s)
+  signal.alarm(_KILL_GRACE_S)
+  tmpfs_directory.remove_own()
   _exit(1)

@@ -13,7 +13,6 @@ from slipway.launch.processes import lean_tensorflow, signals
 
 # Names of the modules of `slipway.launch.nodes` to import.
 _NODE_MODULES = (
-  "control",
   "evaluator_node",
   "proxy",
   "replay",

@@ -22,12 +22,9 @@ from slipway.launch.runs import event_log
 # Longest wait in seconds for the end of a node before the runner checks its
 # other work.
 _WAIT_S = 0.2
-# Seconds that nodes may take to end once the control node has ended, the run
-# has failed, or a shutdown was forced. After that, the nodes are killed.
+# Seconds that nodes may take to end once the run has stopped or failed, or a
+# shutdown was forced. After that, the nodes are killed.
 _GRACE_S = 8.0
-# Seconds in which nodes may save their results and end once this process has
-# died, if the control node is among them.
-_ORPHAN_GRACE_S = 20
 
 
 class _FailurePolicy(typing.NamedTuple):
@@ -46,7 +43,6 @@ class _FailurePolicy(typing.NamedTuple):
 
 # Failure policy of each role in a run with one replay server.
 _POLICIES = {
-  "control": _FailurePolicy(needed_to_stop=True),
   # Table and learner must restore the same snapshot, so they restart together.
   "replay": _FailurePolicy(also_restarted=("trainer",), needed_to_stop=True),
   "trainer": _FailurePolicy(needed_to_stop=True),
@@ -57,7 +53,7 @@ _POLICIES = {
 
 
 class _WorkersTarget(typing.NamedTuple):
-  """The number of workers that should run, as the control node has reported it.
+  """The number of workers that should run.
 
   Attributes:
     workers: number of workers; their indices are 0 to `workers - 1`.
@@ -72,8 +68,7 @@ class Runner:
   """Runs nodes as processes of this machine, and restarts those that fail.
 
   The fork server forks the nodes. If this process ends for any reason, the
-  control node stops the run in order, within 20 s. Nodes of a machine without
-  the control node end at once, because another machine replaces them.
+  nodes end at once.
   """
 
   def __init__(
@@ -100,12 +95,10 @@ class Runner:
     self._policies = dict(_POLICIES)
     if shards > 1:
       self._policies["replay"] = _FailurePolicy()
-    has_control = any(prepared.role == "control" for prepared in nodes)
     self._make_node = lambda prepared: node_lib.Node(
       prepared,
       logs,
       restart_budget.RestartBudget(budget, period_s),
-      _ORPHAN_GRACE_S if has_control else 0,
     )
     self._make_worker = make_worker
     self._nodes = [self._make_node(prepared) for prepared in nodes]
@@ -149,17 +142,26 @@ class Runner:
     self._stopping.set()
     self._shutdown_forced.set()
 
+  def end_soon(self) -> None:
+    """Kills the nodes that have not ended in 8 s from now."""
+    self._set_deadline()
+
+  @property
+  def has_failed(self) -> bool:
+    """Whether a node has used up its restart budget, so that the run fails."""
+    return self._failure is not None
+
   def set_workers(self, count: int, read_at_s: float) -> None:
     """Sets the target number of workers; to be called periodically.
 
-    Missing workers are started. The control node stops workers with higher
-    indices, and the runner does not restart them.
+    Missing workers are started. The control stops workers with higher indices,
+    and the runner does not restart them.
 
     Args:
       count: number of workers; their indices are 0 to `count - 1`.
-      read_at_s: monotonic seconds at which the number was read from the control
-        node, while the run was not stopping. A worker that has ended after this
-        time is not started again, because the run may be stopping by now.
+      read_at_s: monotonic seconds at which the number was read, while the run
+        was not stopping. A worker that has ended after this time is not started
+        again, because the run may be stopping by now.
     """
     self._target = _WorkersTarget(count, read_at_s)
 
@@ -353,8 +355,6 @@ class Runner:
     self._kill_orphans()
     if failure is None:
       self._log.info("%s has ended", node.name)
-      if node.prepared.role == "control":
-        self._set_deadline()
       return
     self._log.error("%s", failure.line)
     if self._failure is not None or self._can_do_without(node):

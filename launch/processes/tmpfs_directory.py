@@ -12,8 +12,7 @@ from collections.abc import Iterator
 # Beginning of the names of all tmpfs directories; the launcher's pid follows.
 _PREFIX = "slipway-"
 # Seconds without a change after which the directory of a dead launcher is
-# removed. The run's control node, which may outlive its launcher by some
-# seconds, writes to the directory every second.
+# removed, since the pid may be that of another pid namespace.
 _UNUSED_AFTER_S = 60.0
 
 
@@ -40,6 +39,16 @@ def create(parent: str | None = None) -> Iterator[str]:
     yield path
   finally:
     tempfile.tempdir = before
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_own() -> None:
+  """Removes the directory of this process's run, whose launcher has died.
+
+  The fork server's variable TMPDIR names it.
+  """
+  path = pathlib.Path(os.environ.get("TMPDIR", ""))
+  if path.name.startswith(_PREFIX):
     shutil.rmtree(path, ignore_errors=True)
 
 

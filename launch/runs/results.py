@@ -125,18 +125,6 @@ class Results:
     self.outbox.append(self._folder.curves_csv, _to_line(evaluation))
     self._write_evaluation(msgspec.structs.asdict(evaluation))
 
-  def restore_evaluation(self, evaluation: curves.Evaluation) -> None:
-    """Appends an evaluation, unless curves.csv already ends with its row.
-
-    After a restart, the earlier process may have been killed before it wrote
-    the evaluation.
-    """
-    path = self._folder.curves_csv
-    with run_folder.writing(path):
-      lines = path.read_bytes() if path.exists() else b""
-    if not lines.endswith(_to_line(evaluation)):
-      self.add_evaluation(evaluation)
-
   def add_metrics(self, status: run_status.RunStatus) -> None:
     """Appends a status's counts and rates to TensorBoard's events."""
     self._events.add(scalars.from_status(status), status.env_steps)

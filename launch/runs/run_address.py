@@ -1,4 +1,4 @@
-"""RunAddress: the address of a run's control node, in control.json."""
+"""RunAddress: the address of a run's launcher, in control.json."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from slipway.launch.runs import error_text, run_folder, run_lock
+from slipway.launch.runs import error_text, run_folder
 from slipway.launch.runs import outbox as outbox_lib
 
 # Seconds between two renewals of the file with the address.
@@ -19,12 +19,12 @@ _RENEWAL_PERIOD_S = 2.0
 
 
 class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """The socket, process and machine of a run's control node.
+  """The socket, process and machine of a run's launcher.
 
   Attributes:
-    address: path of the control node's unix socket.
-    pid: process id of the control node.
-    host: host name of the control node's machine.
+    address: path of the launcher's unix socket.
+    pid: process id of the launcher.
+    host: host name of the launcher's machine.
     pid_space: name of the boot and the pid namespace in which `pid` is valid.
     started: start of the process in clock ticks since that boot.
     folder: inode of the run's folder, or 0 if it is unknown.
@@ -39,11 +39,11 @@ class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   @classmethod
   def from_process(cls, address: str, pid: int) -> "RunAddress":
-    """Returns the address of a control node on this machine.
+    """Returns the address of a launcher on this machine.
 
     Args:
-      address: path of the control node's unix socket.
-      pid: process id of the control node.
+      address: path of the launcher's unix socket.
+      pid: process id of the launcher.
 
     Raises:
       ProcessLookupError: there is no such process.
@@ -55,7 +55,7 @@ class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   @property
   def is_local(self) -> bool:
-    """Whether this process can check the control node's process.
+    """Whether this process can check the launcher's process.
 
     It can't on another machine or in another container, nor after a reboot,
     since another machine may have the same host name.
@@ -64,32 +64,11 @@ class RunAddress(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   @property
   def is_down(self) -> bool:
-    """Whether the control node has ended; False if it can't be checked.
+    """Whether the launcher has ended; False if it can't be checked.
 
     A process to which the system has given the same pid later is another one.
     """
     return self.is_local and _read_start(self.pid) != self.started
-
-  def is_of_launcher(self, folder: run_folder.RunFolder, pid: int) -> bool:
-    """Returns whether the control node belongs to a launcher's own run.
-
-    The folder may still have the address of another run: of an active one,
-    because of which the launcher will be rejected, or of an earlier one. A
-    launcher locks the folder before it starts its control node.
-
-    Args:
-      folder: the run's folder.
-      pid: process id of the launcher, on this machine.
-    """
-    launched = _read_start(pid)
-    if not self.is_local or launched is None or self.started < launched:
-      return False
-    try:
-      holders = run_lock.list_holders(folder)
-    except FileNotFoundError:  # another run takes the folder's place
-      return False
-    # Network file systems without locks have no holder.
-    return not holders or pid in holders
 
 
 def path_in(folder: run_folder.RunFolder) -> pathlib.Path:
@@ -131,7 +110,7 @@ def published(
 
 
 def read(folder: run_folder.RunFolder) -> RunAddress | None:
-  """Reads the address of a run's control node, or returns None without a file.
+  """Reads the address of a run's launcher, or returns None without a file.
 
   The result is also None in a copy of an active run's folder, whose address is
   that of the original. Another machine may see other inodes, so only addresses
@@ -226,7 +205,7 @@ def _read_start(pid: int) -> int | None:
 def _remove_address(folder: run_folder.RunFolder, own: RunAddress) -> None:
   """Removes the file with the address, unless its content has changed.
 
-  A restarted control node may already have replaced the file.
+  The launcher of a resume may already have replaced the file.
 
   Args:
     folder: the run's folder.

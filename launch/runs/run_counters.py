@@ -18,7 +18,7 @@ Seconds = typing.Annotated[float, msgspec.Meta(ge=0.0)]
 class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Counts of one node, summed over all of its processes.
 
-  Each process counts from 0; the control node adds up the counts. Counts that
+  Each process counts from 0; the control adds up the counts. Counts that
   the node's role does not have are 0.
 
   Attributes:

@@ -1,6 +1,6 @@
 """RunStatus: the counts, rates and waits of a run at one moment.
 
-The control node makes a status for the panel, the status command, the results
+The control makes a status for the panel, the status command, the results
 and the watchdog. Each field has a default, for a run that has just begun.
 """
 

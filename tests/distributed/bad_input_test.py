@@ -330,7 +330,7 @@ def test_an_active_run_on_another_machine_is_not_overwritten(tmp_path):
 
 @contextlib.contextmanager
 def _serving_elsewhere(folder):
-  """Publishes and renews the address of a control node on another machine."""
+  """Publishes and renews the address of a launcher on another machine."""
   with run_address.published(folder, "localhost:7", outbox.Outbox()):
     where = run_address.RunAddress.from_process("localhost:7", os.getpid())
     elsewhere = msgspec.structs.replace(where, pid_space="elsewhere")

@@ -18,7 +18,7 @@ FLAGS = (
   "--config.rates.environment_steps_per_s=0",
   "--config.limits.target_evaluations=1",
 )
-NODES = ("control/0", "trainer/0", "proxy/0", "evaluator/0")
+NODES = ("trainer/0", "proxy/0", "evaluator/0")
 
 _END_S = 60.0  # seconds within which a killed process must have ended
 
@@ -112,7 +112,7 @@ def _set_target(run, target):
   """Sets the return that ends the run.
 
   Returns:
-    The command's exit status, which isn't 0 while no control node is up.
+    The command's exit status, which isn't 0 if the launcher does not reply.
   """
   return subprocess.run(
     [

@@ -181,7 +181,7 @@ class Run:
       time.sleep(0.05)
 
   def status(self):
-    """Waits for the control node's reply; returns its status as JSON data."""
+    """Waits for the launcher's reply; returns its status as JSON data."""
     got = []
 
     def has_replied():

@@ -1,9 +1,7 @@
 """Faults of a run's surroundings: fork server, terminal, environment."""
 
-import os
 import pty
 import re
-import signal
 import termios
 import time
 
@@ -120,25 +118,17 @@ def test_a_script_that_ends_in_the_command(start_run):
   run.check_nothing_left()
 
 
-def test_a_control_node_that_stalls(start_run):
+def test_a_launcher_that_stalls(start_run):
   run = start_run()
   run.wait_until_learning()
-  control, before = run.process("control/0"), run.nodes()
-  control.suspend()
-
-  def have_failed():
-    log = run.log("runner")
-    return all(
-      f"node {node} failed: ConnectionError: the control node" in log
-      for node in before.keys() - {"control/0"}
-    )
-
-  run.wait_until(have_failed)  # after 30 s
-  control.resume()
-  run.wait_until(lambda: run.nodes().keys() == before.keys())
+  before = run.nodes()
+  launcher = psutil.Process(run.launcher.pid)
+  launcher.suspend()  # as Ctrl-Z does
+  time.sleep(5.0)  # the nodes' calls have timed out
+  launcher.resume()
   steps = run.status()["trainer_steps"]
   run.wait_until(lambda: run.status()["trainer_steps"] > steps + 200)
-  assert run.process("control/0") == control
+  assert run.nodes() == before
   end(run)
 
 
@@ -181,23 +171,6 @@ def test_an_environment_that_fails_in_close_is_named(
     assert re.match(f"warning: {prefix}environment leaving:", line)
     assert "(index 0" in line
     assert "close() raised ValueError: left" in line
-
-
-def test_a_run_is_resumed_while_its_nodes_still_save(start_run):
-  run = start_run("--config.snapshot.period_s=3_600")
-  run.wait_until_learning()
-  before = nodes(run)
-  os.kill(run.launcher.pid, signal.SIGKILL)
-  run.wait()
-  resumed = start_run(resume=True)
-  resumed.wait_until_learning()
-  (line,) = resumed.stderr.splitlines()
-  assert line.startswith("warning: waiting ")
-  assert not any(process.is_running() for process in before)
-  resumed.launcher.send_signal(signal.SIGINT)
-  assert resumed.wait() == 0
-  assert resumed.summary["resumes"] == 1
-  assert resumed.summary["env_steps_lost"] == 0
 
 
 def test_output_and_child_processes_of_an_environment(

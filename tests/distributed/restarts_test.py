@@ -61,7 +61,7 @@ def end(run):
 def test_every_node_is_restarted(start_run):
   run = start_run("--config.restarts.budget=2")
   run.wait_until_learning()
-  nodes = ["control/0", "trainer/0", "proxy/0", "worker/1", "evaluator/0"]
+  nodes = ["trainer/0", "proxy/0", "worker/1", "evaluator/0"]
   for node in nodes:
     others = {other: pid for other, pid in pids(run).items() if other != node}
     kill(run, node)
@@ -76,7 +76,7 @@ def test_every_node_is_restarted(start_run):
   # A worker survived its proxy, and connected to the new one.
   assert run.summary["reconnects"] >= 1
   restarts = run.summary["node_restarts"]
-  assert restarts.items() >= dict.fromkeys(nodes[1:], 1).items()
+  assert restarts.items() >= dict.fromkeys(nodes, 1).items()
 
 
 @pytest.mark.chaos
@@ -122,7 +122,7 @@ def test_workers_are_added_and_removed_and_snapshots_are_requested(
 ):
   run = start_run("--config.snapshot.period_s=3_600")
   # The signal must not end nodes that are still starting.
-  run.wait_until(lambda: run.processes("control/0"))
+  run.wait_until(lambda: run.processes("trainer/0"))
   os.killpg(run.launcher.pid, signal.SIGUSR1)
   run.wait_until_learning()
   run.wait_until(lambda: run.status()["snapshots"]["written"] == 1)
@@ -144,13 +144,9 @@ def test_workers_are_added_and_removed_and_snapshots_are_requested(
 
     run.wait_until(has_target)
     wait_for_steps(run)
-  # A restarted control node still has the target number of workers.
-  kill(run, "control/0")
-  assert run.status()["workers_target"] == 2
-  wait_for_steps(run)
   log = run.log("runner")
   assert "failed" not in log
-  assert log.count("was ended by") == 1
+  assert "was ended by" not in log
   end(run)
 
 

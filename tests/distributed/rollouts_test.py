@@ -142,7 +142,7 @@ SHAPES = {
 def test_any_node_of_a_sync_run_is_killed(start_run, shape):
   run = start_run(TWO_WORKERS, SNAPSHOTS, *SHAPES[shape], config=PPO)
   run.wait_until_learning()
-  for node in ("proxy/0", "control/0", "trainer/0", "evaluator/0"):
+  for node in ("proxy/0", "trainer/0", "evaluator/0"):
     wait_for_trainer_steps(run, 10)
     kill(run, node)
   wait_for_trainer_steps(run, 20)

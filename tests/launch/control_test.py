@@ -11,21 +11,17 @@ import threading
 import time
 import types
 
-import launchpad as lp
 import msgspec
 import pytest
-from absl import flags
-from absl.testing import absltest
 
 from slipway.configs import dqn
 from slipway.environments import factory
 from slipway.launch import control as control_command
-from slipway.launch.nodes import control as control_lib
 from slipway.launch.nodes import link
 from slipway.launch.orchestration import control_service, messages
-from slipway.launch.processes import service_node
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.rpc import server
+from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import (
   run_address,
   run_folder,
@@ -34,6 +30,7 @@ from slipway.launch.runs import (
   run_summary,
 )
 from tests import polling
+from tests.launch import controlled
 
 # Launchpad uses the alarm signal, which is pytest's default for timeouts.
 pytestmark = pytest.mark.timeout(120, method="thread")
@@ -49,24 +46,13 @@ REPORTS = {
 }
 
 
-class Follower:
-  """A node that only sends reports, until it receives the command to stop."""
-
-  def __init__(self, control, role, ended):
-    self._control = control
-    self._role, self._ended = role, ended
-
-  def run(self):
-    with link.Link(
-      self._control,
-      self._role,
-      0,
-      lambda: REPORTS[self._role],
-      period_s=0.01,
-    ) as node_link:
-      while not node_link.wait(0.05):
-        pass
-    self._ended.set()
+def follow(control, role):
+  """Sends a node's reports until the node receives the command to stop."""
+  with link.Link(
+    control, role, 0, lambda: REPORTS[role], 0.01, threading.Event()
+  ) as node_link:
+    while not node_link.wait(0.05):
+      pass
 
 
 @pytest.fixture
@@ -83,55 +69,38 @@ def folder(tmp_path):
   return folder
 
 
-def is_running(client):
-  try:
-    return client.status().phase == "running"
-  except rpc_client.UnreachableError:  # not started yet
-    return False
-
-
 @pytest.fixture
 def run(folder, memory_dir):
-  """Yields the folder of a run with a control node and two other nodes."""
-  flags.FLAGS.mark_as_parsed()
-  ended = {role: threading.Event() for role in REPORTS}
-  program = lp.Program("command")
-  path = str(memory_dir / "control.sock")
+  """Yields the folder of a run with a launcher and two nodes.
+
+  The launcher is a thread, which ends after the nodes.
+  """
   config = dqn.get_config()
-  node = service_node.ServiceNode(
-    service_node.Handle(control_service.ControlService, path),
-    control_lib.Control,
-    config,
-    factory.make_spec(config.environment),
-    folder,
-    dict.fromkeys(REPORTS, 1),
-    time.time(),
-    os.getppid(),  # the launcher's pid, as if each node had its own process
-    str(memory_dir),
-    path,
-  )
-  control = program.add_node(node, label="control")
-  for role in REPORTS:
-    program.add_node(
-      service_node.ServiceNode(None, Follower, control, role, ended[role]),
-      label=role,
-    )
-  case = absltest.TestCase()
-  lp.launch(
-    program,
-    launch_type="test_mt",
-    test_case=case,
-    serialize_py_nodes=False,  # the events can't be sent to another process
-  )
-  client = control.dereference()
-  polling.wait_until(lambda: is_running(client))
-  polling.wait_until(lambda: run_address.read(folder) is not None)
+  spec = factory.make_spec(config.environment)
+  made = run_lib.Run(config, spec, folder, time.time())
+  nodes, controls = [], []
+
+  def launch():
+    with controlled.controlled(
+      made, dict.fromkeys(REPORTS, 1), memory_dir
+    ) as controller:
+      for role in REPORTS:
+        client = rpc_client.connect(
+          control_service.ControlService, controller.socket
+        )
+        nodes.append(threading.Thread(target=follow, args=(client, role)))
+        nodes[-1].start()
+      controls.append(controller.control)
+      for node in nodes:
+        node.join()
+
+  launcher = threading.Thread(target=launch)
+  launcher.start()
+  control = polling.wait_until(lambda: controls)[0]
+  polling.wait_until(lambda: control.status().phase == "running")
   yield folder
-  polling.wait_until(
-    lambda: not run_address.path_in(folder).exists() or client.stop("end")
-  )
-  assert all(event.wait(60.0) for event in ended.values())
-  case.doCleanups()
+  control.stop("end")
+  launcher.join()
 
 
 @pytest.fixture
@@ -316,28 +285,6 @@ def test_a_run_that_was_killed(folder, control):
     assert (status, out) == (1, "")
     assert f"process {process.pid}, is down" in err
     assert err.count("\n") == 1
-
-
-def test_stop_waits_for_a_restarted_control_node(folder, control, tmp_path):
-  paths = [str(tmp_path / name) for name in ("first", "restarted")]
-  phases = iter(["stopping", "stopped"])
-  # The first control node has no status: it dies once the run stops.
-  nodes = [
-    types.SimpleNamespace(
-      stop=lambda reason: publish(folder, paths[1], os.getpid())
-    ),
-    types.SimpleNamespace(
-      status=lambda: run_status.RunStatus(phase=next(phases))
-    ),
-  ]
-  with contextlib.ExitStack() as held:
-    for path, node in zip(paths, nodes, strict=True):
-      held.enter_context(
-        server.Server(path, control_service.ControlService, node)
-      )
-    publish(folder, paths[0], os.getpid())
-    assert control(folder, "stop") == (0, "stopped\n", "")
-  assert next(phases, None) is None
 
 
 @pytest.mark.parametrize("hangs", [False, True])

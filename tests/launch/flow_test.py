@@ -16,6 +16,7 @@ from slipway.launch import program as program_lib
 from slipway.launch.runs import run, run_folder
 from slipway.replay.tables import table_snapshot
 from tests import polling
+from tests.launch import controlled
 
 # Launchpad uses the alarm signal, which is pytest's default for timeouts.
 pytestmark = pytest.mark.timeout(180, method="thread")
@@ -46,20 +47,25 @@ def make_config():
 
 @pytest.fixture
 def control(tmp_path):
-  """Yields the control node of a running program."""
+  """Yields the control of a running program."""
   config = make_config()
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(config)
-  (tmp_path / "memory").mkdir()
+  memory_dir = tmp_path / "memory"
+  memory_dir.mkdir()
   flags.FLAGS.mark_as_parsed()
-  wiring = program_lib.make_program(
-    run.Run(config, factory.make_spec(config.environment), folder, time.time()),
-    host_plan.HostPlan.for_single_host(config, str(tmp_path / "memory")),
-  )
-  case = absltest.TestCase()
-  lp.launch(wiring.program, launch_type="test_mt", test_case=case)
-  yield wiring.control.dereference()
-  case.doCleanups()
+  spec = factory.make_spec(config.environment)
+  made = run.Run(config, spec, folder, time.time())
+  expected = host_plan.count_expected_nodes(config)
+  with controlled.controlled(made, expected, memory_dir) as controller:
+    plan = host_plan.HostPlan.for_single_host(
+      config, str(memory_dir), controller.socket
+    )
+    wiring = program_lib.make_program(made, plan)
+    case = absltest.TestCase()
+    lp.launch(wiring.program, launch_type="test_mt", test_case=case)
+    yield controller.control
+    case.doCleanups()
 
 
 def wait_for(control, wanted):
@@ -110,7 +116,7 @@ def test_a_program_obeys(control):
   assert control.status().phase == "running"
 
   control.stop("SIGTERM")
-  end = wait_for(control, lambda s: s.phase == "stopped")
+  end = wait_for(control, lambda _: control.all_finished())
   assert end.items.lost == 0
   assert end.items.written == end.items.confirmed == end.replay.inserted
   assert end.reconnects == 0

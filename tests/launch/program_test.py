@@ -1,5 +1,6 @@
 """Tests of a whole program that Launchpad runs."""
 
+import contextlib
 import csv
 import dataclasses
 import time
@@ -19,6 +20,7 @@ from slipway.launch.runs import run, run_folder
 from slipway.replay.tables import tables
 from slipway.replay.variables import shared_variables, variables
 from tests import polling
+from tests.launch import controlled
 
 # Launchpad uses the alarm signal, which is pytest's default for timeouts.
 pytestmark = pytest.mark.timeout(120, method="thread")
@@ -54,24 +56,30 @@ class Launched:
   def __init__(self, config, folder, memory_dir, workers_elsewhere):
     flags.FLAGS.mark_as_parsed()
     spec = factory.make_spec(config.environment)
-    plan = host_plan.HostPlan.for_single_host(config, memory_dir)
-    workers = plan.expected["worker"] + workers_elsewhere
+    made = run.Run(config, spec, folder, time.time())
+    expected = host_plan.count_expected_nodes(config)
+    expected["worker"] += workers_elsewhere
+    self._held = contextlib.ExitStack()
+    controller = self._held.enter_context(
+      controlled.controlled(made, expected, memory_dir)
+    )
+    self.control = controller.control
+    plan = host_plan.HostPlan.for_single_host(
+      config, memory_dir, controller.socket
+    )
     wiring = program_lib.make_program(
-      run.Run(config, spec, folder, time.time()),
-      dataclasses.replace(plan, expected={**plan.expected, "worker": workers}),
+      made, dataclasses.replace(plan, expected=expected)
     )
     self._case = absltest.TestCase()
     lp.launch(wiring.program, launch_type="test_mt", test_case=self._case)
-    self.control = wiring.control.dereference()
     self.server_address = wiring.data.upstream(0)
     self.server = reverb.Client(self.server_address)
 
   def close(self):
     self.control.stop("SIGTERM")
-    polling.wait_until(
-      self.control.status, wanted=lambda status: status.phase == "stopped"
-    )
+    polling.wait_until(self.control.all_finished)
     self._case.doCleanups()
+    self._held.close()
 
   def wait_for(self, trainer_steps):
     """Waits for a number of trainer steps, and returns the status."""
@@ -211,7 +219,9 @@ def test_one_more_worker(tmp_path):
       run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False),
       time.time(),
     ),
-    host_plan.HostPlan.for_single_host(config, str(tmp_path)),
+    host_plan.HostPlan.for_single_host(
+      config, str(tmp_path), str(tmp_path / "control.sock")
+    ),
   )
   nodes = wiring.program.groups["worker"]
   more = wiring.make_worker(WORKERS, WORKERS + 1)
@@ -223,7 +233,7 @@ def test_one_more_worker(tmp_path):
   assert workers == [WORKERS] * WORKERS + [WORKERS + 1]
   assert indices == tuple(range(WORKERS + 1))
   assert len(set(data)) == 1
-  assert set(controls) == {wiring.control}
+  assert {each.path for each in controls} == {str(tmp_path / "control.sock")}
 
 
 def test_a_queue_counts_the_workers_of_all_machines(launch):
@@ -243,6 +253,6 @@ def test_a_queue_counts_the_workers_of_all_machines(launch):
     lambda: program.control.status().replay.capacity,
     wanted=lambda capacity: capacity == 7 * 8 - 16,
   )
-  # The control node then no longer waits for workers that do not exist.
+  # The control then no longer waits for workers that do not exist.
   elsewhere = [("worker", index) for index in (1, 2, 3)]
   program.control.place(messages.Placement({}, {"worker": 4}, elsewhere))

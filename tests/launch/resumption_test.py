@@ -392,8 +392,7 @@ def test_a_snapshot_without_counters(make_run):
   check_rejected(folder, [], [run_counters.FILE, "another snapshot"])
 
 
-def test_a_run_that_is_still_active(make_run, monkeypatch):
-  monkeypatch.setattr(resumption, "_END_TIMEOUT_S", 0.2)
+def test_a_run_that_is_still_active(make_run):
   folder = make_run()
   with run_address.published(folder, "localhost:7", outbox.Outbox()):
     check_rejected(
@@ -405,18 +404,10 @@ def test_a_run_that_is_still_active(make_run, monkeypatch):
 
 
 def publish(folder, pid, **fields):
-  """Writes a control node's address, as a killed process leaves it behind."""
+  """Writes a launcher's address, as a killed process leaves it behind."""
   where = run_address.RunAddress.from_process("localhost:7", pid)
   where = msgspec.structs.replace(where, **fields)
   run_address.path_in(folder).write_bytes(msgspec.json.encode(where))
-
-
-def test_a_run_whose_nodes_still_save(make_run):
-  folder = make_run()
-  with subprocess.Popen(["sleep", "1"]) as saving:
-    publish(folder, saving.pid)
-    assert resume(folder).snapshot.number == 1
-    assert saving.poll() is not None
 
 
 def test_the_address_of_a_process_that_was_killed(make_run):

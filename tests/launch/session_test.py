@@ -229,7 +229,7 @@ def test_another_run_in_the_folder_gets_no_command(tmp_path):
 
 
 def publish(folder, socket, pid):
-  """Writes the address of a control node into a run's folder."""
+  """Writes the address of a launcher into a run's folder."""
   address = run_address.RunAddress.from_process(socket, pid)
   run_address.path_in(folder).write_bytes(msgspec.json.encode(address))
 

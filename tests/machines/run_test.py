@@ -54,7 +54,7 @@ def test_killed_nodes_are_restarted(cluster, run):
     ("workers/1", "worker/0"),
     ("workers/1", "proxy/1"),
     ("home", "trainer/0"),
-    ("home", "control/0"),
+    ("home", "evaluator/0"),
   ):
     run.kill(group, node)
     run.wait_for_workers(4, 4)
@@ -119,12 +119,11 @@ def test_a_cable_that_is_cut_for_long(run):
 
 
 def test_a_killed_driver(cluster, run):
+  runs.wait_until(lambda: run.status()["snapshots"]["written"] > 0)
+  limit = run.status()["env_steps"] + 20_000
   (driver,) = cluster.head.processes("slipway.launch.train")
   driver.kill()
   wait_until_nothing_left(cluster.hosts, 70.0)
-  # The control node has still ended the run in order, so it can be resumed.
-  assert run.summary["stopped_because"] == "launcher_lost"
-  limit = run.summary["env_steps"] + 2_000
   resumed = runs.MachineRun(
     cluster,
     f"--resume={run.path}",

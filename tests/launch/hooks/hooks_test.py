@@ -1,19 +1,15 @@
 """Tests of hooks: checks, calls, and the records of the built-in hooks."""
 
-import csv
 import importlib.util
 import sys
 import threading
 
-import ml_collections
 import pytest
 
 from slipway.configs import dqn
 from slipway.environments import user_code
-from slipway.launch.hooks import caller, catalog, csv_file
-from slipway.launch.hooks import event as event_lib
+from slipway.launch.hooks import caller, catalog
 from slipway.launch.runs import run_status
-from tests.launch import small_disk
 
 MODULE = """
 import threading
@@ -71,10 +67,10 @@ def make_caller(path, *hooks):
 # name of a hook, pattern that the error must match
 REJECTED = [
   (
-    "cvs",
-    "'cvs', which is no built-in hook, so nothing would be called: did you",
+    "wanbd",
+    "'wanbd', which is no built-in hook, so nothing would be called: did you",
   ),
-  ("", "use one of csv, wandb, mlflow"),
+  ("", "use one of wandb, mlflow"),
   ("no_such_module:f", "ModuleNotFoundError"),
   ("my_hooks:no_such", "AttributeError"),
   ("my_hooks:not_callable", "int, which can't be called"),
@@ -168,77 +164,6 @@ def test_without_hooks_no_status_is_made(tmp_path):
   hooks.send("start", lambda: made.append("start"))
   hooks.close(lambda: made.append("end"))
   assert not made
-
-
-def read_csv(path):
-  with open(path / csv_file.FILE, newline="") as file:
-    return list(csv.DictReader(file))
-
-
-def test_csv(tmp_path):
-  hooks = make_caller(tmp_path, "csv")
-  hooks.send("start", lambda: status_at(0))
-  # The first evaluation precedes the learner's metrics.
-  hooks.send("evaluation", lambda: status_at(10, 1, 2.5))
-  for count in (2, 3):
-    hooks.send(
-      "evaluation",
-      lambda count=count: status_at(10 * count, count, 4.5, metrics={"a": 7.0}),
-    )
-  hooks.close(lambda: status_at(30))
-  rows = read_csv(tmp_path)
-  assert [row["progress/environment_steps"] for row in rows] == [
-    *("10", "20", "30"),
-  ]
-  returns = [row["evaluation/mean_return"] for row in rows]
-  assert returns == ["2.5", "4.5", "4.5"]
-  assert [row["learner/a"] for row in rows] == ["", "7.0", "7.0"]
-  # A run that resumes at step 20 drops the evaluation of step 30.
-  hooks = make_caller(tmp_path, "csv")
-  hooks.send("start", lambda: status_at(20, 2))
-  hooks.send("evaluation", lambda: status_at(33, 3, 9.0))
-  hooks.close(lambda: status_at(30))
-  rows = read_csv(tmp_path)
-  steps = [row["progress/environment_steps"] for row in rows]
-  assert steps == ["10", "20", "33"]
-  assert not hooks.failed
-
-
-@pytest.mark.parametrize("damaged", ["3", "x,", "1,2,3,\n", ",\n"])
-@pytest.mark.parametrize("name", ["start", "evaluation"])
-def test_csv_leaves_damaged_rows_out(tmp_path, damaged, name):
-  path = tmp_path / csv_file.FILE
-  path.write_text(f"evaluation/mean_return,evaluation/count\n2.5,1\n{damaged}")
-  hooks = make_caller(tmp_path, "csv")
-  hooks.send(name, lambda: status_at(20, 2, 4.5))
-  hooks.close(lambda: status_at(20, 2, 4.5))
-  assert not hooks.failed
-  expected = ["2.5"] if name == "start" else ["2.5", "4.5"]
-  rows = read_csv(tmp_path)
-  assert [row["evaluation/mean_return"] for row in rows] == expected
-  assert None not in rows[0]
-
-
-@small_disk.needs_root
-def test_csv_keeps_rows_when_a_metric_appears_on_a_full_disk(tmp_path):
-  config = ml_collections.FrozenConfigDict(dqn.get_config())
-  with small_disk.mounted(tmp_path / "disk", megabytes=1) as disk:
-    hook = csv_file.CsvFile()
-
-    def send(name, *status, **fields):
-      hook(event_lib.Event(name, status_at(*status, **fields), disk, config))
-
-    filler = small_disk.fill(disk)
-    send("start", 0)
-    send("evaluation", 10, 1, 2.5)
-    send("evaluation", 20, 2, 3.5)
-    send("evaluation", 30, 3, 4.5, metrics={"a": 7.0})
-    filler.unlink()
-    send("end", 30, 3, 4.5)
-    rows = read_csv(disk)
-  returns = [row["evaluation/mean_return"] for row in rows]
-  assert returns == ["2.5", "3.5", "4.5"]
-  assert [row["learner/a"] for row in rows] == ["", "", "7.0"]
 
 
 def play(path, *hooks, resumes=0):

@@ -20,6 +20,7 @@ from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder
 from slipway.replay.transport import gateway
 from tests import polling
+from tests.launch import controlled
 
 NO_COMMAND = host_agent.AgentCommand({}, stopping=False, forced_shutdown=False)
 
@@ -44,18 +45,23 @@ def made(tmp_path, monkeypatch):
   folder.write_config(config)
   groups = placement.NodeGroups(config)
   (group,) = groups.fixed_groups
-  agent = host_agent.HostAgent(
-    host_agent.AgentTask(
-      group=group,
-      run=run_lib.Run(
-        config, factory.make_spec(config.environment), folder, time.time()
-      ),
-      host="127.0.0.1",
-      secure=True,
+  spec = factory.make_spec(config.environment)
+  run = run_lib.Run(config, spec, folder, time.time())
+  expected = groups.count_expected(0)
+  memory_dir = tmp_path / "memory"
+  memory_dir.mkdir()
+  with controlled.controlled(run, expected, memory_dir) as controller:
+    agent = host_agent.HostAgent(
+      host_agent.AgentTask(
+        group=group,
+        run=run,
+        host="127.0.0.1",
+        secure=True,
+        control_socket=controller.socket,
+      )
     )
-  )
-  yield agent, groups.count_expected(0), folder
-  agent.close()
+    yield agent, expected, folder
+    agent.close()
 
 
 @pytest.fixture
@@ -104,14 +110,13 @@ def poll_until(agent, wanted):
 @pytest.mark.runs
 def test_other_machines_reach_its_services(started, tmp_path):
   agent, services, folder = started
-  assert set(services.endpoints) == {"control", "replay"}
-  assert services.control_socket is not None
+  assert set(services) == {"control", "replay"}
   # Another machine connects with its own identity.
   other = cluster_keys.make_identity("of the cluster", ["other.example"])
   other_gateway = gateway.Gateway("127.0.0.1", other)
   address = other_gateway.reach(
     str(tmp_path / "control.sock"),
-    lambda: services.endpoints["control"],
+    lambda: services["control"],
     wire.PREFACE,
   )
   control = rpc_client.connect(
@@ -122,7 +127,7 @@ def test_other_machines_reach_its_services(started, tmp_path):
   assert not learned.ended
   assert learned.connections_refused == 0
   # A peer without an identity is rejected.
-  host, _, port = services.endpoints["control"].rpartition(":")
+  host, _, port = services["control"].rpartition(":")
   with socket.create_connection((host, int(port)), 5.0) as peer:
     peer.sendall(wire.PREFACE)
     with contextlib.suppress(ConnectionResetError):

@@ -28,7 +28,6 @@ def test_groups_follow_from_the_topology():
   placement = make(machines=2, home_workers=1)
   groups = {p.name: p for p, _ in placement.fill([*map(machine, range(3))])}
   assert groups["home"].nodes == (
-    ("control", 0),
     ("trainer", 0),
     ("proxy", 0),
     ("worker", 0),

@@ -58,7 +58,7 @@ def learners(monkeypatch):
 
 @pytest.fixture
 def start(config, folder, learners):
-  """Yields a function that starts a trainer and a control node of the run."""
+  """Yields a function that starts a trainer and a control of the run."""
   started = []
 
   def start(control=None, **replay):

@@ -3,13 +3,12 @@
 import pytest
 
 from slipway.configs import dqn
-from slipway.launch.orchestration import evaluation_record, saved_run
+from slipway.launch.orchestration import evaluation_record
 from slipway.launch.runs import curves
 
 
 def test_the_best_evaluation_is_that_with_the_best_repetition():
-  saved = saved_run.SavedRun.start("a-run", {}, 0.0)
-  record = evaluation_record.EvaluationRecord(saved)
+  record = evaluation_record.EvaluationRecord()
   limits = dqn.get_config().limits
   # mean return, returns of the repetition's episodes, whether it is the best
   evaluations = [

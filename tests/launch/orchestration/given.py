@@ -1,4 +1,4 @@
-"""Reports of nodes, and a clock, that tests of the control node share."""
+"""Reports of nodes, and a clock, that tests of the control share."""
 
 import types
 

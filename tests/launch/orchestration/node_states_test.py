@@ -8,7 +8,6 @@ from slipway.launch.orchestration import (
   messages,
   node_state,
   node_states,
-  saved_run,
   waits,
 )
 from slipway.launch.runs import run_status
@@ -20,8 +19,7 @@ Proxy = messages.ProxyReport
 
 
 def make_nodes(**expected):
-  saved = saved_run.SavedRun.start("a-run", {**given.EXPECTED, **expected}, 0.0)
-  return node_states.NodeStates(saved, has_table=True)
+  return node_states.NodeStates({**given.EXPECTED, **expected}, has_table=True)
 
 
 def record(nodes, role, index, report, finished=False):
@@ -142,11 +140,9 @@ def test_the_run_does_not_wait_for_nodes_without_a_machine(clock):
   assert nodes.statuses()["worker"] == run_status.NodesStatus(0, 3)
   clock.now_s = 100.0
   assert nodes.find_silent_nodes() == []
-  assert not nodes.awaits_reports_since(50.0)
   nodes.set_absent([])
   assert not nodes.finished("worker")
   assert nodes.find_silent_nodes() == ["worker 2"]
-  assert nodes.awaits_reports_since(50.0)
 
 
 def test_a_silent_node_counts_as_finished(clock):
@@ -207,19 +203,6 @@ def test_a_version_is_collected_once_all_workers_have_reported_it():
   nodes.set_expected("worker", 2)
   record(nodes, "worker", 0, Worker(collected_version=5))
   assert nodes.collected_version() == 5
-
-
-def test_which_reports_are_awaited(clock):
-  nodes = make_nodes()
-  for index in range(2):
-    record(nodes, "worker", index, Worker())
-  record(nodes, "worker", 2, Worker(), finished=True)
-  clock.now_s += 1.0
-  assert nodes.awaits_reports_since(clock.now_s)
-  record(nodes, "worker", 0, Worker())
-  assert nodes.awaits_reports_since(clock.now_s)
-  record(nodes, "worker", 1, Worker())
-  assert not nodes.awaits_reports_since(clock.now_s)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,6 @@ def make_control(tmp_path, monkeypatch):
     age_s=0.0,
     steps_per_s=0.0,
     period_s=30.0,
-    state_path=None,
     fixed="",
     rates=None,
     hooks=(),
@@ -78,7 +77,6 @@ def make_control(tmp_path, monkeypatch):
       expected,
       time.time() - age_s,
       rates or make_rates(config),
-      state_path,
       fixed,
     )
     control.clock, control.folder = clock, folder
@@ -283,7 +281,7 @@ def test_a_signal_leaves_seconds_for_the_last_snapshot(make_control):
   assert control.status().stopped_because == "stopped by a command"
 
 
-@pytest.mark.parametrize("reason", ["failure", "launcher_lost"])
+@pytest.mark.parametrize("reason", ["failure"])
 def test_a_forced_stop_leaves_seconds_for_the_last_snapshot(
   make_control, reason
 ):
@@ -543,7 +541,7 @@ def snapshot(number):
 
 
 def test_hooks_are_called_with_the_status(make_control, tmp_path, monkeypatch):
-  """The hooks receive each event once, although the control node restarts."""
+  """The hooks receive each event once."""
   (tmp_path / "control_hooks.py").write_text(
     "calls = []\n"
     "def notify(event):\n"
@@ -552,22 +550,15 @@ def test_hooks_are_called_with_the_status(make_control, tmp_path, monkeypatch):
     "                status.snapshots.written, status.phase))\n"
   )
   monkeypatch.syspath_prepend(tmp_path)
-  hooks, path = ("control_hooks:notify",), tmp_path / "control.json"
-  control = make_control(hooks=hooks, state_path=path)
+  control = make_control(hooks=("control_hooks:notify",))
   evaluate(control, 3.0)
   for number in (0, 1, 1):
     control.report("trainer", 0, snapshot(number))
     control.tick()
-  control.clock.now_s += 2.0
-  control.tick()  # saves its state
-  second = make_control(state_path=path)
-  second.clock.now_s += 3.0  # all nodes have had time to report
-  second.report("trainer", 0, snapshot(1))
-  second.tick()
-  evaluate(second, 4.0)
-  second.stop("SIGTERM")
-  second.finished("trainer", 0, snapshot(2))
-  second.close()
+  evaluate(control, 4.0)
+  control.stop("SIGTERM")
+  control.finished("trainer", 0, snapshot(2))
+  control.close()
   polling.wait_until(lambda: len(sys.modules["control_hooks"].calls) == 6)
   assert sys.modules.pop("control_hooks").calls == [
     ("start", 0, 0, "starting"),
@@ -580,7 +571,7 @@ def test_hooks_are_called_with_the_status(make_control, tmp_path, monkeypatch):
 
 
 def test_a_hook_that_fails_is_in_the_status(make_control):
-  control = make_control(hooks=("csv", "no_such:hook"))
+  control = make_control(hooks=("no_such:hook",))
   polling.wait_until(lambda: control.status().failed_hooks)
   (failed,) = control.status().failed_hooks.items()
   assert failed[0] == "no_such:hook"
@@ -677,17 +668,6 @@ def test_each_shard_keeps_a_worker(make_control):
   assert control.status().workers_target == 3
 
 
-def test_a_save_after_a_restart_is_a_new_request(make_control, tmp_path):
-  path = tmp_path / "control.json"
-  first = make_control(state_path=path)
-  first.tick()
-  first.save()
-  seen = command(first, "trainer").saves_requested  # and saved by the trainer
-  second = make_control(state_path=path)  # less than a second after the tick
-  second.save()
-  assert command(second, "trainer").saves_requested > seen
-
-
 def test_a_run_that_can_have_no_workers_gets_none(
   make_control, without_workers
 ):
@@ -713,77 +693,19 @@ def test_a_node_registers(make_control):
   assert control.register("evaluator", 0) == messages.Registration(0, 0)
 
 
-def test_a_restarted_control_node_continues_the_run(make_control, tmp_path):
-  path = tmp_path / "control.json"
-  first = make_control(state_path=path, trainer_steps=100)
-  first.report("worker", 0, Worker(1.0, env_steps=40))
-  first.report("trainer", 0, Trainer(trainer_steps=7, variables_version=3))
-  evaluate(first, 20.0)
-  first.set("rates.environment_steps_per_s", 60)
-  first.set("limits.trainer_steps", 200)
-  first.set_workers(3)
-  first.pause()
-  first.tick()
-
-  second = make_control(state_path=path)
-  status, before = second.status(), first.status()
-  assert status.node_restarts == {"control/0": 1}
-  assert status.restarts == 1
-  same = {
-    "node_restarts": {},
-    "restarts": 0,
-    "wall_s": before.wall_s,
-    "rates": before.rates,
-  }
-  assert msgspec.structs.replace(status, **same) == before
-  assert command(second, "worker").paused
-  assert command(second, "worker").steps_per_s == 20.0
-  assert command(second, "trainer").trainer_steps_limit == 200
-  second.report("trainer", 0, Trainer(trainer_steps=7, variables_version=3))
-  assert second.variables_version() == 3
-  # The worker was not restarted, so its incarnation is the same.
-  second.report("worker", 0, Worker(1.0, env_steps=50))
-  assert second.status().env_steps == 50
-  assert not evaluate(second, 19.0)
-  assert second.status().evaluation.count == 2
-  second.resume()
-  second.report("trainer", 0, Trainer(trainer_steps=200))
-  second.tick()
-  assert second.status().stopped_because == "trainer_steps"
-
-
-@pytest.mark.parametrize("lacks_row", [False, True])
-def test_an_evaluation_that_is_sent_again_counts_once(
-  make_control, tmp_path, lacks_row
-):
-  path = tmp_path / "control.json"
-  first = make_control(state_path=path)
-  assert evaluate(first, 20.0)
-  before = first.folder.curves_csv.read_bytes()
+def test_an_evaluation_that_is_sent_again_counts_once(make_control):
+  control = make_control()
+  assert evaluate(control, 20.0)
   evaluation = messages.Evaluation([31.0], [31], 4, [30.0], key="a")
-  assert first.evaluated(evaluation).is_best
-  if lacks_row:  # as if killed after saving its state, before writing the row
-    first.folder.curves_csv.write_bytes(before)
+  assert control.evaluated(evaluation).is_best
   # The reply is lost, so the evaluator repeats the call.
-  second = make_control(state_path=path)
-  assert second.evaluated(evaluation) == messages.EvaluationReply(True, 30.0)
-  assert second.status().evaluation.count == 2
+  assert control.evaluated(evaluation) == messages.EvaluationReply(True, 30.0)
+  assert control.status().evaluation.count == 2
   again = msgspec.structs.replace(evaluation, key="b")
-  assert second.evaluated(again).is_best
-  assert second.status().evaluation.count == 3
-  rows = list(csv.DictReader(first.folder.curves_csv.open()))
+  assert control.evaluated(again).is_best
+  assert control.status().evaluation.count == 3
+  rows = list(csv.DictReader(control.folder.curves_csv.open()))
   assert [row["eval_return"] for row in rows] == ["20", "31", "31"]
-
-
-def test_a_state_that_does_not_decode_is_named(make_control, tmp_path):
-  path = tmp_path / "control.json"
-  make_control(state_path=path).tick()
-  path.write_text(path.read_text().replace('"paused": false', '"paused": 7'))
-  with pytest.raises(ValueError) as error:
-    make_control(state_path=path)
-  assert repr(str(path)) in str(error.value)
-  assert "$.commands.paused" in str(error.value)
-  assert "\n" not in str(error.value)
 
 
 def test_a_report_ends_the_wait_for_a_round(make_control):

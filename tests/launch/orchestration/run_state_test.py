@@ -10,10 +10,9 @@ from slipway.launch.orchestration import (
   node_state,
   node_states,
   run_state,
-  saved_run,
 )
 from slipway.launch.orchestration import rates as rates_lib
-from slipway.launch.runs import curves, records, run_counters, run_status
+from slipway.launch.runs import curves, run_counters, run_status
 from slipway.replay.tables import table_status
 from tests.launch.orchestration import given
 
@@ -29,12 +28,18 @@ def make_rates(config):
   return rates_lib.Rates.from_config(config, spec)
 
 
-def make_state(resumed=None, config=None, rates=None, **expected):
+def make_state(
+  resumed=None, config=None, rates=None, started_at_s=0.0, **expected
+):
   config = config or apex_dqn.get_config()
-  saved = saved_run.SavedRun.start(
-    "a-run", {**given.EXPECTED, **expected}, 0.0, resumed
+  return run_state.RunState(
+    config,
+    rates or make_rates(config),
+    "a-run",
+    {**given.EXPECTED, **expected},
+    started_at_s,
+    resumed,
   )
-  return run_state.RunState(config, saved, rates or make_rates(config))
 
 
 def value_of(status, path):
@@ -51,9 +56,7 @@ def report_all(state, reports):
 
 @pytest.fixture
 def clock(monkeypatch):
-  return given.set_clock(
-    monkeypatch, run_state, saved_run, node_states, node_state
-  )
+  return given.set_clock(monkeypatch, run_state, node_states, node_state)
 
 
 # reports of two machines' proxies, and of their workers
@@ -366,16 +369,11 @@ def make_state_with_counts():
 
 @pytest.mark.parametrize("step_s", [-7_200.0, 7_200.0])
 def test_a_step_of_the_system_clock_does_not_change_the_duration(clock, step_s):
-  began_at_s = clock.time() - 3.0
-  saved = saved_run.SavedRun.start("a-run", given.EXPECTED, began_at_s)
-  config = apex_dqn.get_config()
+  state = make_state(started_at_s=clock.time() - 3.0)
   clock.now_s += 10.0
   clock.time = lambda: 1.6e9 + step_s + clock.now_s
-  # A restarted control node reads the saved state of the one before.
-  for read in (saved, records.from_json(records.to_json(saved), type(saved))):
-    state = run_state.RunState(config, read, make_rates(config))
-    assert state.status().wall_s == 13.0
-    assert state.counters().wall_s == 13.0
+  assert state.status().wall_s == 13.0
+  assert state.counters().wall_s == 13.0
 
 
 def test_a_resumed_run_continues_its_counts(clock):
@@ -408,19 +406,6 @@ def test_a_resumed_run_continues_its_counts(clock):
   evaluation = curves.Evaluation(eval_return=9.0)
   assert not resumed.evaluations.add(evaluation, [7.0])
   assert resumed.status().evaluation.count == 3
-
-
-def test_a_restarted_control_node_continues_the_run(clock):
-  state = make_state_with_counts()
-  text = records.to_json(state.saved)
-  saved = records.from_json(text, saved_run.SavedRun)
-  config = apex_dqn.get_config()
-  successor = run_state.RunState(config, saved, make_rates(config))
-  assert successor.status() == state.status()
-  # The worker was not restarted, so its incarnation is the same.
-  successor.report("worker", 0, Worker(2.0, env_steps=9))
-  assert successor.status().env_steps == 39
-  assert successor.status().restarts == 1
 
 
 def test_learning_begins_with_the_first_update_after_the_command(clock):
@@ -457,7 +442,6 @@ def test_external_processes_join_and_leave(clock):
   report_all(state, [("trainer", 0, Trainer()), ("proxy", 0, Proxy())])
   assert nodes_of(state) == up
   assert not state.nodes.find_silent_nodes()
-  assert not state.nodes.awaits_reports_since(clock.now_s)
   assert state.nodes.finished("external")
   # Another process continues the counts.
   assert state.nodes.registration("external", 0) == messages.Registration(1, 5)

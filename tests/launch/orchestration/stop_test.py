@@ -3,12 +3,9 @@
 import pytest
 
 from slipway.launch.orchestration import (
-  commands,
-  control_state,
   messages,
   node_state,
   node_states,
-  saved_run,
   stop_order,
 )
 from slipway.launch.orchestration import stop as stop_lib
@@ -25,11 +22,9 @@ class Nodes:
   """The nodes of a run, and its stop, with a simulated clock."""
 
   def __init__(self, clock, expected):
-    run = saved_run.SavedRun.start("a-run", expected, 0.0)
-    saved = control_state.ControlState("{}", run, commands.Commands(2))
     self._clock, self._expected = clock, expected
-    self._states = node_states.NodeStates(run, has_table=True)
-    self.stop = stop_lib.Stop(saved, self._states, clock.now_s)
+    self._states = node_states.NodeStates(expected, has_table=True)
+    self.stop = stop_lib.Stop(self._states, clock.now_s)
 
   def report(self, role, index, report=None, finished=False):
     report = report or messages.EvaluatorReport()
@@ -171,7 +166,6 @@ REASONS = [
   ("stopped by a command", False, True),
   ("SIGTERM", False, False),
   ("failure", True, False),
-  ("launcher_lost", True, False),
 ]
 
 

@@ -157,7 +157,7 @@ def test_nodes_run_with_their_environment_and_their_logs(make_runner, tmp_path):
 
 
 def test_signals_of_the_process_group_never_end_a_node(make_runner, tmp_path):
-  nodes = ("control", "trainer", "worker")
+  nodes = ("replay", "trainer", "worker")
   group = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
   runner = make_runner(**dict.fromkeys(nodes, lambda: time.sleep(2.5)))
   ended = threading.Event()
@@ -204,11 +204,9 @@ def test_a_failed_node_is_restarted(make_runner, tmp_path, how):
     assert log_text.count("\nValueError: once more") == 2
 
 
-@pytest.mark.parametrize(
-  "role", ["control", "trainer", "proxy", "worker", "evaluator"]
-)
+@pytest.mark.parametrize("role", ["trainer", "proxy", "worker", "evaluator"])
 def test_a_node_is_restarted_without_the_others(start_runner, tmp_path, role):
-  roles = ("control", "replay", "trainer", "proxy", "worker", "evaluator")
+  roles = ("replay", "trainer", "proxy", "worker", "evaluator")
   started = start_runner(**dict.fromkeys(roles, wait_for_file(tmp_path / "go")))
   before = {other: started.pid(f"{other}/0") for other in roles}
   started.kill(f"{role}/0")
@@ -258,7 +256,7 @@ def test_one_of_several_replay_nodes_is_restarted_alone(start_runner, tmp_path):
   assert started.runner.restarts == {"replay/0": 1}
 
 
-@pytest.mark.parametrize("role", ["worker", "control", "replay"])
+@pytest.mark.parametrize("role", ["worker", "replay"])
 def test_a_node_that_keeps_failing_ends_the_run(make_runner, tmp_path, role):
   def fail():
     raise ValueError(f"life {count_starts(tmp_path / 'starts')}\nof 3")
@@ -291,7 +289,8 @@ def test_an_error_is_reported_instead_of_an_earlier_kill(make_runner, tmp_path):
 
 def test_a_node_that_does_not_end_is_killed(make_runner, tmp_path, monkeypatch):
   monkeypatch.setattr(runner_lib, "_GRACE_S", 0.3)
-  runner = make_runner(worker=lambda: time.sleep(600), control=lambda: None)
+  runner = make_runner(worker=lambda: time.sleep(600))
+  runner.end_soon()
   runner.run()
   assert (
     "killed, because they did not end: worker/0"
@@ -314,7 +313,7 @@ def test_a_stopping_run_does_not_need_some_roles(start_runner, tmp_path, role):
   assert started.runner.restarts == {}
 
 
-@pytest.mark.parametrize("role", ["control", "replay", "trainer"])
+@pytest.mark.parametrize("role", ["replay", "trainer"])
 def test_a_stopping_run_needs_the_other_roles(start_runner, role):
   started = start_runner(
     **{role: wait_for_file("/none"), "worker": wait_for_file("/none")}
@@ -363,7 +362,7 @@ class Workers:
     self.started = start_runner(make, trainer=end, worker=first)
 
   def request(self, count):
-    """Sets the number of workers, as the control node and `Watch` do."""
+    """Sets the number of workers, as the controller does."""
     for index in range(10):
       stop = self._folder / f"stop {index}"
       stop.touch() if index >= count else stop.unlink(missing_ok=True)
@@ -536,24 +535,11 @@ def is_alive(process):
   return False
 
 
-def test_only_nodes_on_the_control_nodes_machine_survive_their_runner(tmp_path):
-  with (
-    runner_process(tmp_path / "a", "control/0", "worker/0") as (
-      home,
-      home_nodes,
-    ),
-    runner_process(tmp_path / "b", "proxy/1", "worker/1") as (
-      other,
-      other_nodes,
-    ),
-  ):
-    home.kill()
-    time.sleep(1.0)  # with equal grace periods, the home nodes would end first
-    other.kill()
-    polling.wait_until(lambda: not any(map(is_alive, other_nodes)))
-    assert all(map(is_alive, home_nodes))
-  for node in home_nodes:
-    node.kill()
+def test_nodes_end_with_their_runner(tmp_path):
+  names = ("trainer/0", "worker/0")
+  with runner_process(tmp_path / "a", *names) as (runner, nodes):
+    runner.kill()
+    polling.wait_until(lambda: not any(map(is_alive, nodes)))
 
 
 def test_a_fork_server_that_ends_while_nodes_start(make_runner, tmp_path):

@@ -1,4 +1,4 @@
-"""Fuzz tests: a control node still serves its nodes after any messages."""
+"""Fuzz tests: a control still serves its nodes after any messages."""
 
 import socket
 import struct
@@ -91,7 +91,7 @@ REQUESTS = st.one_of(
 
 
 class Served:
-  """A control node's service on a socket."""
+  """A control's service on a socket."""
 
   def __init__(self, folder):
     config = dqn.get_config()

@@ -1,4 +1,4 @@
-"""Tests of the address file, which exists while a control node serves."""
+"""Tests of the address file, which exists while a launcher serves."""
 
 import os
 import shutil
