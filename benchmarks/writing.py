@@ -54,7 +54,7 @@ class Written(typing.NamedTuple):
 class _Rows:
   """A schema of items that are one record each; implements `ItemSchema`."""
 
-  transitions_per_item, held_bytes = 1, 0
+  transitions_per_item = 1
 
   def __init__(self, item_shape: tuple[int, ...]):
     """Keeps the shape of a record."""

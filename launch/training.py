@@ -183,8 +183,8 @@ def check(
     processors.check_device(config.learner.device)
   # This machine's memory matters only if it runs the trainer.
   if not on_cluster or config.topology.trainer_machine == "home":
-    available_bytes = memory.machine_bytes()
-    memory.check(whole, spec, builder, available_bytes, not on_cluster)
+    table = builder.make_table(whole, spec)
+    memory.check(whole, spec, table, memory.machine_bytes())
   return spec, builder
 
 

@@ -1,28 +1,16 @@
 """Slots: trains the runs of a sweep on the machines of a Ray cluster."""
 
 import contextlib
-import sys
-import tarfile
 import time
 
 import ml_collections
 
 from slipway.configs import fields
-from slipway.launch.display import standard_streams
 from slipway.launch.machines import cluster as cluster_lib
-from slipway.launch.runs import (
-  config_file,
-  error_text,
-  run_folder,
-  user_modules,
-)
+from slipway.launch.runs import config_file, error_text
 from slipway.launch.sweeps import slot, sweep_folder
 
-_PERIOD_S = 2.0  # seconds between two polls of a run
-# Seconds that a report, and a part of a folder, may take. Ray moves results of
-# more than 100 KB only while a process waits for them.
-_REPORT_TIMEOUT_S = 1.0
-_PART_TIMEOUT_S = 10.0
+_PERIOD_S = 1.0  # seconds between two polls of a run
 _MAX_LOSSES = 5  # of its machine, after which a run has failed
 _FAILED = 1  # exit status of a run that a slot could not train
 
@@ -72,8 +60,7 @@ class Slots:
 class SlotProcess:
   """One run on a machine of the cluster; has the methods of `TrainProcess`.
 
-  A run whose machine is lost begins again on another one, from the sweep's
-  folder.
+  A run whose machine is lost continues on another one.
   """
 
   def __init__(
@@ -90,6 +77,9 @@ class SlotProcess:
       cpus: CPUs that Ray reserves for the run.
       run: the run, whose folder may exist from an earlier process.
       config: the config of the run's setting.
+
+    Raises:
+      OSError, ValueError: as `SweepRun.has_snapshot`.
     """
     self.run = run
     self.log_start = run.log.stat().st_size if run.log.exists() else 0
@@ -97,18 +87,7 @@ class SlotProcess:
     self._config = fields.replace(config, "seed", run.seed)
     self._stops = 0  # interrupts so far
     self._losses = 0  # of its machine so far
-    self._problem = ""  # why the last reply could not be written yet
     self._status: int | None = None
-    self._archive = bytearray()  # the parts of the folder that are here
-    folder = run.folder
-    folder.path.mkdir(mode=0o700, exist_ok=True)
-    # Snapshots at `snapshot.url` may be of an older sweep if it has not. The
-    # first report makes the log.
-    self._has_begun = run.log.exists()
-    if not folder.is_run():
-      # It is a run from now on, which `--resume` without the cluster can train.
-      folder.write_config(self._config)
-      folder.make_subfolders()
     self._start()
 
   def poll(self) -> int | None:
@@ -124,21 +103,17 @@ class SlotProcess:
       self._slot.send("stop")
 
   def _start(self) -> None:
-    """Starts the slot, which waits until a machine has the CPUs for it.
-
-    Raises:
-      OSError, ValueError: as `SweepRun.has_snapshot`.
-    """
+    """Starts the slot, which waits until a machine has the CPUs for it."""
     run = self.run
-    resumes = run.has_snapshot(self._config, self._has_begun)
-    archive = slot.pack(run.folder.path) if resumes else None
     task = slot.SlotTask(
-      run.folder.name, config_file.to_json(self._config), run.seed, archive
+      str(run.folder.path.absolute()),
+      str(run.log.absolute()),
+      run.seed,
+      config_file.to_json(self._config),
+      run.has_snapshot(self._config, run.log.exists()),
     )
     self._slot = self._cluster.start_actor(slot.Slot, self._cpus, task)
     self._began = False
-    self._reply: bytes | slot.SlotReport | None = None  # not yet written
-    self._ended: int | None = None  # exit status, before the folder is here
     self._call_poll()
 
   def _call_poll(self) -> None:
@@ -147,28 +122,21 @@ class SlotProcess:
 
   def _receive(self) -> None:
     """Handles the slot's reply, if there is one, and calls it again."""
-    if self._reply is not None:
-      self._keep_reply()
-      return
     if not self._slot.pending:
       if time.monotonic() - self._called_at_s > _PERIOD_S:
         self._call_poll()
       return
-    if self._began:
-      in_parts = self._ended is not None
-      cluster_lib.wait(
-        [self._slot], _PART_TIMEOUT_S if in_parts else _REPORT_TIMEOUT_S
-      )
     try:
-      self._reply = self._slot.get_result()
-      self._began = self._has_begun = True
-      self._keep_reply()
+      status = self._slot.get_result()
+      self._began = True
+      if status is not None:
+        self._end(status)
     except TimeoutError:
       if self._stops and not self._began:  # it still waits for a machine
         self._fail("stopped before a machine was free")
     except cluster_lib.ActorDiedError as error:
       self._handle_loss(error)
-    except (RuntimeError, OSError) as error:
+    except RuntimeError as error:
       self._fail(error_text.one_line(error))
 
   def _handle_loss(self, error: cluster_lib.ActorDiedError) -> None:
@@ -182,71 +150,6 @@ class SlotProcess:
       self._start()
     except (OSError, ValueError) as start_error:
       self._fail(error_text.one_line(start_error))
-
-  def _keep_reply(self) -> None:
-    """Writes the slot's reply; keeps it for the next poll if the disk is full.
-
-    After a second stop, it is given up.
-    """
-    reply = self._reply
-    assert reply is not None
-    try:
-      if isinstance(reply, bytes):
-        self._keep_part(reply)
-      else:
-        self._keep_report(reply)
-    except OSError as error:
-      problem = error_text.one_line(error)
-      if self._stops > 1:
-        self._fail(problem)
-      elif problem != self._problem:
-        self._problem = problem
-        standard_streams.print_line(
-          f"sweep: what run {self.run.folder.name} has sent can't be written "
-          f"for now: {problem}",
-          sys.stderr,
-        )
-      return
-    except tarfile.TarError as error:
-      self._fail(error_text.one_line(error))
-    self._reply, self._problem = None, ""
-
-  def _keep_report(self, report: slot.SlotReport) -> None:
-    """Writes what a report has to the sweep's folder.
-
-    Raises:
-      OSError: a file can't be written.
-    """
-    for name, content in report.files.items():
-      path = self.run.folder.path / name
-      with run_folder.writing(path), run_folder.replacing(path) as temporary:
-        temporary.write_bytes(content)
-    # Last, since a report that could not be written is written again.
-    with self.run.log.open("ab") as log:
-      log.write(report.log)
-    if report.status is not None:
-      self._ended = report.status
-      # Here, because Ray may lose a call, after which all parts are read again.
-      self._archive = bytearray()
-      self._slot.call("read_folder", 0)
-
-  def _keep_part(self, part: bytes) -> None:
-    """Keeps a part of the run's folder; writes it after the last part.
-
-    Raises:
-      OSError: a file can't be written.
-      tarfile.TarError: the archive is damaged.
-    """
-    if part:
-      self._archive += part
-      self._slot.call("read_folder", len(self._archive))
-      return
-    folder = self.run.folder
-    slot.unpack(bytes(self._archive), folder.path)
-    # Those of this machine, in place of the slot's.
-    user_modules.write(folder, self._config)
-    assert self._ended is not None
-    self._end(self._ended)
 
   def _fail(self, error: str) -> None:
     """Ends the slot, and writes an error to the log."""

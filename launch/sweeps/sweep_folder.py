@@ -39,6 +39,11 @@ _END_TIMEOUT_S = 30.0
 _FINAL_REASONS = {*limits.Counts._fields, limits.ALL_LIMITS}
 
 
+def is_sweep(path: pathlib.Path) -> bool:
+  """Returns whether a folder is that of a sweep."""
+  return (path / _PLAN).is_file()
+
+
 class Plan(msgspec.Struct):
   """What a sweep trains.
 
@@ -238,7 +243,7 @@ class SweepFolder:
       ValueError: there is no sweep at `path`, or it belongs to another user.
     """
     folder = cls(run_folder.expand(path))
-    if not folder._plan.is_file():
+    if not is_sweep(folder.path):
       raise ValueError(
         f"{path!r} has no {_PLAN}, so it is not a sweep: give the folder that "
         "`slipway sweep` has made"

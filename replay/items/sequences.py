@@ -50,7 +50,6 @@ class SequenceSchema:
     record: packing of the record.
     item_shape: shape of an item, [record_bytes] of dtype uint8.
     steps: T, steps of a sequence.
-    held_bytes: bytes of observations that an adder holds per environment.
     windows: packing of observations that are stacks of frames; None:
       observations are stored whole.
     step_extras: dtype and shape, by name, of the actor's extras that are stored
@@ -87,7 +86,6 @@ class SequenceSchema:
     observations, actions = spec.observations, spec.actions
     flag, number = np.dtype(bool), np.dtype(np.float32)
     self.steps = steps
-    self.held_bytes = steps * packing.size_bytes(observations)
     self.step_extras = dict(step_extras or {})
     self.start_extras = dict(start_extras or {})
     self.windows, multiple_of = None, 1

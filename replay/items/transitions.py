@@ -62,7 +62,6 @@ class TransitionSchema:
       frames from o_tm1 to o_t, which is at most S.
     transitions_per_item: G, transitions per item.
     item_shape: shape of an item, whose dtype is uint8.
-    held_bytes: bytes of observations that an adder holds per environment.
   """
 
   def __init__(
@@ -118,13 +117,10 @@ class TransitionSchema:
         self.frames_per_item,
         self.frame_bytes + self.record.record_bytes,
       )
-      held_frames = frames.ring_frames(stacked_frames, self.ring_steps)
-      self.held_bytes = held_frames * self.frame_bytes
     else:
       whole = (observations.dtype, observations.shape)
       self.record = packing.Packing({**fields, "o_tm1": whole, "o_t": whole})
       self.item_shape = (self.record.record_bytes,)
-      self.held_bytes = n_step * packing.size_bytes(observations)
       if transitions_per_item > 1:
         self.item_shape = (transitions_per_item, self.record.record_bytes)
 

@@ -19,13 +19,10 @@ class ItemSchema(typing.Protocol):
   Attributes:
     item_shape: shape of an item, whose dtype is uint8.
     transitions_per_item: number of transitions in an item, which share a key.
-    held_bytes: bytes of observations that an adder holds per environment, for
-      items that are not yet complete.
   """
 
   item_shape: tuple[int, ...]
   transitions_per_item: int
-  held_bytes: int
 
   def kept_frame_records(self, num_envs: int) -> int:
     """Returns how many sent frame records a writer keeps for later items.

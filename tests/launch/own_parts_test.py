@@ -1,19 +1,16 @@
 """Tests that all commands find the user's modules, from any directory."""
 
-import contextlib
 import json
 import os
 import shutil
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 import slipway
 from slipway.launch.runs import user_modules
-from slipway.launch.sweeps import slot
 
 pytestmark = pytest.mark.runs
 
@@ -151,27 +148,6 @@ def test_a_missing_recorded_folder_is_named_once(trained, tmp_path):
   assert done.returncode == 0, done.stderr
   (line,) = [x for x in done.stderr.splitlines() if str(missing) in x]
   assert "no longer exists" in line
-
-
-def test_a_slot_has_the_module_that_was_sent_to_it(
-  folder, trained, elsewhere, monkeypatch
-):
-  """On this machine, the run's recorded folder has another module."""
-  copy = elsewhere / "copy"
-  shutil.copytree(trained, copy)
-  (copy / "python_path.json").write_text(json.dumps([str(elsewhere)]))
-  monkeypatch.syspath_prepend(folder)
-  config = json.loads((copy / "config.json").read_text())
-  config["limits"]["trainer_steps"] = 70
-  (copy / "config.json").write_text(json.dumps(config))
-  task = slot.SlotTask("0-1", json.dumps(config), 1, slot.pack(copy))
-  with contextlib.closing(slot.Slot(task)) as own_slot:
-    log, status = b"", None
-    while status is None:
-      report = own_slot.poll()
-      log, status = log + report.log, report.status
-      time.sleep(0.1)
-  assert status == 0, log.decode()
 
 
 def test_a_policy_has_the_users_network(trained):

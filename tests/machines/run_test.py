@@ -178,7 +178,7 @@ def test_a_run_waits_for_missing_machines(cluster):
   cluster.add()
   assert run.process.wait(120) == 0, run.output
   assert run.summary["stopped_because"] == "environment_steps"
-  assert (run.path / "logs/proxy/3").stat().st_size
+  assert (run.path / "logs/worker/5").stat().st_size
 
 
 def test_a_run_with_too_few_machines_is_rejected(cluster):

@@ -1,14 +1,13 @@
 """Sweeps over several hosts, with each run on a single host."""
 
-import contextlib
 import csv
 import json
+import pathlib
 import signal
 import sys
 
 import pytest
 
-from tests.launch import small_disk
 from tests.machines import runs
 
 pytestmark = [pytest.mark.machines, pytest.mark.timeout(400)]
@@ -26,16 +25,18 @@ _TRAINING = "slipway.launch.attached"  # in the command line of each run
 class MachineSweep:
   """One sweep that is started on a cluster's head."""
 
-  def __init__(self, cluster, *flags: str):
+  def __init__(self, cluster, *flags: str, folder=None):
     """Starts the sweep.
 
     Args:
       cluster: the `conftest.Cluster` on which the runs are placed.
       *flags: flags of `slipway sweep`, besides those for cluster and folder,
         which a resumed sweep has kept.
+      folder: folder of all runs, or None for one that all hosts share.
     """
     self._cluster = cluster
-    self.path = cluster.network.shared / "runs" / "swept"
+    folder = folder or cluster.network.shared / "runs"
+    self.path = folder / "swept"
     self._output = cluster.network.folder / "said"
     modules = cluster.network.folder / "modules"
     modules.mkdir(exist_ok=True)
@@ -76,33 +77,6 @@ class MachineSweep:
 def count_training(host) -> int:
   """Returns the number of runs that train on a host now."""
   return len(host.processes(_TRAINING))
-
-
-@contextlib.contextmanager
-def sweeping_on_a_full_disk(network, start_cluster, seeds, environment_steps):
-  """Yields a cluster, its sweep whose disk is full now, and the file to remove.
-
-  Args:
-    network: the fixture.
-    start_cluster: the fixture.
-    seeds: number of the sweep's runs.
-    environment_steps: length of a run.
-  """
-  with small_disk.mounted(network.shared / "runs", megabytes=30) as disk:
-    cluster = start_cluster(2)
-    sweep = MachineSweep(
-      cluster,
-      *("--config=ppo:cartpole", "--mode=single", f"--seeds={seeds}"),
-      f"--config.limits.environment_steps={environment_steps}",
-    )
-    runs.wait_until(
-      lambda: len([*sweep.path.glob("*/curves.csv")]) == seeds, timeout_s=120.0
-    )
-    filler = small_disk.fill(disk)
-    runs.wait_until(
-      lambda: sweep.output.count("can't be written for now") >= seeds, 60.0
-    )
-    yield cluster, sweep, filler
 
 
 def test_all_machines_train(cluster):
@@ -159,52 +133,35 @@ def test_an_interrupt_and_a_lost_machine(cluster):
   assert resumes == [1] * 5
 
 
-def test_a_killed_sweep_continues_from_uploaded_snapshots(start_cluster):
+def test_a_killed_sweep_continues(start_cluster):
   cluster = start_cluster(2)
   sweep = MachineSweep(
     cluster,
     *("--config=ppo:cartpole", "--mode=single", "--seeds=1"),
     "--config.limits.environment_steps=150_000",
     "--config.snapshot.period_s=1.0",
-    f"--config.snapshot.url={cluster.network.shared}/copies",
   )
-  copies = cluster.network.shared / "copies" / "swept" / "0-1" / "snapshots"
-  runs.wait_until(lambda: any(copies.glob("*/manifest.json")), timeout_s=120.0)
+  snapshots = sweep.path / "0-1" / "snapshots"
+  runs.wait_until(lambda: any(snapshots.glob("*/manifest.json")), 120.0)
   for process in cluster.head.processes("slipway.launch.cli"):
     process.kill()
   sweep.process.wait(60)
   runs.wait_until(lambda: not any(map(count_training, cluster.hosts)), 60.0)
-  assert not [*sweep.path.glob("0-1/snapshots/0*")]
   sweep = MachineSweep(cluster, f"--resume={sweep.path}")
   assert sweep.process.wait(250) == 0, sweep.output
   summary = json.loads((sweep.path / "0-1" / "summary.json").read_text())
   assert summary["resumes"] == 1
 
 
-def test_runs_outlast_a_full_disk_of_the_sweep(network, start_cluster):
-  with sweeping_on_a_full_disk(
-    network, start_cluster, seeds=2, environment_steps=100_000
-  ) as (cluster, sweep, filler):
-    runs.wait_until(lambda: not any(map(count_training, cluster.hosts)), 120.0)
-    assert sweep.process.poll() is None
-    assert sweep.count_done() == 0
-    filler.unlink()
-    assert sweep.process.wait(60) == 0, sweep.output
-    assert sweep.count_done() == 2
-    for seed in (1, 2):
-      assert [*sweep.path.glob(f"0-{seed}/snapshots/0*/manifest.json")]
-
-
-def test_an_interrupt_while_the_disk_is_full(network, start_cluster):
-  with sweeping_on_a_full_disk(
-    network, start_cluster, seeds=1, environment_steps=10_000_000
-  ) as (cluster, sweep, filler):
-    sweep.send_interrupt()
-    runs.wait_until(lambda: not any(map(count_training, cluster.hosts)), 60.0)
-    assert sweep.process.poll() is None
-    filler.unlink()
-    assert sweep.process.wait(60) == 1, sweep.output
-    assert [*sweep.path.glob("0-1/snapshots/0*/manifest.json")]
+def test_a_folder_that_machines_do_not_share_is_named(cluster):
+  sweep = MachineSweep(
+    cluster,
+    *("--config=ppo:cartpole", "--mode=single", "--seeds=6"),
+    "--config.limits.environment_steps=1_000",
+    folder=pathlib.Path("/dev/shm/own"),  # each host has its own
+  )
+  assert sweep.process.wait(120) == 1
+  assert "--run_dir that all machines share" in sweep.output
 
 
 def test_a_cluster_with_too_few_cpus_is_rejected(start_cluster):

@@ -10,7 +10,6 @@ class RecordSchema(typing.NamedTuple):
 
   item_shape: tuple[int, ...]
   transitions_per_item: int = 1
-  held_bytes: int = 0
 
   def kept_frame_records(self, num_envs: int) -> int:
     del num_envs
