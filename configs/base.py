@@ -23,8 +23,9 @@ RETURNS_KEPT = 100
 
 def _is_shared_place(url: str) -> bool:
   """Returns whether a URL, or '', names one place for all machines."""
-  place = r"/+[^/].*|file:///+[^/].*|(?!file:)\w+://.*|"
-  return re.fullmatch(place, url) is not None
+  # '::' would chain file systems of fsspec.
+  place = r"/+[^/].*|file:///+[^/].*|(?!file:)\w+://[^/].*|"
+  return "::" not in url and re.fullmatch(place, url) is not None
 
 
 # Declarations, by dotted name, of the config fields that all algorithms share.
@@ -139,8 +140,11 @@ FIELDS: fields.Fields = {
     0.0,
     "seconds after which an environment's step or reset counts as hanging, so "
     "that its process is restarted; 0: no limit",
-    checks.at_least(0, "every step would be too long", "0: no limit").up_to(
-      _LONGEST_S, "no timer runs longer"
+    checks.matching(
+      lambda x: x == 0 or 0.05 <= x <= _LONGEST_S,
+      f"0.05 to {_LONGEST_S:g} (0: no limit)",
+      "steps are inspected 20 times a second at most, and no timer runs longer",
+      -1.0,
     ),
   ),
   # Processes and machines.

@@ -58,6 +58,11 @@ def check_keys(tree: Mapping[typing.Any, typing.Any]) -> None:
         "config.json keeps keys as text, so another dict would be read: give "
         "text, or a list of pairs from which your code makes the dict"
       )
+    if key.startswith("__"):
+      raise ValueError(
+        f"a dict has the key {key!r:.80}, but config.json uses keys that begin "
+        "with '__' itself, so another value would be read: give another key"
+      )
 
 
 def to_type_of(old: typing.Any, value: typing.Any) -> typing.Any:

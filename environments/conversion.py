@@ -88,6 +88,8 @@ def _write_leaf(
   values = values.reshape(len(values), -1)
   space: Any = leaf.space
   if not isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
+    if isinstance(space, spaces.MultiBinary):
+      _raise_outside(leaf, values, (values < 0) | (values > 1))
     vectors[...] = values
     return
   sizes = np.array(spaces_lib.component_sizes(space))
@@ -95,18 +97,31 @@ def _write_leaf(
   start = np.asarray(space.start).astype(np.int64).reshape(-1)
   values = values.astype(np.int64, casting="same_kind", copy=False)
   index = values - start  # [B, K], counted from 0
-  outside = ((index < 0) | (index >= sizes)).any(axis=1)  # [B]
-  if outside.any():
-    env = int(np.argmax(outside))
-    shown = values[env] if len(sizes) > 1 else values[env, 0]
-    raise checked.EnvironmentFault(
-      env,
-      f"the observation{spaces_lib.subscripts(leaf.path)} {shown} is not in "
-      f"its observation_space {spaces_lib.one_line(space)}: correct one of "
-      "them",
-    )
+  _raise_outside(leaf, values, (index < 0) | (index >= sizes))
   offsets = np.cumsum(sizes) - sizes
   vectors[np.arange(len(values))[:, None], index + offsets] = 1
+
+
+def _raise_outside(
+  leaf: spaces_lib.Leaf, values: np.ndarray, outside: np.ndarray
+) -> None:
+  """Raises `checked.EnvironmentFault` for the first row with a value outside.
+
+  Args:
+    leaf: leaf of the observation space.
+    values: the leaf's values.  # [B, K]
+    outside: bool [B, K], whether each value is not in the leaf's space.
+  """
+  rows = outside.any(axis=1)
+  if not rows.any():
+    return
+  env = int(np.argmax(rows))
+  shown = values[env] if values.shape[1] > 1 else values[env, 0]
+  raise checked.EnvironmentFault(
+    env,
+    f"the observation{spaces_lib.subscripts(leaf.path)} {shown} is not in its "
+    f"observation_space {spaces_lib.one_line(leaf.space)}: correct one of them",
+  )
 
 
 def make_recorded_space(

@@ -32,7 +32,13 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import utils
 
-from slipway.environments import checked, conversion, spaces
+from slipway.environments import (
+  checked,
+  conversion,
+  inputs,
+  spaces,
+  specs,
+)
 
 # Seconds between two checks whether the worker should stop, while the worker
 # waits for the loop.
@@ -61,13 +67,14 @@ class Exchange:
   other methods.
   """
 
-  def __init__(self, observation_space: gymnasium.Space):
+  def __init__(self, observation_space: gymnasium.Space, bounded: bool = False):
     """Makes an exchange; the loop's first call must be `act`.
 
     Args:
       observation_space: space of the loop's observations, which are checked.
+      bounded: whether observations beyond the space's bounds are errors.
     """
-    self._space = observation_space
+    self._space, self._bounded = observation_space, bounded
     self._changed = threading.Condition()
     self._next = _NextCall.ACT
     # Whether the next `act` has the first observation of an episode.
@@ -233,6 +240,15 @@ class Exchange:
         float32.
     """
     mismatch = spaces.find_mismatch(self._space, observation)
+    for leaf in spaces.leaves(self._space) if mismatch is None else ():
+      value = np.asarray(spaces.select(observation, leaf.path))
+      if (overflow := spaces.find_overflow(leaf.space, value)) is not None:
+        mismatch = (
+          f"an observation with {overflow}, which the type of "
+          f"{spaces.one_line(leaf.space)} can't hold"
+        )
+      elif self._bounded:
+        inputs.check_bounds(value, leaf)
     if mismatch is not None:
       raise ValueError(f"act or observe got {mismatch}: correct one of them")
     # The conversions that the worker will make.
@@ -244,11 +260,10 @@ class Exchange:
         values = self._convert(batch)
       except checked.EnvironmentFault as fault:
         raise ValueError(f"act or observe failed: {fault.message}") from None
-    if not np.isfinite(values).all():
-      raise ValueError(
-        "act or observe got an observation with numbers that are not finite "
-        "as float32, from which nothing can be learned: pass finite ones"
-      )
+    try:
+      inputs.check_size(values)
+    except ValueError as error:
+      raise ValueError(f"act or observe failed: {error}") from None
     if self._space.shape is None:  # a structure such as a Dict
       return copy.deepcopy(observation)
     return np.array(observation)
@@ -324,15 +339,13 @@ def _read_reward(reward: typing.Any) -> float:
     ValueError: the reward is not a finite number as float32.
   """
   try:
-    number = float(reward)
+    number = math.nan if isinstance(reward, str | bytes) else float(reward)
   except (TypeError, ValueError, OverflowError):
     number = math.nan
-  with np.errstate(over="ignore"):
-    is_finite = math.isfinite(np.float32(number))
-  if not is_finite:
+  if not abs(number) <= specs.LARGEST:
     raise ValueError(
       f"reward is {reward!r:.80}, from which nothing can be learned: pass a "
-      "number that is finite as float32"
+      f"number of at most {specs.LARGEST:g} in size"
     )
   return number
 

@@ -101,6 +101,7 @@ def make(
       masked=masked,
       transform_rewards=wrappers.make_reward_transform(config),
       info_names=info_names,
+      num_envs=num_envs,
     )
   except ValueError:
     envs.close()
@@ -200,7 +201,7 @@ def make_external(
   template = _construct(config, spec, name, kwargs, 1, masked=False)
   template.close()
   spaces = template.single_observation_space, template.single_action_space
-  exchange = external.Exchange(spaces[0])
+  exchange = external.Exchange(spaces[0], bool(config.get("wrappers", ())))
   check = checked.BatchChecker()
   envs = gymnasium.vector.SyncVectorEnv(
     [lambda: check(external.ExternalEnvironment(*spaces, exchange))], copy=False
@@ -348,7 +349,7 @@ def _warn_of_lasting_state(
     environment: one environment, which has been reset with its seed.
     actions: actions that are legal after this reset.
   """
-  states: list[dict[str, bytes]] = []
+  states: list[dict[str, bytes | None]] = []
   try:
     for env in environment.environments * 2:
       env.reset(seed=env.seed)
@@ -357,7 +358,14 @@ def _warn_of_lasting_state(
   except (checked.EnvironmentFault, checked.EnvironmentFailedError):
     return  # it is not deterministic, so states can't be compared
   for name, state in states[0].items():
-    if states[1].get(name) != state:
+    if state is None:
+      logging.warning(
+        "config.environment.wrappers has %s, which can't be pickled, so it is "
+        "not known whether its state outlasts episodes: such a state is in no "
+        "snapshot, and evaluations and loaded policies begin without it",
+        name,
+      )
+    elif states[1].get(name) != state:
       logging.warning(
         "config.environment.wrappers has %s, whose state outlasts episodes: "
         "each process has its own, and evaluations, resumed runs and loaded "

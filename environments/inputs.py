@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import gymnasium
 import numpy as np
 
-from slipway.environments import masks, spaces
+from slipway.environments import masks, spaces, specs
 
 
 class InputReader:
@@ -73,7 +73,7 @@ class InputReader:
     ]
     if self._bounded:
       for part, leaf in zip(parts, self._leaves, strict=True):
-        _check_bounds(part, leaf)
+        check_bounds(part, leaf)
     return is_single, spaces.nest(self._space, iter(parts))
 
   def read_masks(self, mask: typing.Any, batch_size: int) -> np.ndarray:
@@ -146,7 +146,7 @@ def _cast_exactly(values: np.ndarray, leaf: spaces.Leaf) -> np.ndarray:
   return cast
 
 
-def _check_bounds(values: np.ndarray, leaf: spaces.Leaf) -> None:
+def check_bounds(values: np.ndarray, leaf: spaces.Leaf) -> None:
   """Raises ValueError if values [B, ...] of a leaf are beyond its bounds."""
   if not isinstance(leaf.space, gymnasium.spaces.Box):
     return
@@ -160,6 +160,23 @@ def _check_bounds(values: np.ndarray, leaf: spaces.Leaf) -> None:
       f"beyond {spaces.one_line(leaf.space)}, as if the wrappers of the config "
       "had not changed it, so there is no action for it: step the environment "
       "of policy.make_environment()"
+    )
+
+
+def check_size(observations: np.ndarray) -> None:
+  """Checks observations in the agents' terms, as those of environments are.
+
+  Args:
+    observations: uint8 or float32.  # [B, ...]
+
+  Raises:
+    ValueError: a number is not finite, or above `specs.LARGEST` in size.
+  """
+  small = np.abs(observations) <= specs.LARGEST
+  if not small.all():
+    raise ValueError(
+      f"observation has {observations[~small][0]:g} (as float32), so there is "
+      f"no action for it: give numbers of at most {specs.LARGEST:g} in size"
     )
 
 

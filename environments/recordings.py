@@ -20,6 +20,7 @@ import shutil
 import tempfile
 from typing import Any, NamedTuple
 
+import gymnasium
 import minari
 import ml_collections
 import numpy as np
@@ -28,13 +29,16 @@ from minari.dataset import minari_storage
 
 from slipway.environments import (
   arrays,
+  checked,
   conversion,
   factory,
   masks,
+  spaces,
   specs,
   vector,
 )
 
+_LARGEST_EXACT = 2**24  # the integers up to this one are exact in float32
 # Subfolder of a dataset's folder that holds Minari's files.
 _DATA = "data"
 
@@ -104,6 +108,10 @@ class Recorder:
     self._spec = environment.spec.observations
     self._observation_space = conversion.make_recorded_space(
       environment.observation_space, arrays.remove_mask(self._spec)
+    )
+    self._is_inexact = (
+      self._spec.dtype == np.float32
+      and getattr(self._observation_space.dtype, "kind", "") in "iu"
     )
     self._action_space = environment.action_space
     self._convert_actions = conversion.make_action_converter_to_space(
@@ -214,6 +222,12 @@ class Recorder:
     stacked = np.stack(observations)
     if isinstance(self._spec, arrays.MaskedArray):
       stacked, infos[masks.KEY] = self._spec.split(stacked)
+    if self._is_inexact and np.abs(stacked).max(initial=0.0) >= _LARGEST_EXACT:
+      raise ValueError(
+        f"folder is {str(self._folder)!r}, but an observation has an integer "
+        f"of {_LARGEST_EXACT:,} or more, whose last digits agents do not see, "
+        "so no episodes are recorded: let the environment return smaller ones"
+      )
     own: Any = conversion.convert_observations_to_space(
       self._observation_space, stacked
     )
@@ -280,13 +294,20 @@ def read(
     length = len(episode)
     if not length:
       continue
-    observations = convert(episode.observations)
-    observations = observations.reshape(-1, *observations_spec.shape)
+    prefix = f"folder is {str(folder)!r}, whose episode {episode.id} has"
+    try:
+      observations = convert(episode.observations)
+      rows = len(observations)
+      observations = observations.reshape(rows, *observations_spec.shape)
+    except (ValueError, checked.EnvironmentFault) as error:
+      raise ValueError(
+        f"{prefix} observations of another shape or type ({error}), so they "
+        "can't be used: record them in the environment"
+      ) from error
     if len(observations) != length + 1:
       raise ValueError(
-        f"folder is {str(folder)!r}, whose episode {episode.id} has "
-        f"{len(observations)} observations for {length} steps, which can't be "
-        f"matched: record it with {length + 1} observations"
+        f"{prefix} {len(observations)} observations for {length} steps, which "
+        f"can't be matched: record it with {length + 1} observations"
       )
     if isinstance(spec.observations, arrays.MaskedArray):
       mask = _read_masks(folder, episode, spec.observations.mask_size)
@@ -295,12 +316,22 @@ def read(
     truncated = np.array(episode.truncations, np.bool_)
     truncated[-1] |= not terminated[-1]
     actions = np.asarray(episode.actions)
+    rewards = np.asarray(episode.rewards)
+    for what, values in (("actions", actions), ("rewards", rewards)):
+      if len(values) != length:
+        raise ValueError(
+          f"{prefix} {len(values)} {what} for {length} steps, which can't be "
+          f"matched: record it with {length}"
+        )
+    _check_numbers(prefix, "observations", observations)
+    _check_numbers(prefix, "rewards", rewards)
+    _check_actions(prefix, dataset.action_space, actions)
     for column, values in zip(
       columns,
       (
         observations,
         conversion.convert_actions_to_spec(dataset.action_space, actions),
-        np.asarray(episode.rewards, np.float32),
+        rewards.astype(np.float32),
         terminated,
         truncated,
       ),
@@ -314,6 +345,51 @@ def read(
     )
   lengths = np.array([len(rewards) for rewards in columns[2]], np.int64)
   return Episodes(*(np.concatenate(c) for c in columns), lengths=lengths)
+
+
+def _check_numbers(prefix: str, what: str, values: np.ndarray) -> None:
+  """Raises ValueError for numbers that no environment may return.
+
+  Args:
+    prefix: text with folder and episode, which begins the error message.
+    what: name of the values.
+    values: numbers of any type and shape.
+  """
+  small = np.abs(values) <= specs.LARGEST
+  if not small.all():
+    raise ValueError(
+      f"{prefix} {what} with {values[~small].flat[0]}, from which nothing can "
+      f"be learned: record finite numbers of at most {specs.LARGEST:g} in size"
+    )
+
+
+def _check_actions(
+  prefix: str, space: gymnasium.Space, actions: np.ndarray
+) -> None:
+  """Raises ValueError for an action that is not in its space.
+
+  Actions of a Box may be beyond its bounds, to which they are clipped.
+
+  Args:
+    prefix: text with folder and episode, which begins the error message.
+    space: action space of the dataset.
+    actions: actions of the space.  # [N, ...]
+  """
+  sizes = spaces.component_sizes(space)
+  if sizes is None:
+    _check_numbers(prefix, "actions", actions)
+    return
+  index = actions - np.asarray(getattr(space, "start", 0))
+  index = index.reshape(len(actions), -1)
+  outside = (
+    (index < 0) | (index >= np.array(sizes)) | (index != np.floor(index))
+  )
+  if outside.any():
+    step = int(np.argmax(outside.any(axis=1)))
+    raise ValueError(
+      f"{prefix} the action {actions[step]} at step {step}, which is not in "
+      f"{spaces.one_line(space)}: record actions of the environment"
+    )
 
 
 def _load_dataset(

@@ -16,6 +16,7 @@ If the only leaf is a Box, such as an image, the observation is the leaf itself.
 `split` reverses the conversion: it returns the parts of a vector by key.
 """
 
+import hashlib
 import math
 import typing
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ from gymnasium import spaces
 
 from slipway.environments import user_code
 
+# Most numbers that the description of a space lists.
+_MOST_SHOWN = 64
 # The keys and indices that lead from a whole space to one of its leaves.
 Path = tuple[typing.Any, ...]
 
@@ -282,6 +285,9 @@ def _shorten(values: np.ndarray) -> str:
   """Returns the text of an array, or of its one number if all are equal."""
   if values.size and (values == values.flat[0]).all():
     return str(values.flat[0])
+  if values.size > _MOST_SHOWN:
+    digest = hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
+    return f"{values.size} numbers of sha256 {digest[:16]}"
   return str(values.tolist())
 
 

@@ -33,6 +33,10 @@ from slipway.environments import spaces as spaces_lib
 # gradients multiply several of them, and float32 ends at 3e38.
 LARGEST = 1e15
 
+# Most values of discrete observations or actions, each of which is a number of
+# a network's input or output.
+_MOST_VALUES = 100_000
+
 # Acme's classes, which other modules use through this module.
 Array = specs.Array
 DiscreteArray = specs.DiscreteArray
@@ -63,6 +67,21 @@ def make_spec(
     ValueError: A space is of another kind, or actions that should be masked
       are not discrete.
   """
+  for what, space in (
+    ("observation", observation_space),
+    ("action", action_space),
+  ):
+    sizes = [
+      size
+      for leaf in spaces_lib.leaves(space)
+      for size in spaces_lib.component_sizes(leaf.space) or ()
+    ]
+    if sum(sizes) > _MOST_VALUES:
+      raise ValueError(
+        f"config.environment.name is {name!r}, whose {what} space has "
+        f"{sum(sizes):,} discrete values, each of which would be a number of "
+        f"the network: use at most {_MOST_VALUES:,}, or a Box"
+      )
   observations = _observation_spec(name, observation_space)
   actions = _action_spec(name, action_space)
   if masked:

@@ -97,6 +97,7 @@ class VectorEnvironment:
     masked: bool = False,
     transform_rewards: conversion.Convert | None = None,
     info_names: Sequence[str] = (),
+    num_envs: int | None = None,
   ):
     """Wraps gymnasium's vector environment.
 
@@ -112,15 +113,23 @@ class VectorEnvironment:
       transform_rewards: Function from the environments' rewards [B] to those
         from which agents learn, or None if they are equal.
       info_names: Names of the numbers that `info` has.
+      num_envs: Number of environments that `envs` must have, or None for any.
 
     Raises:
-      ValueError: `envs` has another autoreset mode, or unsupported spaces.
+      ValueError: `envs` has another number of environments, another autoreset
+        mode, or unsupported spaces.
     """
     metadata = envs.metadata
     if metadata is gymnasium.vector.VectorEnv.metadata:
       # The class's dict, shared by environments without metadata of their own:
       # ale_py writes its mode into it.
       metadata = {}
+    if num_envs is not None and envs.num_envs != num_envs:
+      raise ValueError(
+        f"config.environment.name is {name!r}, whose vector environment has "
+        f"{envs.num_envs} environments where {num_envs} are needed: make as "
+        "many as its argument num_envs says"
+      )
     mode = getattr(envs, "autoreset_mode", metadata.get("autoreset_mode"))
     if mode is not gymnasium.vector.AutoresetMode.NEXT_STEP:
       raise ValueError(
@@ -156,9 +165,6 @@ class VectorEnvironment:
       self.action_space
     )
     self._has_floats = self.spec.observations.dtype.kind == "f"
-    # Shape of a batch of the space's observations; None for a Dict or Tuple.
-    own_shape = self.observation_space.shape
-    self._shape = None if own_shape is None else (self.num_envs, *own_shape)
     # Leaves of the observations whose data types must be checked: those of a
     # batch that gymnasium assembles are checked one by one before.
     self._unchecked_leaves: list[spaces.Leaf] = []
@@ -413,18 +419,8 @@ class VectorEnvironment:
     Raises:
       checked.EnvironmentFault: A value is invalid.
     """
-    shape = None if self._shape is None else observation.shape
-    if shape != self._shape or reward.shape != (self.num_envs,):
-      raise checked.EnvironmentFault(
-        None,
-        f"{call} of the vector environment returned observations {shape} and "
-        f"rewards {reward.shape}, not {self._shape} and {(self.num_envs,)}: "
-        "correct it or its spaces",
-      )
-    for leaf in self._unchecked_leaves:
-      part = spaces.select(observation, leaf.path)
-      if part.dtype is not leaf.space.dtype:
-        self._check_dtype(call, leaf, part)
+    if self._unchecked_leaves:
+      reward = self._check_batch(call, observation, reward)
     observation = self._observe(observation)
     # A copy, like that of the flags: a vector environment of the user's own may
     # return the same array in each step.
@@ -479,33 +475,58 @@ class VectorEnvironment:
       ) from None
     return self.spec.observations.join(observation, mask)
 
-  def _check_dtype(self, call: str, leaf: spaces.Leaf, part: Any) -> None:
-    """Checks that the type of a leaf's space can hold a batch's values.
+  def _check_batch(self, call: str, observation: Any, reward: Any) -> Any:
+    """Checks the results of a vector environment of the user's own.
 
     NumPy converts floats to integers without an error, even NaN and numbers
     that are out of range.
 
     Args:
       call: "reset()" or "step()", for the error message.
-      leaf: leaf of the observation space.
-      part: the batch's array for this leaf.
+      observation: Observations of the gymnasium space.  # [B, ...]
+      reward: Rewards.  # [B]
+
+    Returns:
+      The rewards as an array.
 
     Raises:
-      checked.EnvironmentFault: The values are of another kind, such as floats
-        for a space of integers, or one of them is out of the type's range.
+      checked.EnvironmentFault: A part of the observations is missing, has
+        another shape, or a type or value that its space can't hold; or the
+        rewards are no numbers [B].
     """
-    where = f"observations{spaces.subscripts(leaf.path)}"
-    if not np.can_cast(part.dtype, leaf.space.dtype, "same_kind"):
-      found = f"of type {part.dtype}"
-    elif (value := spaces.find_overflow(leaf.space, part)) is not None:
-      found = f"with {value}, of type {part.dtype}"
-    else:
-      return
-    raise checked.EnvironmentFault(
-      None,
-      f"{call} of the vector environment returned {where} {found}, but their "
-      f"space is {spaces.one_line(leaf.space)}: correct one of them",
-    )
+    prefix = f"{call} of the vector environment returned"
+    for leaf in self._unchecked_leaves:
+      where = f"observations{spaces.subscripts(leaf.path)}"
+      wanted = (self.num_envs, *(leaf.space.shape or ()))
+      try:
+        part = spaces.select(observation, leaf.path)
+      except (KeyError, IndexError, TypeError):
+        part = None
+      if not isinstance(part, np.ndarray):
+        found = f"no array as {where}"
+      elif part.shape != wanted:
+        found = f"{where} {list(part.shape)}"
+      elif part.dtype is leaf.space.dtype:
+        continue
+      elif not np.can_cast(part.dtype, leaf.space.dtype, "same_kind"):
+        found = f"{where} of type {part.dtype}"
+      elif (value := spaces.find_overflow(leaf.space, part)) is not None:
+        found = f"{where} with {value}, of type {part.dtype}"
+      else:
+        continue
+      raise checked.EnvironmentFault(
+        None,
+        f"{prefix} {found}, but their space is {spaces.one_line(leaf.space)}: "
+        f"return an array {list(wanted)} of it",
+      )
+    rewards = np.asarray(reward)
+    if rewards.shape != (self.num_envs,) or rewards.dtype.kind not in "biuf":
+      raise checked.EnvironmentFault(
+        None,
+        f"{prefix} rewards {list(rewards.shape)} of type {rewards.dtype}: "
+        f"return an array of {self.num_envs} numbers",
+      )
+    return rewards
 
   def _check_size(self, call: str, field: str, values: np.ndarray) -> None:
     """Checks that the values of all environments have a usable size.

@@ -7,7 +7,6 @@ them, and a time limit counts environment steps, each of which is `frame_skip`
 frames.
 """
 
-import contextlib
 import functools
 import math
 import pickle
@@ -34,6 +33,7 @@ _HARMLESS = (
   gymnasium_wrappers.OrderEnforcing,
   gymnasium_wrappers.RecordEpisodeStatistics,
   gymnasium_wrappers.RecordVideo,
+  checked.CheckedEnvironment,
 )
 # Config fields that do what wrappers of gymnasium do, by the wrappers' names.
 _REPLACED_BY = {
@@ -79,18 +79,22 @@ def make_wrappers(config: ml_collections.ConfigDict) -> list[Wrapper]:
   return found
 
 
-def save_states(env: gymnasium.Env) -> dict[str, bytes]:
+def save_states(env: gymnasium.Env) -> dict[str, bytes | None]:
   """Returns the attributes of an environment's wrappers, pickled, by name.
 
-  Wrappers with attributes that can't be pickled are left out, and so are those
-  of gymnasium that keep nothing or statistics that no observation shows.
+  Functions are left out, and so are wrappers of gymnasium that keep only
+  statistics. The value is None for a wrapper that can't be pickled.
   """
-  states = {}
+  states: dict[str, bytes | None] = {}
   while isinstance(env, gymnasium.Wrapper):
-    attributes = {k: v for k, v in vars(env).items() if k != "env"}
-    with contextlib.suppress(Exception):  # of any type, from user code
-      if not isinstance(env, (*_HARMLESS, checked.CheckedEnvironment)):
+    attributes = {
+      k: v for k, v in vars(env).items() if k != "env" and not callable(v)
+    }
+    if type(env) not in _HARMLESS:
+      try:
         states[type(env).__name__] = pickle.dumps(attributes)
+      except Exception:  # of any type, from user code
+        states[type(env).__name__] = None
     env = env.env
   return states
 

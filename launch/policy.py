@@ -183,6 +183,7 @@ class Policy:
     except checked.EnvironmentFault as fault:
       raise ValueError(f"{fault}, so there is no action for it") from fault
     expected = self._environment.spec.observations
+    inputs.check_size(observations)
     if isinstance(expected, arrays.MaskedArray):
       if action_mask is None:
         raise ValueError(
@@ -272,7 +273,7 @@ class Policy:
       graph, self.action_space, named["action"]
     )
     graph.write(
-      os.fspath(path),
+      str(run_folder.expand(path)),
       named,
       {
         "agent": str(self.config.agent),

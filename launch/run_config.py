@@ -32,14 +32,13 @@ def read(
       or invalid, or the folder is not trusted.
   """
   folder = run_folder.RunFolder.open(path, trust)
-  user_modules.prefer_recorded(folder)
   copies = folder.snapshots.glob(f"[0-9]*/{run_folder.CONFIG}")
   files = [folder.config, *sorted(copies, reverse=True)]
   errors = []
   for may_lack_fields in (False, True):
     for file in files:
       try:
-        config = read_file(file, may_lack_fields)
+        config = read_file(file, may_lack_fields, folder)
       except ValueError as error:
         errors.append(error)
         continue
@@ -50,18 +49,24 @@ def read(
 
 
 def read_file(
-  path: pathlib.Path, may_lack_fields: bool = True
+  path: pathlib.Path,
+  may_lack_fields: bool = True,
+  folder: run_folder.RunFolder | None = None,
 ) -> ml_collections.ConfigDict:
   """Reads one config file of a run, and checks all fields.
 
   Args:
     path: path of config.json, or of its copy in a snapshot.
     may_lack_fields: whether missing fields get their defaults, with a warning.
+    folder: folder of the run whose recorded modules the config needs, or None
+      if they can be found already.
 
   Raises:
     ValueError: the file can't be read, or a field is missing or invalid.
   """
   config = config_file.read(path)
+  if folder is not None:
+    user_modules.prefer_recorded(folder, config)
   try:
     declared = overrides.declared_fields(config)
     missing = []

@@ -172,6 +172,15 @@ def make_search(plan: sweep_folder.Plan) -> search.Search:
   """
   axes = [space.parse(text) for text in plan.vary]
   space.check(axes)
+  given = {x.lstrip("-").partition("=")[0] for x in plan.flags}
+  for axis in axes:
+    is_choice = isinstance(axis, space.Choices)
+    for name in axis.fields if is_choice else (axis.field,):
+      if f"config.{name}" in given:
+        raise ValueError(
+          f"--config.{name} is given, and --vary replaces it in each run, so "
+          "it would have no effect: leave one of them out"
+        )
   return search.make(
     plan.search, axes, plan.max_settings, plan.search_seed, plan.settings
   )

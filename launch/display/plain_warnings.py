@@ -2,6 +2,11 @@
 
 import logging
 
+from slipway.environments import user_code
+
+# The longest line of a message, which may quote an error of user code.
+_LONGEST_LINE = 2_000
+
 
 def enable() -> None:
   """Prints log records as 'warning: message' on standard error from now on.
@@ -20,4 +25,5 @@ class _Formatter(logging.Formatter):
 
   def format(self, record: logging.LogRecord) -> str:
     """Returns 'level: message', without the traceback of an error."""
-    return f"{record.levelname.lower()}: {record.getMessage()}"
+    message = user_code.make_printable(record.getMessage(), _LONGEST_LINE)
+    return f"{record.levelname.lower()}: {message}"

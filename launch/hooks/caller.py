@@ -42,7 +42,8 @@ class Caller:
       config: the whole config; the field `hooks` names the hooks.
       folder: the run's folder.
     """
-    self._config = ml_collections.FrozenConfigDict(config)
+    self._config = config.copy_and_resolve_references()
+    self._config.lock()
     self._folder = folder
     self._threads = [_HookThread(name) for name in config.hooks]
 

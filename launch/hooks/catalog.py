@@ -57,6 +57,11 @@ def check(hooks: Sequence[str]) -> None:
   """
   for name in hooks:
     _find_hook(name)
+    if hooks.count(name) > 1:
+      raise ValueError(
+        f"config.hooks has {name!r} twice, so each event would be logged "
+        "twice: name it once"
+      )
 
 
 def make(name: str) -> event.Hook:

@@ -36,7 +36,7 @@ class Event:
   name: Name
   status: run_status.RunStatus
   folder: pathlib.Path
-  config: ml_collections.FrozenConfigDict
+  config: ml_collections.ConfigDict
 
   @property
   def metrics(self) -> dict[str, float]:

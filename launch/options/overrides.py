@@ -22,6 +22,8 @@ from slipway.launch.runs import config_file
 DEFAULT_CONFIG = "apex_dqn:cartpole"
 # Prefix of the flag that overrides a field: --config.FIELD=VALUE.
 PREFIX = "config."
+# Spellings of bools that are no Python literals.
+_BOOLS = {"true": True, "false": False}
 # Field name of the environment's keyword arguments, before an argument's name.
 _KWARGS = "environment.kwargs."
 
@@ -325,8 +327,9 @@ def set_kwargs(
   """
   target = config.environment.kwargs
   for name, text in kwargs.items():
-    try:
-      value = ast.literal_eval(text)
+    try:  # other flags take true and false, too
+      value = _BOOLS.get(text)
+      value = ast.literal_eval(text) if value is None else value
     # Deep nesting and `{[]: 1}` raise errors of other types.
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
       value = text

@@ -11,9 +11,9 @@ from slipway.launch.runs import run_counters, run_status
 
 # The reason of the stop if limits.combine='all' and several limits are set.
 ALL_LIMITS = "all_limits"
-# Relative distance below the target return within which a mean return reaches
-# it: the rounding of sums, also of rewards that environments return as float32.
-_ROUNDING = 1e-6
+# Distance below the target return, relative and absolute, within which a mean
+# return reaches it: the rounding of sums of rewards, also of float32's.
+_ROUNDING, _SMALLEST_ROUNDING = 1e-7, 1e-8
 # Formats of a limit or of the run's count, by the limit's name.
 _FORMATS = {
   "environment_steps": "{:,} environment steps",
@@ -85,7 +85,9 @@ class Counts(typing.NamedTuple):
 
 def lowest_accepted(target: float) -> float:
   """Returns the lowest mean return that is the target but for rounding."""
-  return target - _ROUNDING * abs(target) if math.isfinite(target) else target
+  if not math.isfinite(target):
+    return target
+  return target - max(_ROUNDING * abs(target), _SMALLEST_ROUNDING)
 
 
 def count_at_target(

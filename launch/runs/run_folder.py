@@ -108,8 +108,7 @@ class RunFolder:
     try:
       if folder.is_run():
         if not trust:
-          check_owner(folder.path)
-          check_owner(folder.config)
+          folder._check_owners()
         return folder
       advice = _advise_on_run(folder.path)
       is_missing = not os.path.lexists(folder.path)
@@ -241,6 +240,22 @@ class RunFolder:
       ValueError: config.json can't be read.
     """
     return config_file.read(self.config)
+
+  def _check_owners(self) -> None:
+    """Checks that this user has written what a command executes.
+
+    Raises:
+      ValueError: another user has, or can; see `check_owner`.
+    """
+    check_owner(self.path)
+    for path in (
+      *self.path.glob("*.json"),
+      self.snapshots,
+      *self.snapshots.glob("*"),
+      *self.snapshots.glob("*/*"),
+    ):
+      with contextlib.suppress(FileNotFoundError):
+        check_owner(path)
 
   @property
   def _subfolders(self) -> tuple[pathlib.Path, ...]:

@@ -65,7 +65,9 @@ def write(
     (folder.path / _FILE).write_text(json.dumps(paths) + "\n", "utf-8")
 
 
-def prefer_recorded(folder: run_folder.RunFolder) -> None:
+def prefer_recorded(
+  folder: run_folder.RunFolder, config: ml_collections.ConfigDict
+) -> None:
   """Puts the folders of a run's user modules first in `sys.path`.
 
   So the run finds its own modules, also where the working folder has others of
@@ -76,10 +78,10 @@ def prefer_recorded(folder: run_folder.RunFolder) -> None:
 
   Args:
     folder: the run's folder.
+    config: the run's config, perhaps with invalid fields.
   """
-  with contextlib.suppress(ValueError):  # a damaged config has a copy
-    if not any(_module_names(folder.read_config())):
-      return
+  if not any(_module_names(config)):
+    return
   try:
     recorded = json.loads((folder.path / _FILE).read_text("utf-8"))
   except (OSError, ValueError):

@@ -186,6 +186,7 @@ RETURNED = [
   ("step", put(0, {"count": [2**31], "x": _ZEROS}), _PARTS,
    ["observation['count'] with 2147483648", "int32"]),
   ("step", put(0, [1, 300]), spaces.MultiBinary(2), ["300", "MultiBinary(2)"]),
+  ("step", put(0, [7, 0]), spaces.MultiBinary(2), ["[7 0]", "MultiBinary(2)"]),
   ("step", put(0, _ZEROS + np.float32(3e38)), _BOX, ["3e+38", "1e+15"]),
   ("step", put(0, np.float32([3e38, -3e38, 0, 0])), _BOX, ["1e+15"]),
   ("step", put(1, -3e38), _BOX, ["reward -3e+38", "1e+15"]),
@@ -313,8 +314,8 @@ class FaultyVector(gymnasium.vector.VectorEnv):
     (raise_error(Panic()), "(seed 1, step 1): step() raised Panic"),
     (raise_error(SystemExit(0)), "(seed 1, step 1): step() raised SystemExit"),
     (put(1, np.array([0, np.inf, 0])), "(index 1, seed 1, step 1): step() "),
-    (put(0, np.zeros((3, 5))), "observations (3, 5)"),
-    (put(1, np.zeros(4)), "rewards (4,)"),
+    (put(0, np.zeros((3, 5))), "observations [3, 5]"),
+    (put(1, np.zeros(4)), "rewards [4]"),
   ],
 )
 def test_faults_of_vector_environments(fault, message):
@@ -324,6 +325,46 @@ def test_faults_of_vector_environments(fault, message):
     environment.step(np.zeros(3, np.int32))
   assert "environment Own-v0 " in caught.value.line
   assert message in caught.value.line
+
+
+_WHOLE = {"a": np.zeros((3, 2), np.float32), "n": np.zeros(3, np.int64)}
+# observations of a Dict of a vector environment, and texts of the message
+PARTS = [
+  ({**_WHOLE, "a": np.zeros((3, 1), np.float32)}, ["['a'] [3, 1]", "[3, 2]"]),
+  ({**_WHOLE, "n": np.zeros(1, np.int64)}, ["['n'] [1]"]),
+  ({**_WHOLE, "n": np.zeros(3)}, ["['n'] of type float64"]),
+  ({"a": _WHOLE["a"]}, ["no array as observations['n']"]),
+  ([1, 2], ["no array as observations['a']"]),
+]
+
+
+@pytest.mark.parametrize(("observation", "texts"), PARTS)
+def test_parts_of_a_vector_environments_observations(observation, texts):
+  envs = FaultyVector(3, put(0, observation))
+  envs.single_observation_space = spaces.Dict(
+    {"a": spaces.Box(-1, 1, (2,), np.float32), "n": spaces.Discrete(3)}
+  )
+  envs.reset = lambda **kwargs: (_WHOLE, {})
+  environment = vector.VectorEnvironment(envs, "Own-v0", 1)
+  environment.reset()
+  with pytest.raises(checked.EnvironmentFailedError) as caught:
+    environment.step(np.zeros(3, np.int32))
+  for text in texts:
+    assert text in caught.value.line
+
+
+@pytest.mark.parametrize("rewards", [["1"] * 3, [1j] * 3, [None] * 3, 1.0])
+def test_rewards_of_a_vector_environment_are_numbers(rewards):
+  envs = FaultyVector(3, put(1, rewards))
+  environment = vector.VectorEnvironment(envs, "Own-v0", 1)
+  environment.reset()
+  with pytest.raises(checked.EnvironmentFailedError, match="3 numbers"):
+    environment.step(np.zeros(3, np.int32))
+
+
+def test_a_vector_environment_of_another_size_is_rejected():
+  with pytest.raises(ValueError, match="3 environments where 8"):
+    vector.VectorEnvironment(FaultyVector(3, None), "Own-v0", 1, num_envs=8)
 
 
 # Text of a module, and the text that the message contains.

@@ -166,7 +166,9 @@ def test_an_error_leaves_no_files(tmp_path):
   assert os.listdir(tmp_path) == []
 
 
-def write_with_minari(folder, lengths, observations=1, flags=False):
+def write_with_minari(
+  folder, lengths, observations=1, flags=False, columns=None
+):
   """Writes a dataset with CartPole's spaces, but no environment spec."""
   environment = gymnasium.make("CartPole-v1")
   storage = minari_storage.MinariStorage.new(
@@ -176,17 +178,14 @@ def write_with_minari(folder, lengths, observations=1, flags=False):
     {"dataset_id": "a/b-v0", "minari_version": minari.__version__}
   )
   for n in lengths:
-    storage.update_episodes(
-      [
-        EpisodeBuffer(
-          observations=np.zeros((n + observations, 4), np.float32),
-          actions=np.ones(n, np.int64),
-          rewards=np.ones(n),
-          terminations=np.zeros(n, bool),
-          truncations=np.full(n, flags),
-        )
-      ]
-    )
+    written = {
+      "observations": np.zeros((n + observations, 4), np.float32),
+      "actions": np.ones(n, np.int64),
+      "rewards": np.ones(n),
+      "terminations": np.zeros(n, bool),
+      "truncations": np.full(n, flags),
+    }
+    storage.update_episodes([EpisodeBuffer(**{**written, **(columns or {})})])
 
 
 def test_an_episode_without_an_end_is_truncated(tmp_path):
@@ -234,9 +233,29 @@ def without_last_observations(folder):
   write_with_minari(folder, [3], observations=0)
 
 
+def changed(**columns):
+  """Returns a function that writes an episode of 3 steps with these columns."""
+  return lambda folder: write_with_minari(folder, [3], columns=columns)
+
+
+_NAN = np.full((4, 4), np.nan, np.float32)
+
+
 @pytest.mark.parametrize(
   ("write", "fields"),
   [
+    (changed(actions=np.ones(2, np.int64)), ["2 actions for 3 steps"]),
+    (changed(actions=np.array([0, 5, 1])), ["the action 5 at step 1"]),
+    (changed(actions=np.array([0, 1, -1])), ["the action -1 at step 2"]),
+    (changed(actions=np.array([1.7, 0, 0])), ["the action 1.7 at step 0"]),
+    (changed(actions=np.array([1 + 2**32, 0, 0])), ["4294967297"]),
+    (changed(observations=_NAN), ["episode 0 has observations with nan"]),
+    (changed(rewards=np.array([0, np.nan, 0])), ["rewards with nan"]),
+    (changed(rewards=np.array([0, 1e300, 0])), ["rewards with 1e+300"]),
+    (
+      changed(observations=np.zeros((4, 3), np.float32)),
+      ["episode 0 has observations of another shape"],
+    ),
     (nothing, ["does not exist"]),
     (other_files, ["not a Minari dataset", "data/"]),
     (damaged, ["not a Minari dataset", "0.0.1"]),
@@ -294,6 +313,29 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path):
   with pytest.raises(ValueError, match="can't be written") as caught:
     record(path, CARTPOLE, 3)
   assert repr(str(path)) in str(caught.value)
+
+
+def test_integers_that_agents_do_not_see_are_not_recorded(
+  tmp_path, monkeypatch
+):
+  space = spaces.Box(0, 2**40, (2,), np.int64)
+
+  class Clock(cartpole.CartPoleEnv):
+    def __init__(self):
+      super().__init__()
+      self.observation_space = space
+
+    def reset(self, *, seed=None, options=None):
+      return np.array([1, 1_735_689_600]), {}
+
+    def step(self, action):
+      return self.reset()[0], 1.0, True, False, {}
+
+  spec = registration.EnvSpec("Clock-v0", entry_point=Clock)
+  monkeypatch.setitem(gymnasium.registry, "Clock-v0", spec)
+  with pytest.raises(ValueError, match="last digits") as caught:
+    record(tmp_path / "a", given.config_of("Clock-v0"), 2)
+  assert "\n" not in str(caught.value)
 
 
 def test_files_are_not_replaced(tmp_path):

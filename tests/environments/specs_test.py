@@ -188,3 +188,17 @@ def test_other_spaces_are_rejected_in_one_line(observation, action, fields):
   assert "\n" not in message
   for field in ["config.environment.name is 'Toy-v0'", "supported", *fields]:
     assert field in message
+
+
+@pytest.mark.parametrize(
+  ("observation", "action"),
+  [
+    (spaces.Discrete(10**9), spaces.Discrete(2)),
+    (spaces.Box(0, 1, (2,)), spaces.Discrete(10**9)),
+    (spaces.Box(0, 1, (2,)), spaces.MultiDiscrete([10**6, 10**6])),
+  ],
+)
+def test_spaces_with_too_many_values_are_rejected(observation, action):
+  with pytest.raises(ValueError, match="discrete values") as caught:
+    specs.make_spec("Toy-v0", observation, action)
+  assert "\n" not in str(caught.value)

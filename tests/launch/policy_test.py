@@ -271,3 +271,17 @@ def test_a_policy_with_wrappers_acts_in_its_own_environment(caplog):
       policy(observation)
     )
     assert not terminated and truncated == (step == 7)
+
+
+@pytest.mark.parametrize("value", [1e300, 1e16, -1e20])
+def test_an_observation_that_training_rejects_has_no_action(value):
+  policy = make_policy(make_config("dqn", {}))
+  with pytest.raises(ValueError, match="at most 1e") as caught:
+    policy(np.array([0.0, value, 0.0, 0.0]))
+  assert "\n" not in str(caught.value)
+
+
+def test_an_export_may_be_in_the_home_folder(tmp_path, monkeypatch):
+  monkeypatch.setenv("HOME", str(tmp_path))
+  make_policy(make_config("dqn", {})).export("~/a.onnx")
+  assert (tmp_path / "a.onnx").exists()

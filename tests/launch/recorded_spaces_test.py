@@ -8,6 +8,7 @@ from gymnasium import spaces
 import slipway
 from slipway.agents import registry
 from slipway.environments import factory
+from slipway.environments import spaces as spaces_lib
 from slipway.launch import train
 from slipway.launch.runs import (
   best_variables,
@@ -84,6 +85,18 @@ def test_a_policy_is_not_loaded_for_other_spaces(
     slipway.load(folder.path)
   message = str(caught.value)
   assert "\n" not in message and text in message and str(folder.path) in message
+
+
+def test_the_bounds_of_large_spaces_are_compared_in_a_short_line():
+  low = np.random.default_rng(0).uniform(-1, 0, (500, 500)).astype(np.float32)
+  other = low.copy()
+  other[7, 7] -= 0.5
+  before, same, after = (
+    spaces_lib.describe(spaces.Box(x, np.ones_like(x), dtype=np.float32))
+    for x in (low, low.copy(), other)
+  )
+  assert before == same != after
+  assert len(before) < 200
 
 
 @pytest.mark.runs

@@ -108,6 +108,12 @@ def test_a_flag_without_effect_is_rejected(arguments, flag):
   assert "\n" not in str(caught.value)
 
 
+def test_a_flag_that_each_run_replaces_is_rejected():
+  name = "config.learner.learning_rate"
+  with pytest.raises(ValueError, match=f"--{name}.*no effect"):
+    make("--vary=learner.learning_rate=1e-3,1e-4", f"--{name}=0.5")
+
+
 @pytest.mark.parametrize(
   ("given", "resumed"),
   [

@@ -54,7 +54,8 @@ def test_fields_of_a_cluster_are_rejected_without_one(argument):
 
 
 @pytest.mark.parametrize(
-  "url", ["file://", "file:///", "file://host/x", "~/x", "/", "x/y"]
+  "url",
+  ["file://", "file:///", "file://host/x", "~/x", "/", "x/y", "s3://", "/a::b"],
 )
 def test_a_url_that_is_no_folder_of_all_machines_is_rejected(url):
   with pytest.raises(ValueError, match=r"snapshot\.url=") as error:

@@ -45,10 +45,38 @@ def open_to_all(run):
   run.path.chmod(0o777)
 
 
+def link_snapshots(run):
+  """A link in place of the snapshots, as to a folder of another user."""
+  foreign = run.path.parent / "foreign"
+  run.snapshots.rename(foreign)
+  os.chown(foreign, _STRANGER, -1)
+  run.snapshots.symlink_to(foreign)
+
+
+def give_snapshot(run):
+  (run.snapshots / "000001").mkdir()
+  (run.snapshots / "000001" / "single.pkl").touch()
+  os.chown(run.snapshots / "000001" / "single.pkl", _STRANGER, -1)
+
+
+def open_snapshots(run):
+  run.path.chmod(0o755)
+  run.snapshots.chmod(0o777)
+
+
+def give_python_path(run):
+  (run.path / "python_path.json").write_text("[]")
+  os.chown(run.path / "python_path.json", _STRANGER, -1)
+
+
 FOREIGN = [
   pytest.param(give_folder, marks=only_root),
   pytest.param(give_config, marks=only_root),
+  pytest.param(link_snapshots, marks=only_root),
+  pytest.param(give_snapshot, marks=only_root),
+  pytest.param(give_python_path, marks=only_root),
   open_to_all,
+  open_snapshots,
 ]
 
 
@@ -97,9 +125,15 @@ def test_a_sweep_of_another_user_is_not_continued(tmp_path):
     sweep_folder.SweepFolder.open(str(tmp_path))
 
 
+@pytest.mark.parametrize("is_damaged", [False, True])
 def test_loading_a_policy_of_built_in_parts_runs_nothing_of_its_folder(
-  run, tmp_path, monkeypatch
+  run, tmp_path, monkeypatch, is_damaged
 ):
+  if is_damaged:  # its copy in a snapshot is used
+    copy = run.snapshots / "000001"
+    copy.mkdir()
+    run.config.rename(copy / "config.json")
+    run.config.write_text("damaged")
   shadow = tmp_path / "code"
   shadow.mkdir()
   (run.path / "python_path.json").write_text(json.dumps([str(shadow)]))

@@ -91,6 +91,20 @@ def test_hooks_that_are_rejected_with_one_line(name, pattern):
   assert "\n" not in str(caught.value)
 
 
+@pytest.mark.usefixtures("mine")
+def test_a_hook_is_named_once():
+  with pytest.raises(ValueError, match="twice"):
+    catalog.check(["my_hooks:notify", "my_hooks:notify"])
+
+
+def test_hooks_take_a_config_with_dicts_in_lists(tmp_path):
+  config = dqn.get_config()
+  with config.unlocked():
+    config.environment.kwargs.levels = [{"size": 1}]
+  hooks = caller.Caller(config, tmp_path)
+  hooks.close(lambda: status_at(0))
+
+
 @pytest.mark.parametrize("name", ["wandb", "mlflow"])
 def test_a_package_that_is_missing_is_named(name, monkeypatch):
   monkeypatch.setattr(importlib.util, "find_spec", lambda package: None)
