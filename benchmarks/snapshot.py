@@ -37,14 +37,11 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   Returns:
     One row per snapshot.
   """
-  import launchpad as lp
-  from launchpad import address as lp_address
-
   from slipway.agents import registry
   from slipway.agents.updates import replay_updates
   from slipway.environments import factory
+  from slipway.launch.nodes import addresses, snapshot_writer
   from slipway.launch.nodes import replay as replay_node
-  from slipway.launch.nodes import snapshot_writer
   from slipway.launch.nodes import trainer as trainer_lib
   from slipway.launch.orchestration import rates as rates_lib
   from slipway.launch.orchestration import run_control
@@ -60,16 +57,16 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   config.snapshot.keep = 1
   place = run_folder.RunFolder.create(folder, "run", overwrite=False)
   spec = factory.make_spec(config.environment)
-  address = lp.Address()
-  address.bind(lp_address.SimpleLocalAddressBuilder())
+  port = addresses.reserve_port()
+  address = f"localhost:{port.getsockname()[1]}"
   table = filling.make_table_spec(config)
   rates = rates_lib.Rates(config, table)
   control = run_control.RunControl(
     config, place, {"trainer": 1, "worker": 1}, time.time(), rates
   )
   hosted = replay_node.HostedTables(config, spec, place, None, address, None)
-  trainer_benchmark.fill(address.resolve(), config, spec, items)
-  monitor = shard_monitor.ShardMonitor(0, address.resolve(), tables.TRANSITIONS)
+  trainer_benchmark.fill(address, config, spec, items)
+  monitor = shard_monitor.ShardMonitor(0, address, tables.TRANSITIONS)
   monitor.wait(_UP_WITHIN_S)
   learner = registry.make_builder(config.agent).make_learner(config, spec)
   trainer = trainer_lib.Trainer(
@@ -81,7 +78,7 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   )
   store = snapshot_store.open_store(config, place)
   writer = snapshot_writer.SnapshotWriter(
-    config, place, learner, [address.resolve()], control, store
+    config, place, learner, [address], control, store
   )
   rows = []
   for repetition in range(runs):

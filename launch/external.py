@@ -27,7 +27,6 @@ import time
 import types
 import typing
 
-import launchpad as lp
 import ml_collections
 
 from slipway.environments import external, factory, user_code
@@ -235,7 +234,7 @@ def connect(run: str | os.PathLike[str]) -> Connection:
   environment, exchange = factory.make_external(config.environment)
   data = addresses.DataAddresses(
     tuple(
-      lp.Address(f"replay{shard}")
+      addresses.Server(f"replay{shard}")
       for shard in range(host_plan.count_replay_servers(config))
     ),
     os.path.dirname(address.address),

@@ -5,6 +5,7 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
+import cloudpickle
 import fsspec
 import ml_collections
 
@@ -13,6 +14,10 @@ from slipway.launch import program as program_lib
 from slipway.launch.processes import prepared_nodes, processors
 from slipway.launch.processes import private_network as private_network_lib
 from slipway.launch.processes import runner as runner_lib
+
+# Roles whose processes enter the private network, because they serve tables or
+# read them without a proxy.
+_ISOLATED_ROLES = ("replay", "trainer")
 
 
 @contextlib.contextmanager
@@ -73,7 +78,7 @@ def make_runner(
   wiring: program_lib.Wiring,
   logs: pathlib.Path,
 ) -> runner_lib.Runner:
-  """Makes the runner of a machine's nodes, and binds the nodes' addresses.
+  """Makes the runner of a machine's nodes.
 
   Args:
     config: the whole config.
@@ -81,23 +86,21 @@ def make_runner(
     wiring: the nodes of the plan, and their connections.
     logs: folder of the nodes' logs.
   """
-  environments = {
-    role: processors.make_role_variables(role, config)
-    for role in {"worker", *wiring.program.groups}
-  }
 
-  def make_worker(index: int, count: int) -> prepared_nodes.PreparedNode:
-    """Prepares worker `index` of `count` workers, for the runner."""
-    node = wiring.make_worker(index, count)
-    return prepared_nodes.prepare_worker(index, node, environments["worker"])
+  def prepare(node: program_lib.NodeSpec) -> prepared_nodes.PreparedNode:
+    """Prepares a node for the runner."""
+    return prepared_nodes.PreparedNode(
+      node.name,
+      cloudpickle.dumps(node.run),
+      processors.make_role_variables(node.role, config),
+      plan.network if node.role in _ISOLATED_ROLES else None,
+    )
 
   return runner_lib.Runner(
-    prepared_nodes.prepare(
-      wiring.program, plan.nodes, environments, plan.network
-    ),
+    [prepare(node) for node in wiring.nodes],
     logs,
     config.restarts.budget,
     config.restarts.period_s,
-    make_worker,
+    lambda index, count: prepare(wiring.make_worker(index, count)),
     host_plan.count_replay_servers(config),
   )

@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import socket
 import typing
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ from slipway.launch import host_plan
 from slipway.launch.nodes import addresses
 from slipway.launch.orchestration import control_service
 from slipway.launch.orchestration import rates as rates_lib
-from slipway.launch.processes import service_node
+from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run as run_lib
 
 # Class of a node by role, as 'module:name'. A class is imported in the node's
@@ -27,19 +28,46 @@ _NODE_CLASSES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class NodeClass:
-  """A picklable function that makes a node's object in the node's process.
+class NodeSpec:
+  """A node of a run: what its process makes, from what can be pickled.
 
   Attributes:
     role: role of the node, such as 'worker'.
+    index: index of the node among those of its role.
+    args: arguments of the class of the role, before the client of the control.
+    control_socket: path of the socket that leads to the run's control.
   """
 
   role: str
+  index: int
+  args: tuple[typing.Any, ...]
+  control_socket: str
 
-  def __call__(self, *args) -> typing.Any:
-    """Imports the class of the role, and returns an instance made of `args`."""
+  @property
+  def name(self) -> str:
+    """The node's name, such as 'worker/0'."""
+    return f"{self.role}/{self.index}"
+
+  def run(self) -> None:
+    """Imports the class of the role, makes the node, and runs it to its end."""
     module, _, name = _NODE_CLASSES[self.role].partition(":")
-    return getattr(importlib.import_module(module), name)(*args)
+    node_class = getattr(importlib.import_module(module), name)
+    control = rpc_client.connect(
+      control_service.ControlService, self.control_socket
+    )
+    node_class(*self.args, control).run()
+
+
+class _SpecNode:
+  """The object of a Launchpad node that runs a `NodeSpec`."""
+
+  def __init__(self, spec: NodeSpec):
+    """Keeps the spec."""
+    self._spec = spec
+
+  def run(self) -> None:
+    """Runs the node; Launchpad calls it."""
+    self._spec.run()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,15 +75,19 @@ class Wiring:
   """The nodes of a run on one machine, and their connections.
 
   Attributes:
-    program: Launchpad program with the nodes that the machine starts with.
+    nodes: the nodes that the machine starts with, in the order of starting.
+    program: the same nodes as a Launchpad program.
     data: addresses of the TrajectoryManagers, the Reverb servers.
-    make_worker: function that returns the node of a further worker, given its
+    make_worker: function that returns the spec of a further worker, given its
       index and the new number of workers.
+    ports: sockets that reserve the servers' ports as long as they exist.
   """
 
+  nodes: list[NodeSpec]
   program: lp.Program
   data: addresses.DataAddresses
-  make_worker: Callable[[int, int], service_node.ServiceNode]
+  make_worker: Callable[[int, int], NodeSpec]
+  ports: list[socket.socket]
 
 
 def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
@@ -82,11 +114,18 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
   workers = plan.expected["worker"]
   config = fields.replace(run.config, "topology.workers", workers)
   spec, folder = run.spec, run.folder
-  program = lp.Program(config.agent)
   rates = rates_lib.Rates.from_config(config, spec)
+  shards = range(host_plan.count_replay_servers(config))
+  # Ports of this machine, unless another machine has the servers.
+  ports = [
+    addresses.reserve_port() for _ in shards if not plan.replay_is_remote
+  ]
   servers = tuple(
-    lp.Address(f"replay{shard}" if shard else "replay")
-    for shard in range(host_plan.count_replay_servers(config))
+    addresses.Server(
+      f"replay{shard}" if shard else "replay",
+      f"localhost:{ports[shard].getsockname()[1]}" if ports else "",
+    )
+    for shard in shards
   )
   data = addresses.DataAddresses(
     servers,
@@ -96,46 +135,33 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
     plan.identity,
     plan.network is not None and not plan.replay_is_remote,
   )
-  control = service_node.Handle(
-    control_service.ControlService, plan.control_socket
-  )
 
-  def make_node(role: str, *args) -> service_node.ServiceNode:
-    """Returns a node whose object is made of `args` and a control client."""
-    return service_node.ServiceNode(None, NodeClass(role), *args, control)
-
-  def make_worker(index: int, count: int) -> service_node.ServiceNode:
-    """Returns the node of worker `index` of `count` workers."""
+  def make_worker(index: int, count: int) -> NodeSpec:
+    """Returns the spec of worker `index` of `count` workers."""
     # A worker's exploration depends on the number of workers.
     current = fields.replace(config, "topology.workers", count)
-    return make_node("worker", current, spec, index, data)
+    args = (current, spec, index, data)
+    return NodeSpec("worker", index, args, plan.control_socket)
 
-  def make_replay(shard: int) -> service_node.ServiceNode:
-    """Returns the node of one replay server."""
-    node = make_node(
-      "replay",
-      *(config, spec, folder, shard, servers[shard]),
-      data.passing_path(shard),
-    )
-    servers[shard].assign(node)
-    return node
+  def make_args(role: str, index: int) -> tuple[typing.Any, ...]:
+    """Returns the arguments of a node that is no worker."""
+    if role == "replay":
+      server = servers[index].address
+      return config, spec, folder, index, server, data.passing_path(index)
+    if role == "trainer":
+      hosts = [server.address for server in servers]
+      return config, spec, folder, hosts, data.passing_path(0)
+    if role == "proxy":
+      return index, data, rates.poll_period_s
+    return config, spec, folder, data  # the evaluator
 
-  def make_trainer() -> service_node.ServiceNode:
-    """Returns the node of the trainer, which may contain the replay server."""
-    node = make_node(
-      "trainer", config, spec, folder, servers, data.passing_path(0)
-    )
-    if config.topology.replay == "with_trainer":
-      servers[0].assign(node)
-    return node
-
-  makers: dict[str, Callable[[int], service_node.ServiceNode]] = {
-    "replay": make_replay,
-    "trainer": lambda _: make_trainer(),
-    "proxy": lambda index: make_node("proxy", index, data, rates.poll_period_s),
-    "worker": lambda index: make_worker(index, workers),
-    "evaluator": lambda _: make_node("evaluator", config, spec, folder, data),
-  }
-  for role, index in plan.nodes:
-    program.add_node(makers[role](index), label=role)
-  return Wiring(program, data, make_worker)
+  nodes = [
+    make_worker(index, workers)
+    if role == "worker"
+    else NodeSpec(role, index, make_args(role, index), plan.control_socket)
+    for role, index in plan.nodes
+  ]
+  program = lp.Program(config.agent)
+  for node in nodes:
+    program.add_node(lp.PyClassNode(_SpecNode, node), label=node.role)
+  return Wiring(nodes, program, data, make_worker, ports)

@@ -8,6 +8,7 @@ polls cease, the connection to the run is lost, so the agent kills its nodes.
 import contextlib
 import dataclasses
 import os
+import socket
 import tempfile
 import threading
 import time
@@ -116,6 +117,7 @@ class HostAgent:
     self._memory_dir = self._resources.enter_context(tmpfs_directory.create())
     self._gateway: gateway.Gateway | None = None
     self._runner: typing.Any = None
+    self._ports: list[socket.socket] = []  # reserved as long as the agent lives
     self._thread: threading.Thread | None = None
     self._failure: failures.Failure | None = None
     self._sent_bytes: dict[str, int] = {}  # by the log's name
@@ -178,6 +180,7 @@ class HostAgent:
     self._runner = host_setup.make_runner(
       task.run.config, plan, wiring, self._folder.logs
     )
+    self._ports = wiring.ports
     services = self._offer_services(self._gateway, wiring)
     self._thread = threading.Thread(target=self._run, name="runner")
     self._thread.start()
@@ -254,7 +257,7 @@ class HostAgent:
       endpoints[CONTROL] = entry.offer(f"unix:{self._task.control_socket}")
     if not wiring.data.remote:
       for shard, server in enumerate(wiring.data.servers):
-        endpoints[str(server.name)] = entry.offer(wiring.data.upstream(shard))
+        endpoints[server.name] = entry.offer(wiring.data.upstream(shard))
     return endpoints
 
   def _update_endpoints(self, endpoints: Mapping[str, str]) -> None:

@@ -2,14 +2,42 @@
 
 import dataclasses
 import os
+import socket
 import ssl
+import typing
 from collections.abc import Callable
-
-import launchpad as lp
 
 from slipway.launch.nodes import endpoint, ports
 from slipway.replay.transport import certificates, control_block, routes
 from slipway.replay.variables import shared_variables
+
+
+class Server(typing.NamedTuple):
+  """A TrajectoryManager, as the nodes of a machine know it.
+
+  Attributes:
+    name: name of the server, such as 'replay1'.
+    address: 'host:port', or '' if the server is on another machine.
+  """
+
+  name: str
+  address: str = ""
+
+
+def reserve_port() -> socket.socket:
+  """Reserves a free port of this machine for a server, until the socket closes.
+
+  The socket never listens. So no connection of another process gets the port
+  before the server starts or while it restarts. The server itself can bind the
+  port, because both sockets set SO_REUSEADDR; gRPC's servers do.
+
+  Raises:
+    OSError: no port is free.
+  """
+  reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+  reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+  reserved.bind(("", 0))
+  return reserved
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,9 +45,8 @@ class DataAddresses:
   """Addresses of replay servers, sockets and files for one machine's nodes.
 
   Attributes:
-    servers: Launchpad addresses of the TrajectoryManagers, one per shard. The
-      first server also has the variables. If `remote` is True, only the names
-      are used.
+    servers: the TrajectoryManagers, one per shard. The first server also has
+      the variables.
     proxy_dir: the run's tmpfs directory on this machine, with the proxy's
       sockets, the shared variables and the control block, or None if there is
       no proxy.
@@ -32,7 +59,7 @@ class DataAddresses:
       processes get their connections as passed sockets.
   """
 
-  servers: tuple[lp.Address, ...]
+  servers: tuple[Server, ...]
   proxy_dir: str | None
   first_worker: int = 0
   remote: bool = False
@@ -54,9 +81,9 @@ class DataAddresses:
     if self.isolated:
       return f"passed:{self.passing_path(shard)}"
     if not self.remote:
-      return server.resolve()
+      return server.address
     assert self.proxy_dir is not None
-    path = endpoint.path_in(self.proxy_dir, str(server.name))
+    path = endpoint.path_in(self.proxy_dir, server.name)
     return endpoint.Endpoint(path).read
 
   def passing_path(self, shard: int) -> str | None:
@@ -176,7 +203,7 @@ class DataAddresses:
     """
     shard = self.shard_of(worker)
     if handle is None:
-      return routes.DirectRoute(self.servers[shard].resolve())
+      return routes.DirectRoute(self.servers[shard].address)
     return routes.ProxyRoute(self.proxy_listen(shard), handle)
 
   def make_variables_source(
@@ -196,4 +223,4 @@ class DataAddresses:
     # not need.
     from slipway.replay.variables import variables
 
-    return variables.ServerVariables(self.servers[0].resolve(), period_s)
+    return variables.ServerVariables(self.servers[0].address, period_s)

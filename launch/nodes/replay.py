@@ -2,7 +2,6 @@
 
 import ctypes
 
-import launchpad as lp
 import ml_collections
 from absl import logging
 from acme import specs
@@ -26,7 +25,7 @@ class HostedTables:
     spec: specs.EnvironmentSpec,
     folder: run_folder.RunFolder,
     snapshot: snapshot_store.Snapshot | None,
-    address: lp.Address,
+    address: str,
     passing_path: str | None,
     shard: int = 0,
   ):
@@ -37,7 +36,7 @@ class HostedTables:
       spec: specification of one environment.
       folder: the run's folder.
       snapshot: the snapshot to restore, or None to start with empty tables.
-      address: address of the server on this machine.
+      address: 'host:port' of the server on this machine.
       passing_path: path of the socket at which processes outside of the private
         network get connections, or None if they can use the address.
       shard: index of the shard, from 0. Shard 0 also has the table of the
@@ -65,7 +64,7 @@ class HostedTables:
       saved = None
     self._manager = trajectory_manager.TrajectoryManager(
       hosted,
-      port=lp.get_port_from_address(address.resolve()),
+      port=int(address.rpartition(":")[2]),
       saving_dir=folder.replay_saving(shard),
       restore_from=saved,
       passing_path=passing_path,
@@ -123,7 +122,7 @@ class Replay:
     spec: specs.EnvironmentSpec,
     folder: run_folder.RunFolder,
     shard: int,
-    address: lp.Address,
+    address: str,
     passing_path: str | None,
     control: control_service.ControlService,
   ):
@@ -134,7 +133,7 @@ class Replay:
       spec: specification of one environment.
       folder: the run's folder, for snapshots.
       shard: index of the shard, from 0.
-      address: address of the server on this machine.
+      address: 'host:port' of the server on this machine.
       passing_path: path of the socket that passes connections; see
         `HostedTables`.
       control: client of the control.

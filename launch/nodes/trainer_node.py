@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-import launchpad as lp
 import ml_collections
 import msgspec
 from absl import logging
@@ -42,7 +41,7 @@ class TrainerNode:
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     folder: run_folder.RunFolder,
-    servers: Sequence[lp.Address],
+    servers: Sequence[str],
     passing_path: str | None,
     control: control_service.ControlService,
   ):
@@ -52,7 +51,7 @@ class TrainerNode:
       config: the whole config.
       spec: specification of one environment.
       folder: the run's folder, for snapshots.
-      servers: addresses of the TrajectoryManagers, one per shard; the first
+      servers: 'host:port' of the TrajectoryManagers, one per shard; the first
         server also has the variables.
       passing_path: path of the socket that passes connections; see
         `replay_node.HostedTables`.
@@ -78,7 +77,7 @@ class TrainerNode:
       )
     table = variables.TABLE if self._rates.table is None else tables.TRANSITIONS
     self._monitors = [
-      shard_monitor.ShardMonitor(index, server.resolve(), table)
+      shard_monitor.ShardMonitor(index, server, table)
       for index, server in enumerate(servers)
     ]
     learner = builder.make_learner(config, spec)
@@ -102,7 +101,7 @@ class TrainerNode:
       config,
       folder,
       learner,
-      [server.resolve() for server in servers],
+      servers,
       control,
       store,
       lambda shard: self._monitors[shard].up,

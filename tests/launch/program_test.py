@@ -223,17 +223,17 @@ def test_one_more_worker(tmp_path):
       config, str(tmp_path), str(tmp_path / "control.sock")
     ),
   )
-  nodes = wiring.program.groups["worker"]
+  nodes = [node for node in wiring.nodes if node.role == "worker"]
   more = wiring.make_worker(WORKERS, WORKERS + 1)
-  assert len(wiring.program.groups["worker"]) == WORKERS
-  configs, _, indices, data, controls = zip(
-    *[node._args[:5] for node in [*nodes, more]], strict=True
+  configs, _, indices, data = zip(
+    *[node.args for node in [*nodes, more]], strict=True
   )
   workers = [config.topology.workers for config in configs]
   assert workers == [WORKERS] * WORKERS + [WORKERS + 1]
   assert indices == tuple(range(WORKERS + 1))
   assert len(set(data)) == 1
-  assert {each.path for each in controls} == {str(tmp_path / "control.sock")}
+  assert more.control_socket == str(tmp_path / "control.sock")
+  assert len(wiring.program.groups["worker"]) == WORKERS
 
 
 def test_a_queue_counts_the_workers_of_all_machines(launch):

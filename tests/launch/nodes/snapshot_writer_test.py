@@ -4,18 +4,16 @@ import shutil
 import threading
 import time
 
-import launchpad as lp
 import msgspec
 import numpy as np
 import pytest
 import reverb
-from launchpad import address as lp_address
 
 from slipway.agents import registry
 from slipway.agents.dqn import builder as builder_lib
 from slipway.configs import prioritized_dqn
 from slipway.environments import factory
-from slipway.launch.nodes import trainer_node
+from slipway.launch.nodes import addresses, trainer_node
 from slipway.launch.orchestration import messages, run_control, waits
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.rpc import client as rpc_client
@@ -63,8 +61,8 @@ def start(config, folder, learners):
 
   def start(control=None, **replay):
     config.replay.update(replay)
-    address = lp.Address()
-    address.bind(lp_address.SimpleLocalAddressBuilder())
+    port = addresses.reserve_port()
+    address = f"localhost:{port.getsockname()[1]}"
     spec = factory.make_spec(config.environment)
     rates = rates_lib.Rates.from_config(config, spec)
     control = control or run_control.RunControl(
@@ -75,7 +73,7 @@ def start(config, folder, learners):
       config, spec, folder, [address], None, control
     )
     (node.learner,) = learners[made:]
-    node.address, node.control = address.resolve(), control
+    node.address, node.control, node.port = address, control, port
     started.append(node)
     return node
 

@@ -2,18 +2,16 @@
 
 import time
 
-import launchpad as lp
 import numpy as np
 import pytest
 import reverb
 import tensorflow as tf
-from launchpad import address as lp_address
 
 from slipway.agents import registry
 from slipway.agents.dqn import builder as builder_lib
 from slipway.configs import prioritized_dqn
 from slipway.environments import factory
-from slipway.launch.nodes import trainer_node
+from slipway.launch.nodes import addresses, trainer_node
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.orchestration import run_control
 from slipway.launch.runs import run_folder
@@ -82,8 +80,8 @@ def batch_rewards(monkeypatch):
 
 
 def make_node(config, tmp_path):
-  address = lp.Address()
-  address.bind(lp_address.SimpleLocalAddressBuilder())
+  port = addresses.reserve_port()
+  address = f"localhost:{port.getsockname()[1]}"
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   spec = factory.make_spec(config.environment)
   rates = rates_lib.Rates.from_config(config, spec)
@@ -93,7 +91,7 @@ def make_node(config, tmp_path):
   node = trainer_node.TrainerNode(
     config, spec, folder, [address], None, control
   )
-  node.address = address.resolve()
+  node.address, node.port = address, port  # reserved as long as it lives
   return node
 
 
