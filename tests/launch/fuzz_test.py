@@ -64,7 +64,7 @@ def check_before_start(config):
   """Checks a config as `slipway train` does before it starts anything."""
   fields.validate(config, _BUILDER.fields)
   _BUILDER.check(config, _SPEC)
-  memory.check(config, _SPEC, _BUILDER, 24 * 2**30)
+  memory.check(config, _SPEC, _BUILDER.make_table(config, _SPEC), 24 * 2**30)
   config_file.to_json(config)
 
 
