@@ -14,7 +14,7 @@ import psutil
 from absl import flags as absl_flags
 
 from slipway.agents import core, registry
-from slipway.agents.networks import torsos
+from slipway.agents.networks import network, torsos
 from slipway.configs import base, fields
 from slipway.environments import factory, specs, user_code
 from slipway.launch import (
@@ -177,6 +177,8 @@ def check(
   workers = _count_workers(config, on_cluster)
   whole = fields.replace(config, "topology.workers", workers)
   builder.check(whole, spec)
+  # Made here, so that an error of the user's own network comes first.
+  network.variable_shapes(builder.make_network(whole, spec))
   hooks.check(config.hooks)
   _check_shards(config, on_cluster)
   if not on_cluster:

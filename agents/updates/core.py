@@ -48,6 +48,13 @@ class Updates(typing.Protocol):
     """Returns the item counts of each table whose server is up."""
     ...
 
+  def drop_rest(self) -> None:
+    """Removes the oldest items of queues that are no whole number of batches.
+
+    Does nothing if the source is no queue.
+    """
+    ...
+
   def close(self) -> None:
     """Closes all connections to the source."""
     ...

@@ -65,5 +65,8 @@ class LocalUpdates:
       )
     ]
 
+  def drop_rest(self) -> None:
+    """Does nothing: the source is no queue of rounds."""
+
   def close(self) -> None:
     """Does nothing: an in-process table has no connection."""

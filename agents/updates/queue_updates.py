@@ -61,6 +61,11 @@ class QueueUpdates:
     statuses = [reader.status() for reader in self._readers]
     return [status for status in statuses if status is not None]
 
+  def drop_rest(self) -> None:
+    """Removes the oldest items of queues that are no whole batches."""
+    for reader in self._readers:
+      reader.drop_rest()
+
   def close(self) -> None:
     """Does nothing: no call to a server is open between two updates."""
 

@@ -49,6 +49,9 @@ class RecordedUpdates:
     """Returns an empty list: recorded data has no table."""
     return []
 
+  def drop_rest(self) -> None:
+    """Does nothing: the source is no queue of rounds."""
+
   def close(self) -> None:
     """Does nothing: recorded data has no connection."""
 

@@ -164,6 +164,9 @@ class ReplayUpdates:
     """Returns the item counts of each table whose server is up."""
     return shard_monitor.statuses([reader.monitor for reader in self._readers])
 
+  def drop_rest(self) -> None:
+    """Does nothing: the source is no queue of rounds."""
+
   def close(self) -> None:
     """Closes datasets and priority pushers; the caller closes the monitors."""
     for reader in self._readers:

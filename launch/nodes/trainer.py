@@ -84,7 +84,7 @@ class Trainer:
       self._limit = command.trainer_steps_limit
     if command.paused:
       self._waiting_since_s = None
-    elif updates := self._next_updates(command.collected_version):
+    elif updates := self._next_updates(command):
       self._update(updates)
     if self._variables.pending:
       self.version = self._publish()
@@ -110,20 +110,19 @@ class Trainer:
       restored=messages.RestoredCounts(trainer_steps=self._started_at),
     )
 
-  def _next_updates(self, collected_version: int) -> int:
-    """Returns the number of updates to run next, or 0 if none is due.
-
-    Args:
-      collected_version: newest version with which all workers have collected.
-    """
+  def _next_updates(self, command: messages.Command) -> int:
+    """Returns the number of updates to run next, or 0 if none is due."""
     updates = self._rates.updates_per_call
     if self._limit:
       updates = max(0, min(updates, self._limit - self._steps))
     if not self._rates.in_rounds:
       return updates
-    if self.waits_for_round and collected_version >= self.version:
+    if self.waits_for_round and command.collected_version >= self.version:
       granted = self._rates.updates_of_round(self._updates.statuses())
       if granted:
+        if self._rates.rounds_are_whole(command.workers):
+          # Otherwise each later batch would have some of them.
+          self._updates.drop_rest()
         self._publication_schedule.begin_round(granted)
       else:
         # No update is due yet. A new version, with the same variables, makes

@@ -110,7 +110,7 @@ class Worker:
     Returns:
       The number of environment steps of this process so far.
     """
-    self._load_variables()
+    self._load_variables(command)
     if self._may_step(command):
       before = self._collector.env_steps
       self._collect()
@@ -251,8 +251,16 @@ class Worker:
       logging.info("waits for %s", self._items.waits_for)
     return False
 
-  def _load_variables(self) -> None:
-    """Loads the next version of the variables, if any, and begins a round."""
+  def _load_variables(self, command: messages.Command) -> None:
+    """Loads the next version of the variables, if any, and begins a round.
+
+    A trainer that was restarted may publish it within a round, which then goes
+    on: its steps complete the rollouts that have begun. Otherwise each later
+    rollout would have steps of two rounds.
+
+    Args:
+      command: the newest command, with the number of workers per round.
+    """
     snapshot = self._variables.poll()
     if snapshot is None:
       return
@@ -262,4 +270,5 @@ class Worker:
     self._version = snapshot.version
     self._published_at_s = snapshot.published_at_s
     self._loads += 1
-    self._round_steps = 0
+    if self._has_collected_share(command):
+      self._round_steps = 0

@@ -54,6 +54,7 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
       return messages.Command(
         stop,
         self.paused,
+        workers=self.workers,
         trainer_steps_limit=self.trainer_steps_limit,
         saves_requested=self.saves_requested,
         collected_version=collected_version,

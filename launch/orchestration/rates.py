@@ -138,6 +138,24 @@ class Rates:
     items_needed = table.batch_size * table.shards
     return -(-items_needed // environments) * table.steps_per_item
 
+  def rounds_are_whole(self, workers: int) -> bool:
+    """Returns whether the items of a round of a queue are whole batches.
+
+    What a round leaves in the queue then follows from an interruption, such as
+    the death of a node.
+
+    Args:
+      workers: number of workers; 0 if it is unknown.
+    """
+    table = self.table
+    if table is None or not table.is_queue or not workers:
+      return False
+    steps = self.worker_steps(workers)
+    if steps is None:
+      return False
+    items = workers * self._environments * steps // table.steps_per_item
+    return items % (table.batch_size * table.shards) == 0
+
   def updates_of_round(
     self, statuses: Sequence[table_status.TableStatus]
   ) -> int:

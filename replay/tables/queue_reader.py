@@ -83,12 +83,22 @@ class QueueReader:
       self.status()
     if self._size < self._batch_size:
       return None
+    return self._sample_items(self._batch_size)
+
+  def drop_rest(self) -> None:
+    """Removes the oldest items, so that the queue has whole batches only."""
+    self.status()
+    if rest := self._size % self._batch_size:
+      self._sample_items(rest)
+
+  def _sample_items(self, count: int) -> Samples | None:
+    """Removes items, the oldest first; None: the server is down."""
     if self._client is None:
       self._client = reverb.Client(self._monitor.address)
     call = blocking_call.BlockingCall(
-      functools.partial(_sample, self._client, self._batch_size, self._size)
+      functools.partial(_sample, self._client, count, self._size)
     )
-    self._size -= self._batch_size
+    self._size -= count
     while not call.wait(_CHECK_S):
       if not self._monitor.up:
         self._client, self._size = None, 0
@@ -111,7 +121,10 @@ class QueueReader:
     for call in self._blocked_calls:
       if call.wait(timeout_s=0.0):
         self._blocked_calls.remove(call)
-        return call.result()
+        samples = call.result()
+        # A call of `drop_rest` has no whole batch.
+        if samples is not None and len(samples.keys) == self._batch_size:
+          return samples
     return None
 
 

@@ -1,5 +1,9 @@
 """Tests of runs whose environment has changed since they were made."""
 
+import os
+import subprocess
+import sys
+
 import gymnasium
 import numpy as np
 import pytest
@@ -9,7 +13,6 @@ import slipway
 from slipway.agents import registry
 from slipway.environments import factory
 from slipway.environments import spaces as spaces_lib
-from slipway.launch import train
 from slipway.launch.runs import (
   best_variables,
   outbox,
@@ -99,15 +102,49 @@ def test_the_bounds_of_large_spaces_are_compared_in_a_short_line():
   assert len(before) < 200
 
 
+_ARM = """
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+class Arm(gymnasium.Env):
+  observation_space = spaces.Box(-1, 1, (3,), np.float32)
+  action_space = spaces.Discrete(3, start=0)
+
+  def reset(self, *, seed=None, options=None):
+    return np.zeros(3, np.float32), {}
+
+  def step(self, action):
+    return np.zeros(3, np.float32), 1.0, True, False, {}
+"""
+
+
+def train(folder, *flags):
+  # In a process of its own, since the command adopts orphans.
+  return subprocess.run(
+    [sys.executable, "-m", "slipway.launch.train", "--mode=single", *flags],
+    cwd=folder,
+    env={**os.environ, "PYTHONPATH": str(folder)},
+    capture_output=True,
+    text=True,
+  )
+
+
 @pytest.mark.runs
-def test_a_run_with_other_spaces_is_not_resumed(tmp_path, monkeypatch, capsys):
-  flags = ["train", "--mode=single", "--config.limits.trainer_steps=60"]
-  name = f"--config.environment.name={__name__}:Arm"
-  new = ["--config=dqn:cartpole", name, f"--run_dir={tmp_path}", "--name=a"]
-  assert train.main([*flags, *new]) == 0
-  monkeypatch.setattr(Arm, "action_space", spaces.Discrete(3, start=5))
-  flags[2] = "--config.limits.trainer_steps=80"
-  before = sorted(tmp_path.rglob("*"))
-  assert train.main([*flags, f"--resume={tmp_path / 'a'}"]) == 2
-  assert "from 5" in capsys.readouterr().err
-  assert sorted(tmp_path.rglob("*")) == before
+def test_a_run_with_other_spaces_is_not_resumed(tmp_path):
+  module = tmp_path / "arm.py"
+  module.write_text(_ARM)
+  new = [
+    "--config=dqn:cartpole",
+    "--name=a",
+    "--config.limits.trainer_steps=60",
+  ]
+  done = train(tmp_path, "--config.environment.name=arm:Arm", *new)
+  assert done.returncode == 0, done.stderr
+  before = sorted((tmp_path / "runs").rglob("*"))
+  module.write_text(_ARM.replace("start=0", "start=5"))
+  limit = "--config.limits.trainer_steps=80"
+  done = train(tmp_path, "--resume=runs/a", limit)
+  assert done.returncode == 2
+  assert "from 5" in done.stderr and done.stderr.count("\n") == 1
+  assert sorted((tmp_path / "runs").rglob("*")) == before

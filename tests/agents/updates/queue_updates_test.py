@@ -123,6 +123,21 @@ def test_only_whole_batches_are_taken(make_server):
   assert counts(server) == (0, 16, 16)
 
 
+def test_the_oldest_items_beyond_whole_batches_are_dropped(make_server):
+  server = make_server()
+  queue_server.write(server.address, 0, 19)
+  learner = given.RecordingLearner()
+  with monitoring(server.address) as monitors:
+    updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
+    updates.drop_rest()
+    assert counts(server) == (16, 19, 3)
+    assert updates.run(5).metrics["step"] == 2.0
+    updates.drop_rest()  # there is nothing to drop
+    assert counts(server) == (0, 19, 19)
+    updates.close()
+  assert learner.learned == list(range(3, 19))
+
+
 def test_batches_alternate_between_servers_and_items_are_learned_once(
   make_server,
 ):

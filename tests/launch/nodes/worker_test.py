@@ -228,6 +228,22 @@ def test_a_round_of_a_queue_is_a_batch():
   worker.close()
 
 
+def test_a_version_within_a_round_shifts_no_rollout():
+  # A trainer that was restarted publishes before the round is complete.
+  run = local_run.LocalRun(local_run.make_queue_config("sync"))
+  worker = run.make_worker()
+  run.publish()
+  steps_of(worker, 5)
+  assert run.table.inserted == 0
+  for version, steps in ((2, 3), (3, 8)):
+    run.publish()
+    steps_of(worker, steps)
+    assert run.table.inserted == 4 * (version - 1)
+    assert steps_of(worker, 2) == [0, 0]
+    assert worker.collected_version == version
+  worker.close()
+
+
 @pytest.mark.parametrize("with_environments", [True, False])
 def test_a_state_continues_bit_identically(with_environments):
   run = make_run()

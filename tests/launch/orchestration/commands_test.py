@@ -28,7 +28,7 @@ def test_a_command(steps_per_s, workers, fraction, role, share, paused, stop):
   run = commands.Commands(workers, steps_per_s, paused)
   command = run.for_node(role, 0, stop, proxy_share=fraction)
   assert command == messages.Command(
-    stop, paused, share, workers=workers if role == "worker" else 0
+    stop, paused, share, workers=workers * (role in ("worker", "trainer"))
   )
 
 
@@ -45,10 +45,10 @@ def test_without_workers_every_worker_stops():
   assert run.for_node("worker", 0, stop=False).stop
 
 
-def test_fields_for_the_trainer_only():
+def test_fields_for_the_trainer():
   run = commands.Commands(1, trainer_steps_limit=70, saves_requested=2)
   assert run.for_node("trainer", 0, False, 5) == messages.Command(
-    trainer_steps_limit=70, saves_requested=2, collected_version=5
+    workers=1, trainer_steps_limit=70, saves_requested=2, collected_version=5
   )
   for role in ("proxy", "evaluator"):
     assert run.for_node(role, 0, False, 5) == messages.Command()

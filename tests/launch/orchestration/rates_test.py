@@ -212,6 +212,23 @@ def test_updates_of_a_round_use_the_items_in_the_queues(sizes, updates):
   assert rates.updates_of_round(statuses) == updates
 
 
+@pytest.mark.parametrize(
+  ("mode", "table", "environments", "workers", "whole"),
+  [
+    ("sync", QUEUE, 8, 1, True),
+    ("sync", QUEUE, 8, 3, True),
+    ("sync", QUEUE, 2, 2, True),
+    ("sync", QUEUE, 5, 1, False),  # 10 items, for batches of 8
+    ("sync", QUEUE, 8, 0, False),
+    ("async", QUEUE, 8, 1, False),
+    ("sync", None, 8, 1, False),
+  ],
+)
+def test_rounds_of_whole_batches(mode, table, environments, workers, whole):
+  rates = make_rates(mode, table, environments)
+  assert rates.rounds_are_whole(workers) == whole
+
+
 def test_without_a_table_no_round_and_no_update_is_granted():
   rates = make_rates("sync", None)
   assert rates.updates_of_round([]) == 0
