@@ -135,7 +135,7 @@ def _cast_exactly(values: np.ndarray, leaf: spaces.Leaf) -> np.ndarray:
     )
   if values.dtype == dtype:
     return values
-  with np.errstate(invalid="ignore"):
+  with np.errstate(invalid="ignore", over="ignore"):
     cast = values.astype(dtype)
   if dtype.kind != "f" and (cast != values).any():
     raise ValueError(

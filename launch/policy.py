@@ -142,6 +142,10 @@ class Policy:
     self.actor.load(variables)
     self._begins_episode = True
 
+  def __reduce__(self):
+    """Copies and pickles the policy, as before an episode's first step."""
+    return Policy, (self.config, self._variables, self.version, self._source)
+
   def __call__(
     self,
     observation: typing.Any,

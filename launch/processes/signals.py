@@ -7,13 +7,22 @@ import typing
 from collections.abc import Callable
 
 # Signals to the launcher that stop the run in the stop order.
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+STOP_SIGNALS = (
+  signal.SIGINT,
+  signal.SIGTERM,
+  signal.SIGHUP,
+  signal.SIGQUIT,
+  # Batch systems, such as Slurm and SGE, announce the end of a job by these.
+  signal.SIGUSR2,
+  signal.SIGXCPU,
+)
 # Signals that a terminal or a batch system sends to a whole process group: the
 # stop signals, and SIGUSR1 for a snapshot. Only the launcher handles them; all
 # nodes ignore them.
 GROUP_SIGNALS = (*STOP_SIGNALS, signal.SIGUSR1)
 # Signal that makes a node save and end at once, without the stop order.
-SHUTDOWN_SIGNAL = signal.SIGUSR2
+# No batch system sends it.
+SHUTDOWN_SIGNAL = signal.SIGRTMIN
 # Bytes to read at once from the pipe with the received signals, one byte per
 # signal. It is more than are ever pending.
 _READ_BYTES = 4_096

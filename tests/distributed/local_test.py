@@ -153,6 +153,17 @@ SIGNALS = [
   pytest.param(
     lambda run: run.launcher.terminate(), "SIGTERM", marks=pytest.mark.chaos
   ),
+  # Slurm sends what `--signal` names, SGE what `-notify` and its limits do.
+  pytest.param(
+    lambda run: os.killpg(run.launcher.pid, signal.SIGUSR2),
+    "SIGUSR2",
+    marks=pytest.mark.chaos,
+  ),
+  pytest.param(
+    lambda run: os.killpg(run.launcher.pid, signal.SIGXCPU),
+    "SIGXCPU",
+    marks=pytest.mark.chaos,
+  ),
   # A closed terminal sends SIGHUP to all processes.
   pytest.param(
     lambda run: os.killpg(run.launcher.pid, signal.SIGHUP),

@@ -1,5 +1,6 @@
 """The command `slipway`."""
 
+import json
 import os
 import subprocess
 import sys
@@ -36,6 +37,34 @@ def test_an_unknown_command_prints_one_line(word, advice, capsys):
   err = capsys.readouterr().err
   assert advice in err
   assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", [None, b"\x8c"])
+def test_a_flag_file_that_cannot_be_read_prints_one_line(
+  tmp_path, content, capsys
+):
+  path = tmp_path / "flags"
+  if content:
+    path.write_bytes(content)
+  for command in ("train", "evaluate", "sweep", "list"):
+    assert cli.run(["slipway", command, f"--flagfile={path}"]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"{command}: a flag file can't be used")
+    assert err.count("\n") == 1
+
+
+def test_all_flags_may_be_in_a_flag_file(tmp_path):
+  path = tmp_path / "flags"
+  path.write_text(
+    "# What is trained.\n--config=ppo:cartpole\n--mode=single\n--name=a\n"
+    "--config.limits.environment_steps=100\n"
+  )
+  command = [sys.executable, "-m", "slipway.launch.cli", "train"]
+  command += [f"--run_dir={tmp_path}", "--flagfile", path]
+  done = subprocess.run(command, capture_output=True, text=True)
+  assert done.returncode == 0, done.stderr
+  config = json.loads((tmp_path / "a" / "config.json").read_text())
+  assert (config["agent"], config["mode"]) == ("policy_gradient", "single")
 
 
 def test_the_version(capsys):

@@ -1,5 +1,8 @@
 """Tests of Policy: actions of a config's network, and of its ONNX model."""
 
+import copy
+import pickle
+
 import gymnasium
 import numpy as np
 import onnxruntime
@@ -98,6 +101,26 @@ def test_a_recurrent_model_takes_its_own_outputs(
       inputs["state"] = outputs["next_state"]
       inputs["reward_before"] = random.normal(size=3).astype(np.float32)
       inputs["first"][:] = False
+
+
+@pytest.mark.parametrize("how", ["copied", "deep-copied", "pickled"])
+def test_a_copy_acts_like_the_policy_and_has_a_state_of_its_own(how):
+  copies = {
+    "copied": copy.copy,
+    "deep-copied": copy.deepcopy,
+    "pickled": lambda policy: pickle.loads(pickle.dumps(policy)),
+  }
+  policy = make_policy(make_config("r2d2", shaped.config_of(), lstm_size=8))
+  random = np.random.default_rng(0)
+  observations = random.normal(size=(20, 1, 3)).astype(np.float32)
+  wanted = [policy(observation).tolist() for observation in observations]
+  other = copies[how](policy)
+  # Both begin an episode, in turns.
+  policy.reset()
+  assert other.version == policy.version
+  for observation, action in zip(observations, wanted, strict=True):
+    assert other(observation).tolist() == action
+    assert policy(observation).tolist() == action
 
 
 @pytest.mark.parametrize("action", ["multi_discrete", "multi_binary"])

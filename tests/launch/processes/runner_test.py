@@ -21,6 +21,7 @@ from slipway.launch.processes import (
   node_log,
   prepared_nodes,
   restart_budget,
+  signals,
 )
 from slipway.launch.processes import runner as runner_lib
 from tests import polling
@@ -158,7 +159,7 @@ def test_nodes_run_with_their_environment_and_their_logs(make_runner, tmp_path):
 
 def test_signals_of_the_process_group_never_end_a_node(make_runner, tmp_path):
   nodes = ("replay", "trainer", "worker")
-  group = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+  group = signals.GROUP_SIGNALS
   runner = make_runner(**dict.fromkeys(nodes, lambda: time.sleep(2.5)))
   ended = threading.Event()
 
