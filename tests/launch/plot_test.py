@@ -1,16 +1,8 @@
 """Tests of the command `slipway plot` on the folders of runs."""
 
-import array
-import fcntl
-import os
 import signal
-import subprocess
-import sys
-import termios
-import time
 
 import numpy as np
-import psutil
 import pytest
 from matplotlib import figure
 
@@ -205,35 +197,13 @@ def test_what_can_not_be_plotted_prints_one_line(make_run, tmp_path, capsys):
     assert error.startswith("plot: ") and error.count("\n") == 1
 
 
-def test_an_interrupt_prints_one_line(make_run):
+def test_an_interrupt_prints_one_line(make_run, monkeypatch, capsys):
   folder = make_run("whole", 1, [1.0])
-  folder.curves_csv.unlink()
-  os.mkfifo(folder.curves_csv)
-  process = subprocess.Popen(
-    [*(sys.executable, "-m", "slipway.launch.cli", "plot"), folder.path],
-    stderr=subprocess.PIPE,
-    text=True,
-    # A shell that runs the tests in the background makes them ignore SIGINT.
-    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+  # In case a shell that runs the tests in the background ignores SIGINT.
+  monkeypatch.setattr(
+    comparison,
+    "read",
+    lambda folders: signal.default_int_handler(signal.SIGINT, None),
   )
-  with open(folder.curves_csv, "wb", buffering=0) as pipe:
-    pipe.write(b"\n")
-    # The process has read the line and waits for more once both are false.
-    while count_unread(pipe) or not is_asleep(process):
-      time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, error = process.communicate()
-  assert error == "plot: interrupted\n"
-  assert process.returncode == 1
-
-
-def count_unread(pipe):
-  """Returns the number of bytes in a pipe that are not read yet."""
-  count = array.array("i", [0])
-  fcntl.ioctl(pipe, termios.FIONREAD, count)
-  return count[0]
-
-
-def is_asleep(process):
-  """Returns whether a process waits in a system call."""
-  return psutil.Process(process.pid).status() == psutil.STATUS_SLEEPING
+  assert cli.run(["slipway", "plot", str(folder.path)]) == 1
+  assert capsys.readouterr().err == "plot: interrupted\n"
