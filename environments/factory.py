@@ -163,18 +163,10 @@ def make_single(
     for wrap in wrapped:
       env = wrap(env)
     return env
-  except checked.EnvironmentFault as fault:
-    raise checked.EnvironmentFailedError(name, fault) from fault
   except (KeyboardInterrupt, wrappers.WrapperError):
     raise
   except BaseException as error:
-    if user_code.is_in_user_code(error):
-      call = "its constructor"
-      fault = checked.EnvironmentFault.from_error(None, call, error)
-      raise checked.EnvironmentFailedError(name, fault) from error
-    raise ValueError(
-      _explain_constructor_failure(spec, name, kwargs, error)
-    ) from error
+    raise _explain_failure(spec, name, kwargs, error) from error
 
 
 def make_external(
@@ -317,27 +309,41 @@ def _construct(
         **batching,
         **(arguments | kwargs),
       )
-  except checked.EnvironmentFault as fault:
-    raise checked.EnvironmentFailedError(name, fault) from fault
-  except wrappers.WrapperError:
-    raise
-  except (ImportError, gymnasium.error.DependencyNotInstalled) as error:
-    raise ValueError(
-      f"config.environment.name is {name!r}, which needs a package that is not "
-      f"installed here, so it cannot be made: {_first_line(error)}"
-    ) from error
-  except KeyboardInterrupt:
+  except (KeyboardInterrupt, wrappers.WrapperError):
     raise
   except BaseException as error:
-    if user_code.is_in_user_code(error):
-      index = check_envs.count if mode == "sync" else None
-      fault = checked.EnvironmentFault.from_error(
-        index, "its constructor", error
-      )
-      raise checked.EnvironmentFailedError(name, fault) from error
-    raise ValueError(
-      _explain_constructor_failure(spec, name, kwargs, error)
-    ) from error
+    index = check_envs.count if mode == "sync" else None
+    raise _explain_failure(spec, name, kwargs, error, index) from error
+
+
+def _explain_failure(
+  spec: registration.EnvSpec,
+  name: str,
+  kwargs: dict[str, Any],
+  error: BaseException,
+  index: int | None = None,
+) -> Exception:
+  """Returns the error to raise when an environment could not be made.
+
+  Args:
+    spec: gymnasium's description of the environment.
+    name: gymnasium id, or 'module:Class'.
+    kwargs: keyword arguments of the constructor.
+    error: what making the environment has raised.
+    index: index of the environment in its batch, or None.
+  """
+  if isinstance(error, checked.EnvironmentFault):
+    return checked.EnvironmentFailedError(name, error)
+  if isinstance(error, ImportError | gymnasium.error.DependencyNotInstalled):
+    return ValueError(
+      f"config.environment.name is {name!r}, which needs a package that is not "
+      f"installed here, so it cannot be made: {_first_line(error)}"
+    )
+  if user_code.is_in_user_code(error):
+    call = "its constructor"
+    fault = checked.EnvironmentFault.from_error(index, call, error)
+    return checked.EnvironmentFailedError(name, fault)
+  return ValueError(_explain_constructor_failure(spec, name, kwargs, error))
 
 
 def _warn_of_lasting_state(

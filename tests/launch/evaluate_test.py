@@ -16,7 +16,6 @@ from slipway.launch.runs import (
   best_variables,
   checkpoints,
   outbox,
-  run_folder,
   snapshot_store,
 )
 from tests.launch import saved
@@ -27,22 +26,16 @@ def run(tmp_path, request):
   """Returns the folder of a run with untrained variables."""
   config = dqn.get_config()
   config.normalization.observations = request.param
-  return write_run(config, tmp_path)
-
-
-def write_run(config, tmp_path):
-  folder = run_folder.RunFolder.create(tmp_path / "runs", "a", overwrite=False)
-  folder.write_config(config)
-  spec = factory.make_spec(config.environment)
-  learner = registry.make_builder(config.agent).make_learner(config, spec)
-  best_variables.save(folder.best, 7, learner.get_variables(), outbox.Outbox())
-  return folder
+  return saved.write_run(config, tmp_path / "runs")
 
 
 def test_a_loaded_policy_scales_rewards_as_its_training_did(tmp_path):
   config = r2d2.get_config()
   config.environment.reward_scale = 0.01
-  run, spec = write_run(config, tmp_path), factory.make_spec(config.environment)
+  run, spec = (
+    saved.write_run(config, tmp_path / "runs"),
+    factory.make_spec(config.environment),
+  )
   policy = slipway.load(run.path)
   actor = registry.make_builder(config.agent).make_greedy_actor(config, spec)
   actor.load(best_variables.load(run.best)[1])
@@ -78,7 +71,7 @@ def test_a_single_episode_has_no_error(run, capsys, episodes):
 
 
 def test_an_atari_game_has_a_human_normalized_mean(tmp_path, capsys):
-  run = write_run(dqn.get_config("pong"), tmp_path)
+  run = saved.write_run(dqn.get_config("pong"), tmp_path / "runs")
   assert evaluate.main(["evaluate", f"--run={run.path}", "--episodes=1"]) == 0
   printed = capsys.readouterr().out
   found = re.search(r"mean return (-[\d.]+).*normalized (-?[\d.]+)", printed)

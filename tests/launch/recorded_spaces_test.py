@@ -10,15 +10,10 @@ import pytest
 from gymnasium import spaces
 
 import slipway
-from slipway.agents import registry
 from slipway.environments import factory
 from slipway.environments import spaces as spaces_lib
-from slipway.launch.runs import (
-  best_variables,
-  outbox,
-  recorded_spaces,
-  run_folder,
-)
+from slipway.launch.runs import recorded_spaces
+from tests.launch import saved
 
 
 class Arm(gymnasium.Env):
@@ -75,13 +70,9 @@ def test_a_policy_is_not_loaded_for_other_spaces(
 ):
   config = slipway.load_config("dqn:cartpole")
   config.environment.name = f"{__name__}:Arm"
-  folder = run_folder.RunFolder.create(tmp_path, "a", overwrite=False)
-  folder.write_config(config)
   monkeypatch.setattr(Arm, name, before)
-  spec = factory.make_spec(config.environment)
-  recorded_spaces.write(folder, spec)
-  learner = registry.make_builder(config.agent).make_learner(config, spec)
-  best_variables.save(folder.best, 7, learner.get_variables(), outbox.Outbox())
+  folder = saved.write_run(config, tmp_path)
+  recorded_spaces.write(folder, factory.make_spec(config.environment))
   slipway.load(folder.path)
   monkeypatch.setattr(Arm, name, after)
   with pytest.raises(ValueError, match="has other ") as caught:

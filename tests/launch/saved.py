@@ -1,6 +1,17 @@
-"""Counters in the snapshot of a run that has trained for a while."""
+"""Saved runs: counters of a snapshot, and a run with untrained variables."""
 
-from slipway.launch.runs import run_counters
+import pathlib
+
+import ml_collections
+
+from slipway.agents import registry
+from slipway.environments import factory
+from slipway.launch.runs import (
+  best_variables,
+  outbox,
+  run_counters,
+  run_folder,
+)
 
 COUNTERS = run_counters.RunCounters(
   mode="async",
@@ -18,3 +29,15 @@ COUNTERS = run_counters.RunCounters(
   lost=run_counters.Losses(),
   nodes={},
 )
+
+
+def write_run(
+  config: ml_collections.ConfigDict, run_dir: pathlib.Path
+) -> run_folder.RunFolder:
+  """Makes the folder of a run, whose best variables are untrained."""
+  folder = run_folder.RunFolder.create(run_dir, "a", overwrite=False)
+  folder.write_config(config)
+  spec = factory.make_spec(config.environment)
+  learner = registry.make_builder(config.agent).make_learner(config, spec)
+  best_variables.save(folder.best, 7, learner.get_variables(), outbox.Outbox())
+  return folder

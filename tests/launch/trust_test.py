@@ -7,12 +7,11 @@ import sys
 import pytest
 
 import slipway
-from slipway.agents import registry
 from slipway.configs import dqn
-from slipway.environments import factory
 from slipway.launch import evaluate, train_flags
-from slipway.launch.runs import best_variables, outbox, run_folder
+from slipway.launch.runs import run_folder
 from slipway.launch.sweeps import sweep_folder
+from tests.launch import saved
 
 _STRANGER = 12_345  # a user number that no user has
 
@@ -24,13 +23,7 @@ only_root = pytest.mark.skipif(
 @pytest.fixture
 def run(tmp_path):
   """Returns the folder of a run of this user, with untrained variables."""
-  config = dqn.get_config()
-  folder = run_folder.RunFolder.create(tmp_path / "runs", "a", overwrite=False)
-  folder.write_config(config)
-  spec = factory.make_spec(config.environment)
-  learner = registry.make_builder(config.agent).make_learner(config, spec)
-  best_variables.save(folder.best, 7, learner.get_variables(), outbox.Outbox())
-  return folder
+  return saved.write_run(dqn.get_config(), tmp_path / "runs")
 
 
 def give_folder(run):
