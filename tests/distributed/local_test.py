@@ -141,40 +141,26 @@ def test_threads_until_a_limit(start_run, limits, reason):
   assert run.summary["stopped_because"] == reason
 
 
+def send_to_group(number, marks=pytest.mark.chaos):
+  """Returns a case: a signal to all processes, by which the run then stops."""
+  return pytest.param(
+    lambda run: os.killpg(run.launcher.pid, number), number.name, marks=marks
+  )
+
+
 SIGNALS = [
-  # A terminal sends Ctrl-C to all processes.
-  (lambda run: os.killpg(run.launcher.pid, signal.SIGINT), "SIGINT"),
-  # Batch systems send SIGTERM to all processes.
-  pytest.param(
-    lambda run: os.killpg(run.launcher.pid, signal.SIGTERM),
-    "SIGTERM",
-    marks=pytest.mark.chaos,
-  ),
+  # A terminal sends Ctrl-C to all processes, SIGHUP when it is closed, and
+  # SIGQUIT at Ctrl-\.
+  send_to_group(signal.SIGINT, marks=()),
+  send_to_group(signal.SIGHUP),
+  send_to_group(signal.SIGQUIT),
+  # Slurm sends SIGTERM, or what `--signal` names; SGE what `-notify` and its
+  # limits do.
+  send_to_group(signal.SIGTERM),
+  send_to_group(signal.SIGUSR2),
+  send_to_group(signal.SIGXCPU),
   pytest.param(
     lambda run: run.launcher.terminate(), "SIGTERM", marks=pytest.mark.chaos
-  ),
-  # Slurm sends what `--signal` names, SGE what `-notify` and its limits do.
-  pytest.param(
-    lambda run: os.killpg(run.launcher.pid, signal.SIGUSR2),
-    "SIGUSR2",
-    marks=pytest.mark.chaos,
-  ),
-  pytest.param(
-    lambda run: os.killpg(run.launcher.pid, signal.SIGXCPU),
-    "SIGXCPU",
-    marks=pytest.mark.chaos,
-  ),
-  # A closed terminal sends SIGHUP to all processes.
-  pytest.param(
-    lambda run: os.killpg(run.launcher.pid, signal.SIGHUP),
-    "SIGHUP",
-    marks=pytest.mark.chaos,
-  ),
-  # A terminal sends SIGQUIT to all processes at Ctrl-\.
-  pytest.param(
-    lambda run: os.killpg(run.launcher.pid, signal.SIGQUIT),
-    "SIGQUIT",
-    marks=pytest.mark.chaos,
   ),
 ]
 
