@@ -214,7 +214,7 @@ def convert_actions_to_space_with(
 
   Args:
     ops: array operations `clip`, `minimum`, `maximum`, `take` and `reshape`,
-      such as those of an ONNX graph.
+      such as those of an exported graph.
     space: action space of one environment, as for
       `make_action_converter_to_space`.
     actions: actions [B, ...] of the spec, which count from 0 or are in [-1, 1];

@@ -88,7 +88,7 @@ def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
 
   Args:
     space: the observation space of the environment, with its wrappers.
-    vectors: flat observations [B, N] of NumPy, TensorFlow or an ONNX graph.
+    vectors: flat observations [B, N] of NumPy or TensorFlow.
 
   Returns:
     A dict or tuple, nested as the space is, with a float32 array [B, n] for

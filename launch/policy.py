@@ -257,34 +257,41 @@ class Policy:
       path: path of the file to write; an existing file is replaced.
 
     Raises:
-      ValueError: the package onnx is not installed, or it is not known which of
+      ValueError: onnx or tf2onnx is not installed, or it is not known which of
         the learner's networks is the policy.
     """
     variables = self._select_variables()
+    notes = {
+      "agent": str(self.config.agent),
+      "environment": str(self.config.environment.name),
+      "version": str(self.version),
+    }
     try:
-      from slipway.agents.networks import onnx_ops
+      from slipway.agents.networks import onnx_export
 
-      graph, outputs = onnx_ops.trace(self._declaration, variables)
+      onnx_export.export(
+        str(run_folder.expand(path)),
+        self._declaration,
+        variables,
+        self._convert_outputs,
+        notes,
+      )
     except ImportError as error:
       raise ValueError(
         f"the policy can't be exported ({error}): install the package, "
-        "`pip install --no-deps onnx==1.17.0`"
+        "`pip install --no-deps onnx==1.18.0 tf2onnx==1.17.0`"
       ) from error
-    named = dict(self._declaration.greedy(graph, outputs))
-    if "next_state" in named:  # a recurrent network
-      named["next_action_before"] = named["action"]
-    named["action"] = conversion.convert_actions_to_space_with(
-      graph, self.action_space, named["action"]
+
+  def _convert_outputs(
+    self, ops: typing.Any, outputs: dict[str, typing.Any]
+  ) -> dict[str, typing.Any]:
+    """Returns an exported model's outputs, with actions of the space."""
+    if "next_state" in outputs:  # a recurrent network
+      outputs["next_action_before"] = outputs["action"]
+    outputs["action"] = conversion.convert_actions_to_space_with(
+      ops, self.action_space, outputs["action"]
     )
-    graph.write(
-      str(run_folder.expand(path)),
-      named,
-      {
-        "agent": str(self.config.agent),
-        "environment": str(self.config.environment.name),
-        "version": str(self.version),
-      },
-    )
+    return outputs
 
   def _select_variables(self) -> dict[str, np.ndarray]:
     """Returns the variables of the policy's network, without their prefix.

@@ -11,7 +11,7 @@ import typing
 import numpy as np
 
 Array = typing.Any  # np.ndarray with `numpy_ops`, tf.Tensor with `tf_ops`
-Ops = typing.Any  # `numpy_ops`, `tf_ops` or an ONNX graph
+Ops = typing.Any  # `numpy_ops` or `tf_ops`
 # Source of samples: np.random.Generator in NumPy, seed int32 [2] in TensorFlow.
 Random = typing.Any
 
@@ -295,7 +295,7 @@ def make_distribution(
 
   Args:
     kind: one of `KINDS`.
-    ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
+    ops: array operations: `numpy_ops` or `tf_ops`.
     parameters: logits [B, A] of 'categorical', logits [B, K * N] of
       'product_categorical', actions [B, A] of 'deterministic', or A means and A
       log deviations [B, 2 A].

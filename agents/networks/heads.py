@@ -32,7 +32,7 @@ class Head(typing.Protocol):
     """Returns the action values [B, A] of outputs [B, A, K].
 
     Args:
-      ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
+      ops: array operations: `numpy_ops` or `tf_ops`.
       outputs: outputs of the network [B, A, K].
     """
     ...

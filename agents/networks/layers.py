@@ -1,7 +1,7 @@
 """Layers, declared once for learning in TensorFlow and acting in NumPy.
 
-A layer gets its variables by name, and computes with the module `numpy_ops`,
-`tf_ops` or `onnx_ops`. Only the functions of these modules exist several times.
+A layer gets its variables by name, and computes with the module `numpy_ops`
+or `tf_ops`. Only the functions of these modules exist twice.
 """
 
 import math
@@ -63,7 +63,7 @@ class Layers:
   """Methods that compute layers with one network's variables.
 
   Attributes:
-    ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
+    ops: array operations: `numpy_ops` or `tf_ops`.
     variable: function of a name, a shape and an initializer that returns the
       variable, and creates it at its first use.
   """

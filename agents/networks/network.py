@@ -68,7 +68,7 @@ class PolicyDeclaration(Declaration, typing.Protocol):
     A recurrent network adds 'next_state' [B, ...], its state after the step.
 
     Args:
-      ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
+      ops: array operations: `numpy_ops` or `tf_ops`.
       outputs: outputs of a call of the network.
     """
     ...

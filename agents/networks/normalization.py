@@ -75,7 +75,7 @@ def apply(
   """Returns (observation - mean) * scale, clipped to [-clip, clip].
 
   Args:
-    ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
+    ops: array operations: `numpy_ops` or `tf_ops`.
     observation: observations [B, ...].
     mean: mean of observations, [...].
     scale: reciprocal of the standard deviation of observations, [...].

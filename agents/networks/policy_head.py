@@ -94,7 +94,7 @@ class PolicyHead:
     """Returns the B action distributions with the given parameters.
 
     Args:
-      ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
+      ops: array operations: `numpy_ops` or `tf_ops`.
       parameters: distribution parameters [B, P], as the network returns them.
     """
     return distributions.make_distribution(

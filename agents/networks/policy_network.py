@@ -92,7 +92,7 @@ class PolicyNetwork:
     """Returns the most probable actions, {'action': [B, ...]}.
 
     Args:
-      ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
+      ops: array operations: `numpy_ops` or `tf_ops`.
       outputs: distribution parameters [B, P].
     """
     return {"action": self.head.distribution(ops, outputs).mode()}

@@ -243,7 +243,7 @@ def combine_streams(ops: typing.Any, value: Array, advantage: Array) -> Array:
   learning" (https://arxiv.org/abs/1511.06581), equation 9.
 
   Args:
-    ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
+    ops: array operations: `numpy_ops` or `tf_ops`.
     value: [B, 1, ...], outputs of the value stream.
     advantage: [B, A, ...], outputs of the advantage stream.
 

@@ -84,7 +84,7 @@ class RecurrentQNetwork:
     """Returns the greedy actions and the LSTM states after the step.
 
     Args:
-      ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
+      ops: array operations: `numpy_ops` or `tf_ops`.
       outputs: action values [B, A], and LSTM states [B, 2 H] after the step.
 
     Returns:

@@ -311,7 +311,7 @@ def _to_channels_last(ops: typing.Any, x: typing.Any) -> typing.Any:
   """Returns images with stack and channels on the last axis.
 
   Args:
-    ops: array operations: `numpy_ops`, `tf_ops` or an ONNX graph.
+    ops: array operations: `numpy_ops` or `tf_ops`.
     x: B stacks of S images with C channels; see `find_image_axes`.
 
   Returns:

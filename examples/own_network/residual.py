@@ -4,9 +4,9 @@
       --config.network.torso=residual:torso
 
 A torso computes features [B, F] of observations [B, ...]. It is written once:
-`layers.ops` is NumPy for workers, TensorFlow for the trainer, and an ONNX graph
-when a policy is exported (agents/networks/numpy_ops.py has the functions). The
-linear layers of network.hidden_sizes follow the torso.
+`layers.ops` is NumPy for workers, and TensorFlow for the trainer and exports
+(agents/networks/numpy_ops.py has the functions). The linear layers of
+network.hidden_sizes follow the torso.
 """
 
 _UNITS, _BLOCKS = 64, 2  # features of each layer, and residual blocks

@@ -1,5 +1,7 @@
 """Tests of ONNX graphs: onnxruntime chooses the actions of Slipway's actors."""
 
+import types
+
 import gymnasium
 import numpy as np
 import onnxruntime
@@ -10,11 +12,12 @@ from acme import specs
 from slipway.agents.networks import (
   initializers,
   numpy_ops,
-  onnx_ops,
+  onnx_export,
   policy_network,
   q_network,
   recurrent_q_network,
   tf_network,
+  tf_ops,
 )
 from slipway.agents.networks import network as network_lib
 from slipway.configs import dqn, r2d2
@@ -24,15 +27,30 @@ from tests.agents.networks import given
 _BATCHES = (1, 5)
 
 
-def run(path, declaration, variables, inputs):
-  graph, outputs = onnx_ops.trace(declaration, variables)
-  graph.write(str(path), declaration.greedy(graph, outputs), {"agent": "a"})
-  session = onnxruntime.InferenceSession(str(path))
+def run(path, declaration, variables, inputs, convert=None):
+  path = str(path / "a.onnx")
+  convert = convert or (lambda ops, outputs: outputs)
+  onnx_export.export(path, declaration, variables, convert, {"agent": "a"})
+  session = onnxruntime.InferenceSession(path)
   names = [x.name for x in session.get_inputs()]
   assert names[0] == "observation"
+  assert session.get_modelmeta().custom_metadata_map == {"agent": "a"}
   outputs = [x.name for x in session.get_outputs()]
   values = session.run(outputs, dict(zip(names, inputs, strict=True)))
   return dict(zip(outputs, values, strict=True))
+
+
+class Values:
+  """A Q-network whose exported model returns values in place of actions."""
+
+  def __init__(self, declaration):
+    self.inputs, self._declaration = declaration.inputs, declaration
+
+  def __call__(self, *args):
+    return self._declaration(*args)
+
+  def greedy(self, ops, outputs):
+    return {"values": outputs.values}
 
 
 def make_variables(declaration, seed=0):
@@ -109,7 +127,7 @@ def test_a_graph_acts_as_the_network(name, batch, tmp_path):
   acting = network_lib.make_acting(declaration)
   acting.load(variables)
   wanted = declaration.greedy(numpy_ops, acting(*inputs))
-  found = run(tmp_path / "a.onnx", declaration, variables, inputs)
+  found = run(tmp_path, declaration, variables, inputs)
   assert found.keys() == wanted.keys()
   for key, value in wanted.items():
     assert found[key].shape == value.shape
@@ -121,7 +139,7 @@ def scaled_torso(layers, observation):
   x = layers.ops.float32(observation) * 2 + 1
   y = 3 - x**2 + np.arange(4) * x
   z = 1 / (1 + abs(x)) + 1.5 / (2 + abs(x)) ** 0.5
-  return layers.ops.concat([x, y, z, layers.ops.maximum(-1, x), x / 255])
+  return layers.ops.concat([x, y, z, layers.ops.maximum(-1.0, x), x / 255])
 
 
 def integer_torso(layers, observation):
@@ -144,27 +162,18 @@ def test_constants_have_the_types_of_tensors(torso, dtype, tmp_path):
   learning.load(variables)
   values = acting(x).values
   np.testing.assert_allclose(learning(tf.constant(x)).values, values, atol=1e-4)
-  path = str(tmp_path / "a.onnx")
-  graph, outputs = onnx_ops.trace(declaration, variables)
-  graph.write(path, {"values": outputs.values}, {})
-  session = onnxruntime.InferenceSession(path)
-  (exported,) = session.run(["values"], {"observation": x})
+  exported = run(tmp_path, Values(declaration), variables, [x])["values"]
   np.testing.assert_allclose(exported, values, atol=1e-4)
 
 
-@pytest.mark.parametrize("shape", [(4, 84, 84), (40, 48, 3)])
+@pytest.mark.parametrize("shape", [(4, 84, 84), (4, 42, 50), (40, 48, 3)])
 @pytest.mark.parametrize("batch", _BATCHES)
 def test_convolutions_on_frames_equal_tensorflows(batch, shape, tmp_path):
   declaration = make_q_network(shape, np.uint8, torso="nature_cnn")
   network = tf_network.Network(declaration, seed=1)
   (frames,) = make_inputs(declaration, batch)
   variables = network.get_variables()
-  graph, outputs = onnx_ops.trace(declaration, variables)
-  path = str(tmp_path / "a.onnx")
-  graph.write(path, {"values": outputs.values}, {})
-  (values,) = onnxruntime.InferenceSession(path).run(
-    ["values"], {"observation": frames}
-  )
+  values = run(tmp_path, Values(declaration), variables, [frames])["values"]
   wanted = network(tf.constant(frames)).values
   np.testing.assert_allclose(values, wanted, atol=1e-4)
 
@@ -173,10 +182,16 @@ def test_exported_actions_are_within_the_bounds_of_their_space(tmp_path):
   space = gymnasium.spaces.Box(
     np.float32([-0.3, -3e38]), np.float32([1.1, 3e38])
   )
-  graph, path = onnx_ops.Graph(), tmp_path / "bounds.onnx"
-  actions = graph.add_input("action", (2,), np.float32)
-  own = conversion.convert_actions_to_space_with(graph, space, actions)
-  graph.write(str(path), {"own": own}, {})
+  path = tmp_path / "bounds.onnx"
+  ops = types.SimpleNamespace(**vars(tf_ops), take=tf.gather)
+
+  def convert(actions):
+    return {
+      "own": conversion.convert_actions_to_space_with(ops, space, actions)
+    }
+
+  inputs = {"action": specs.Array((2,), np.float32)}
+  onnx_export.write(str(path), convert, inputs, {})
   session = onnxruntime.InferenceSession(str(path))
   random = np.random.default_rng(0)
   actions = random.uniform(-1.5, 1.5, (10_000, 2)).astype(np.float32)
