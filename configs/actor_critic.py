@@ -4,29 +4,14 @@ The algorithms differ in the policy's loss, in the number and the outputs of the
 critics, and in how their targets are made robust.
 """
 
-import functools
-from collections.abc import Callable, Mapping
-
 import ml_collections
 
-from slipway.configs import base, checks, fields, groups, presets, rules, tasks
+from slipway.configs import base, checks, fields, groups, recipes, rules, tasks
 
 Field = fields.Field
 
-# Tasks of MuJoCo, by preset name.
-MUJOCO: Mapping[str, str] = {
-  "halfcheetah": "HalfCheetah-v5",
-  "hopper": "Hopper-v5",
-  "walker2d": "Walker2d-v5",
-  "ant": "Ant-v5",
-  "humanoid": "Humanoid-v5",
-}
-
 # Lowest value at which the loss 'constrained' keeps its temperature.
 _LOWEST_TEMPERATURE = 1e-6
-
-# Sets values of a config.
-_Setter = Callable[[ml_collections.ConfigDict], None]
 
 # The values of "network.critic_head", "network.layer_norm",
 # "learner.policy_loss", "learner.policy_value", "learner.critic_target" and
@@ -292,119 +277,83 @@ _REQUIREMENTS = (
 )
 
 
-def make_config() -> ml_collections.ConfigDict:
-  """Returns the config from which all algorithms of the family start."""
-  c = fields.make_config(FIELDS)
-  c.agent = "actor_critic"
-  c.network.hidden_sizes = (256, 256)
-  # PyTorch's, so Stable-Baselines3's; docs/learning.md compares returns.
-  c.network.initializer = "uniform"
-  c.adder.discount = 0.99
-  c.learner.batch_size = 256
-  c.learner.learning_rate = 3e-4
-  c.learner.max_gradient_norm = 1e6  # the papers do not clip gradients
-  c.learner.threads = 0  # arithmetic-bound: all cores
-  c.learner.threads_per_operation = 1  # critics and policy side by side
-  c.replay.sampler = "uniform"
-  c.topology.workers = 1
-  c.variables.publish_period = 20
-  return c
-
-
-def make_presets(
-  learning_rate: float,
-  learning_rates: Mapping[str, float],
-  set_mujoco: _Setter = lambda c: None,
-) -> presets.Presets:
-  """Returns the presets of an algorithm, one per task.
-
-  Args:
-    learning_rate: Adam's step size.
-    learning_rates: step sizes of presets with other ones, by preset name.
-    set_mujoco: sets the algorithm's own values for the tasks of MuJoCo.
-  """
-
-  def make_preset(name: str, set_task: _Setter, set_replay: _Setter) -> _Setter:
-    def apply(c: ml_collections.ConfigDict) -> None:
-      set_task(c)
-      set_replay(c)
-      c.learner.learning_rate = learning_rates.get(name, learning_rate)
-      if name in MUJOCO:
-        set_mujoco(c)
-
-    return apply
-
-  return {name: make_preset(name, *task) for name, task in _TASKS.items()}
-
-
-def set_small_replay(c: ml_collections.ConfigDict) -> None:
-  """Sets replay and rates for tasks that are learned in some thousand steps."""
-  _set_collection(c)
-  c.replay.capacity = 50_000
-  c.replay.min_size = 1_000
-  c.replay.tolerance = 0.1  # 100 environment steps; see docs/learning.md
-  c.sync.environment_steps = 100
-  c.evaluation.period_steps = 1_000
-  c.evaluation.period_s = 2.0
-
-
-def start_early(c: ml_collections.ConfigDict) -> None:
-  """Begins updates after half the steps of RL Baselines3 Zoo on MuJoCo's tasks.
-
-  docs/learning.md has the returns.
-  """
-  c.replay.min_size = 5_000
-  c.replay.tolerance = 0.04  # 200 environment steps
-  c.exploration.random_steps = 5_000
-
-
-def _set_large_replay(c: ml_collections.ConfigDict) -> None:
-  """Sets RL Baselines3 Zoo's replay and rates for MuJoCo's tasks."""
-  _set_collection(c)
-  c.replay.capacity = 1_000_000
-  c.replay.min_size = 10_000
-  c.replay.tolerance = 0.02  # 200 environment steps; see docs/learning.md
-  c.exploration.random_steps = 10_000
-  c.sync.environment_steps = 1_000
-  c.evaluation.episodes = 10
-  c.evaluation.period_steps = 10_000
-  c.evaluation.period_s = 30.0
-
-
-def _set_lunarlander_replay(c: ml_collections.ConfigDict) -> None:
-  """Sets replay and network for LunarLander; docs/learning.md says why."""
-  _set_large_replay(c)
-  c.replay.min_size = 5_000
-  c.exploration.random_steps = 5_000
-  # An update per four steps. With one per step, policies hover for longer.
-  c.replay.samples_per_insert = c.learner.batch_size / 4
-  c.adder.n_step = 5
-  c.network.hidden_sizes = (128, 128)
-  c.evaluation.period_steps = 2_500  # updates: 10,000 environment steps
-  c.evaluation.period_s = 10.0
-
-
-def _set_collection(c: ml_collections.ConfigDict) -> None:
-  """Sets four environments, and one update per step of an environment."""
-  c.topology.environments_per_worker = 4
+# Four environments, and one update per step of an environment.
+_COLLECTION: recipes.Values = {
+  "topology.environments_per_worker": 4,
   # One of each environment: the trainer makes 1.5 times as many updates.
-  c.replay.transitions_per_item = 4
-  c.replay.samples_per_insert = float(c.learner.batch_size)
-
-
-def _make_mujoco_task(name: str) -> tuple[_Setter, _Setter]:
-  """Returns the setters of a task of MuJoCo, such as 'Hopper-v5'."""
-  return functools.partial(tasks.mujoco, name=name), _set_large_replay
-
-
-# The functions that set environment and replay, by preset name.
-_TASKS: Mapping[str, tuple[_Setter, _Setter]] = {
-  "pendulum": (tasks.pendulum, set_small_replay),
-  "lunarlander": (tasks.continuous_lunarlander, _set_lunarlander_replay),
-  "bipedalwalker": (tasks.bipedalwalker, _set_large_replay),
-  **{name: _make_mujoco_task(task) for name, task in MUJOCO.items()},
-  "dm_control": (tasks.dm_control, _set_large_replay),
+  "replay.transitions_per_item": 4,
+  "replay.samples_per_insert": 256.0,  # the batch size
 }
+# Replay and rates for tasks that are learned in some thousand steps.
+SMALL_REPLAY: recipes.Values = {
+  **_COLLECTION,
+  "replay.capacity": 50_000,
+  "replay.min_size": 1_000,
+  "replay.tolerance": 0.1,  # 100 environment steps; see docs/learning.md
+  "sync.environment_steps": 100,
+  "evaluation.period_steps": 1_000,
+  "evaluation.period_s": 2.0,
+}
+# RL Baselines3 Zoo's replay and rates for MuJoCo's tasks.
+_LARGE_REPLAY: recipes.Values = {
+  **_COLLECTION,
+  "replay.capacity": 1_000_000,
+  "replay.min_size": 10_000,
+  "replay.tolerance": 0.02,  # 200 environment steps; see docs/learning.md
+  "exploration.random_steps": 10_000,
+  "sync.environment_steps": 1_000,
+  "evaluation.episodes": 10,
+  "evaluation.period_steps": 10_000,
+  "evaluation.period_s": 30.0,
+}
+# Updates that begin after half the steps of RL Baselines3 Zoo on MuJoCo's
+# tasks; docs/learning.md has the returns.
+EARLY_START: recipes.Values = {
+  "replay.min_size": 5_000,
+  "replay.tolerance": 0.04,  # 200 environment steps
+  "exploration.random_steps": 5_000,
+}
+
+_TASKS: dict[str, recipes.Values] = {
+  "pendulum": {**tasks.PENDULUM, **SMALL_REPLAY},
+  "lunarlander": {
+    **tasks.CONTINUOUS_LUNARLANDER,
+    # docs/learning.md says why.
+    **_LARGE_REPLAY,
+    "replay.min_size": 5_000,
+    "exploration.random_steps": 5_000,
+    # An update per four steps. With one per step, policies hover for longer.
+    "replay.samples_per_insert": 64.0,
+    "adder.n_step": 5,
+    "network.hidden_sizes": (128, 128),
+    "evaluation.period_steps": 2_500,  # updates: 10,000 environment steps
+    "evaluation.period_s": 10.0,
+  },
+  "bipedalwalker": {**tasks.BIPEDALWALKER, **_LARGE_REPLAY},
+  **{name: {**x, **_LARGE_REPLAY} for name, x in tasks.MUJOCO.items()},
+  "dm_control": {**tasks.DM_CONTROL, **_LARGE_REPLAY},
+}
+
+# The values of the family, which each algorithm changes.
+RECIPE = recipes.Recipe(
+  {
+    "agent": "actor_critic",
+    "network.hidden_sizes": (256, 256),
+    # PyTorch's, so Stable-Baselines3's; docs/learning.md compares returns.
+    "network.initializer": "uniform",
+    "adder.discount": 0.99,
+    "learner.batch_size": 256,
+    "learner.learning_rate": 3e-4,
+    "learner.max_gradient_norm": 1e6,  # the papers do not clip gradients
+    "learner.threads": 0,  # arithmetic-bound: all cores
+    "learner.threads_per_operation": 1,  # critics and policy side by side
+    "replay.sampler": "uniform",
+    "topology.workers": 1,
+    "variables.publish_period": 20,
+  },
+  _TASKS,
+  fields=FIELDS,
+)
 
 
 def check(config: ml_collections.ConfigDict) -> None:

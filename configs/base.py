@@ -34,7 +34,7 @@ FIELDS: fields.Fields = {
     "",
     "algorithm family: a folder of agents/, or 'module:Name' of the user's own "
     "builder",
-    checks.matching(bool, "a name", "there would be no learner", ""),
+    checks.Check(bool, "a name", "there would be no learner", ""),
   ),
   "mode": Field(
     "async",
@@ -53,7 +53,7 @@ FIELDS: fields.Fields = {
     (),
     "callbacks at the run's start, evaluations, snapshots and end: 'wandb', "
     "'mlflow', or 'module:name' of a function or class",
-    checks.matching(
+    checks.Check(
       all, "non-empty names", "an empty name refers to no hook", ("",)
     ),
   ),
@@ -78,7 +78,7 @@ FIELDS: fields.Fields = {
     (),
     "environment wrappers as 'module:Name', the innermost first; each is "
     "called with the environment that it wraps",
-    checks.matching(
+    checks.Check(
       lambda names: all(0 < x.find(":") < len(x) - 1 for x in names),
       "names of the form 'module:Name'",
       "other names can't be imported",
@@ -140,7 +140,7 @@ FIELDS: fields.Fields = {
     0.0,
     "seconds after which an environment's step or reset counts as hanging, so "
     "that its process is restarted; 0: no limit",
-    checks.matching(
+    checks.Check(
       lambda x: x == 0 or 0.05 <= x <= _LONGEST_S,
       f"0.05 to {_LONGEST_S:g} (0: no limit)",
       "steps are inspected 20 times a second at most, and no timer runs longer",
@@ -230,7 +230,7 @@ FIELDS: fields.Fields = {
     (),
     "names of numbers in the info of an episode's last step, such as "
     "is_success, whose means over an evaluation's episodes are recorded",
-    checks.matching(
+    checks.Check(
       all, "non-empty names", "no info has a number without a name", ("",)
     ),
   ),
@@ -268,7 +268,7 @@ FIELDS: fields.Fields = {
     "",
     "absolute path of a shared folder, or fsspec URL, to which snapshots are "
     "copied; '': no copies",
-    checks.matching(
+    checks.Check(
       _is_shared_place,
       "an absolute path or a URL ('': no copies)",
       "a relative path is a different folder on each machine",

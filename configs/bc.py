@@ -7,7 +7,7 @@ evaluate --record` and Minari write such recordings.
 
 import ml_collections
 
-from slipway.configs import base, fields, groups, presets
+from slipway.configs import base, fields, groups, recipes, tasks
 
 # All config fields of behaviour cloning, by dotted name.
 FIELDS: fields.Fields = {
@@ -21,24 +21,17 @@ FIELDS: fields.Fields = {
 }
 
 
-def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of behaviour cloning, which runs no workers.
+_PAPER = {
+  "agent": "bc",
+  "topology.workers": 0,
+  "learner.batch_size": 64,
+  "learner.learning_rate": 1e-3,
+  "learner.steps_per_call": 50,
+  "variables.publish_period": 100,
+}
 
-  Args:
-    preset: one of `PRESETS`.
-
-  Raises:
-    ValueError: the preset is unknown.
-  """
-  c = fields.make_config(FIELDS)
-  c.agent = "bc"
-  c.topology.workers = 0
-  c.learner.batch_size = 64
-  c.learner.learning_rate = 1e-3
-  c.learner.steps_per_call = 50
-  c.variables.publish_period = 100
-  presets.apply(c, PRESETS, preset)
-  return c
+RECIPE = recipes.Recipe(_PAPER, {"cartpole": tasks.CARTPOLE}, fields=FIELDS)
+PRESETS, get_config = RECIPE.presets, RECIPE.get_config
 
 
 def check(config: ml_collections.ConfigDict) -> None:
@@ -61,13 +54,3 @@ def check(config: ml_collections.ConfigDict) -> None:
       "config.dataset.path='' names no folder, so there would be nothing to "
       "learn from: give --config.dataset.path=FOLDER of recorded episodes"
     )
-
-
-def _cartpole(c: ml_collections.ConfigDict) -> None:
-  """Sets CartPole-v1; the run ends at a mean return of 475."""
-  c.environment.name = "CartPole-v1"
-  c.limits.target_return = 475.0  # gymnasium's reward threshold
-
-
-# The presets of behaviour cloning, by name.
-PRESETS: presets.Presets = {"cartpole": _cartpole}

@@ -1,13 +1,12 @@
 """Catalog: finds the built-in algorithms and presets in `configs/`."""
 
-import difflib
 import importlib
 import pathlib
 import re
 import types
 from collections.abc import Mapping
 
-from slipway.configs import presets as presets_lib
+from slipway.configs import names
 
 # Algorithms by further names that are in use.
 _ALIASES = {
@@ -46,15 +45,9 @@ def presets() -> dict[str, list[str]]:
 
 
 def find_config_file(name: str) -> pathlib.Path | None:
-  """Returns the path of `configs/NAME.py`, or None if there is no such file.
-
-  Args:
-    name: any text, such as the name of an algorithm.
-  """
-  if not name.isidentifier():
-    return None
+  """Returns the path of `configs/NAME.py`, or None if there is no such file."""
   file = pathlib.Path(__file__).with_name(f"{name}.py")
-  return file if file.is_file() else None
+  return file if name.isidentifier() and file.is_file() else None
 
 
 def find_similar(name: str) -> str | None:
@@ -68,24 +61,18 @@ def find_similar(name: str) -> str | None:
     'ALGORITHM' or 'ALGORITHM:PRESET', or None if no algorithm is similar.
   """
   known = algorithms()
-  words = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
-  beginnings = [
-    words[:end]
-    for end in range(len(words), 0, -1)
-    if words[end : end + 1] in ("", "_")
-  ]
+  words = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_").split("_")
+  beginnings = ["_".join(words[:i]) for i in range(len(words), 0, -1)]
   # An exact beginning comes first: 'double_dqn_pong' is not 'dqn'.
-  for find in (lambda x: x if x in known else _ALIASES.get(x), _find_close):
-    for beginning in beginnings:
-      algorithm = find(beginning)
-      if algorithm is not None:
-        task = words.removeprefix(beginning).strip("_")
-        preset = presets_lib.find_similar(task, known[algorithm].PRESETS)
+  for find in (
+    lambda x: x if x in known else _ALIASES.get(x),
+    lambda x: names.find_word(x, known, 0.65),
+  ):
+    for count, beginning in zip(
+      range(len(words), 0, -1), beginnings, strict=True
+    ):
+      if algorithm := find(beginning):
+        task = "_".join(words[count:])
+        preset = names.find_preset(task, known[algorithm].PRESETS)
         return f"{algorithm}:{preset}" if preset else algorithm
   return None
-
-
-def _find_close(word: str) -> str | None:
-  """Returns the algorithm whose name is most similar to a word, or None."""
-  near = difflib.get_close_matches(word, algorithms(), n=1, cutoff=0.65)
-  return near[0] if near else None

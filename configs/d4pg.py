@@ -4,9 +4,19 @@ DDPG with a critic that learns the distribution of returns, n-step returns,
 prioritized replay, and several workers.
 """
 
-import ml_collections
+from slipway.configs import actor_critic, recipes, tasks
 
-from slipway.configs import actor_critic, presets
+_PAPER = {
+  "network.critics": 1,
+  "network.critic_head": "categorical",
+  "network.layer_norm": "first",  # Acme
+  "learner.policy_loss": "deterministic",
+  "learner.policy_value": "first",
+  "adder.n_step": 5,  # section 4
+  "replay.sampler": "prioritized",
+  "exploration.noise_std": 0.3,  # section 4
+  "topology.workers": 2,
+}
 
 # Lowest and highest discounted return of a task, by preset: with a discount of
 # 0.99, some 100 of its lowest and highest rewards.
@@ -22,41 +32,21 @@ _RETURNS = {
   "dm_control": (0.0, 100.0),  # rewards from 0 to 1
 }
 
-
-def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
-  """Returns the config of D4PG, with the noise of section 4.
-
-  So is n, but for MuJoCo's tasks. The learning rate there is 1e-4.
-
-  Args:
-    preset: one of `PRESETS`.
-
-  Raises:
-    ValueError: the preset is unknown.
-  """
-  c = actor_critic.make_config()
-  c.network.critics = 1
-  c.network.critic_head = "categorical"
-  c.network.layer_norm = "first"  # Acme
-  c.learner.policy_loss = "deterministic"
-  c.learner.policy_value = "first"
-  c.adder.n_step = 5
-  c.replay.sampler = "prioritized"
-  c.exploration.noise_std = 0.3
-  c.topology.workers = 2
-  presets.apply(c, PRESETS, preset)
-  c.network.lowest_return, c.network.highest_return = _RETURNS[preset]
-  return c
-
-
-def _mujoco(c: ml_collections.ConfigDict) -> None:
-  """Sets D4PG's values for the tasks of MuJoCo."""
-  actor_critic.start_early(c)
+_MUJOCO = {
+  **actor_critic.EARLY_START,
   # 5 in the paper, with which returns rise half as fast; docs/learning.md.
-  c.adder.n_step = 1
+  "adder.n_step": 1,
+}
 
+_TASKS = {
+  preset: {
+    "network.lowest_return": lowest,
+    "network.highest_return": highest,
+    **(_MUJOCO if preset in tasks.MUJOCO else {}),
+    **({"learner.learning_rate": 1e-3} if preset == "pendulum" else {}),
+  }
+  for preset, (lowest, highest) in _RETURNS.items()
+}
 
-# The presets of D4PG, by name.
-PRESETS: presets.Presets = actor_critic.make_presets(
-  3e-4, {"pendulum": 1e-3}, _mujoco
-)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=actor_critic.RECIPE)
+PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -4,27 +4,14 @@ A deterministic policy climbs the gradient of one critic. Both have target
 networks, which follow them slowly. Noise on the actions explores.
 """
 
-import ml_collections
+from slipway.configs import actor_critic, recipes
 
-from slipway.configs import actor_critic, presets
+_PAPER = {
+  "network.critics": 1,
+  "learner.policy_loss": "deterministic",
+  "learner.policy_value": "first",
+  "learner.learning_rate": 1e-3,  # RL Baselines3 Zoo
+}
 
-
-def get_config(preset: str = "pendulum") -> ml_collections.ConfigDict:
-  """Returns the config of DDPG.
-
-  Args:
-    preset: one of `PRESETS`.
-
-  Raises:
-    ValueError: the preset is unknown.
-  """
-  c = actor_critic.make_config()
-  c.network.critics = 1
-  c.learner.policy_loss = "deterministic"
-  c.learner.policy_value = "first"
-  presets.apply(c, PRESETS, preset)
-  return c
-
-
-# The presets of DDPG, by name, with RL Baselines3 Zoo's learning rate.
-PRESETS: presets.Presets = actor_critic.make_presets(1e-3, {})
+RECIPE = recipes.Recipe(_PAPER, parent=actor_critic.RECIPE)
+PRESETS, get_config = RECIPE.presets, RECIPE.get_config

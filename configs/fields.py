@@ -94,12 +94,9 @@ def flatten(config: ml_collections.ConfigDict) -> dict[str, typing.Any]:
 def get(
   config: ml_collections.ConfigDict, name: str, default: typing.Any = None
 ) -> typing.Any:
-  """Returns the value of a config's field or section.
+  """Returns the value of a config's field or section, by its dotted name.
 
-  Args:
-    config: the config.
-    name: dotted name of a field or section, such as 'replay.capacity'.
-    default: result if the config has no field or section of this name.
+  The result is `default` if the config has no field or section of this name.
   """
   found: typing.Any = config
   for part in name.split("."):
@@ -112,13 +109,7 @@ def get(
 def replace(
   config: ml_collections.ConfigDict, name: str, value: typing.Any
 ) -> ml_collections.ConfigDict:
-  """Returns a copy of a config in which one field has another value.
-
-  Args:
-    config: the config, which stays unchanged.
-    name: dotted name of the field, such as 'topology.workers'.
-    value: the field's value in the copy.
-  """
+  """Returns a copy of a config in which one field has another value."""
   copy = config.copy_and_resolve_references()
   copy.update_from_flattened_dict({name: value})
   return copy
@@ -129,11 +120,8 @@ def convert_numbers(
 ) -> ml_collections.ConfigDict:
   """Returns a copy of a config whose numbers have the types of declarations.
 
-  So a file may contain 1e5 for a field of type int.
-
-  Args:
-    config: the whole config; fields of it may be missing or unknown.
-    fields: the declared fields of the config's algorithm.
+  So a file may contain 1e5 for a field of type int. Fields may be missing or
+  unknown.
   """
   tree = config.to_dict()
   for name, field in fields.items():
@@ -149,12 +137,7 @@ def convert_numbers(
 def find_missing(
   config: ml_collections.ConfigDict, fields: Fields
 ) -> list[str]:
-  """Returns the dotted names of declared fields that a config lacks.
-
-  Args:
-    config: the whole config.
-    fields: the declared fields of the config's algorithm.
-  """
+  """Returns the dotted names of declared fields that a config lacks."""
   absent = object()
   return [name for name in fields if get(config, name, absent) is absent]
 
@@ -162,13 +145,7 @@ def find_missing(
 def add_defaults(
   config: ml_collections.ConfigDict, names: Iterable[str], fields: Fields
 ) -> ml_collections.ConfigDict:
-  """Returns a copy of a config that has the defaults of some more fields.
-
-  Args:
-    config: the whole config, without unknown fields.
-    names: dotted names of the fields that it lacks.
-    fields: the declared fields of the config's algorithm.
-  """
+  """Returns a copy of a config with the defaults of the fields `names`."""
   tree = config.to_dict()
   for name in names:
     *sections, last = name.split(".")
@@ -182,12 +159,7 @@ def add_defaults(
 def find_unknown(
   config: ml_collections.ConfigDict, fields: Fields
 ) -> list[str]:
-  """Returns the dotted names of a config's fields that are not declared.
-
-  Args:
-    config: the whole config.
-    fields: the declared fields of the config's algorithm.
-  """
+  """Returns the dotted names of a config's fields that are not declared."""
   free = tuple(
     f"{name}." for name, x in fields.items() if isinstance(x.default, Mapping)
   )
@@ -203,10 +175,6 @@ def validate(config: ml_collections.ConfigDict, fields: Fields) -> None:
 
   A builder's `check` method checks rules that concern several fields.
 
-  Args:
-    config: the whole config.
-    fields: the declared fields of the config's algorithm.
-
   Raises:
     ValueError: names the field, its value and the consequence.
   """
@@ -216,15 +184,7 @@ def validate(config: ml_collections.ConfigDict, fields: Fields) -> None:
 
 
 def check_names(config: ml_collections.ConfigDict, fields: Fields) -> None:
-  """Checks that a config has exactly the declared fields; ignores their values.
-
-  Args:
-    config: the whole config.
-    fields: the declared fields of the config's algorithm.
-
-  Raises:
-    ValueError: names the field and the consequence.
-  """
+  """Raises ValueError unless a config has exactly the declared fields."""
   for name in find_unknown(config, fields):
     raise ValueError(
       f"config.{shorten(name)} is no field of config.agent="
@@ -275,37 +235,19 @@ def check(name: str, value: typing.Any, field: Field) -> None:
     )
   if rule is not None and rule.maximum < math.inf and value > rule.maximum:
     raise ValueError(f"{shown} must be at most {rule.maximum}: {rule.beyond}")
-  if not infinite:
-    for number in value if isinstance(value, tuple) else (value,):
-      _check_magnitude(shown, number, isinstance(field.default, float))
-
-
-def _check_magnitude(
-  shown: str, value: typing.Any, is_float_field: bool
-) -> None:
-  """Checks that a finite number is neither too large nor too small.
-
-  Args:
-    shown: text 'config.FIELD=VALUE', which begins the error message.
-    value: the field's value; values of other types than numbers pass the check.
-    is_float_field: whether the field is a float, whose value may also be an
-      int.
-
-  Raises:
-    ValueError: a float's size is outside of 1e-18 to 1e18, or an int's size is
-      above 2**53.
-  """
-  if not isinstance(value, int | float):
-    return
-  if is_float_field and value and not _MIN_FLOAT <= abs(value) <= _MAX_FLOAT:
-    raise ValueError(
-      f"{shown} must be 0, or {_MIN_FLOAT:g} to {_MAX_FLOAT:g} in size: "
-      "float32 can't compute with it"
-    )
-  if not is_float_field and abs(value) > _MAX_INT:
-    raise ValueError(
-      f"{shown} must be within 2**53: larger counts are not exact"
-    )
+  for number in value if isinstance(value, tuple) else (value,):
+    if infinite or not isinstance(number, int | float):
+      continue
+    if not isinstance(field.default, float):
+      if abs(number) > _MAX_INT:
+        raise ValueError(
+          f"{shown} must be within 2**53: larger counts are not exact"
+        )
+    elif number and not _MIN_FLOAT <= abs(number) <= _MAX_FLOAT:
+      raise ValueError(
+        f"{shown} must be 0, or {_MIN_FLOAT:g} to {_MAX_FLOAT:g} in size: "
+        "float32 can't compute with it"
+      )
 
 
 def format_value(value: typing.Any) -> str:
@@ -349,38 +291,29 @@ def type_name(value: typing.Any) -> str:
 def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
   """Returns the advice that ends an error message about an unknown field.
 
+  It names the most similar field, the fields of the same section, or the
+  command that lists all fields.
+
   Args:
     name: the unknown field's dotted name.
     known: dotted names of all fields that exist.
     prefix: text before each field name in the advice.
-
-  Returns:
-    A clause with the most similar field, the fields of the same section, or
-    the command that lists all fields.
   """
-  if section := _section_fields(name, known):
-    return f"give one of the section's fields, {prefix}{name}.{section}"
-  near = names.find_field(name, known)
-  if near is not None:
+
+  def list_fields(section: str) -> str:
+    start = f"{section}."
+    return ", ".join(
+      x.removeprefix(start) for x in known if x.startswith(start)
+    )
+
+  if inside := list_fields(name):
+    return f"give one of the section's fields, {prefix}{name}.{inside}"
+  if near := names.find_field(name, known):
     return f"did you mean {prefix}{near}?"
   section = name.rpartition(".")[0]
-  if inside := _section_fields(section, known):
+  if inside := list_fields(section):
     return f"the fields of {prefix}{section} are {inside}"
   return "`slipway train --config=FILE --help` shows all fields"
-
-
-def _section_fields(section: str, known: Collection[str]) -> str:
-  """Returns the names of a section's fields, joined by ', '.
-
-  Args:
-    section: dotted name of the section, which the result leaves out.
-    known: dotted names of all fields that exist.
-
-  Returns:
-    Text such as 'capacity, min_size', or '' if no field is in the section.
-  """
-  names = [x for x in known if section and x.startswith(f"{section}.")]
-  return ", ".join(x.removeprefix(f"{section}.") for x in names)
 
 
 def _has_type(value: typing.Any, default: typing.Any) -> bool:

@@ -20,16 +20,17 @@ TORSO: fields.Fields = {
     "layers that turn observations into features: 'mlp', 'minatar_cnn', "
     "'nature_cnn', 'nature_cnn_bfloat16', which is twice as fast on processors "
     "with AVX512_BF16 or AMX, or 'module:name' of the user's own function",
-    checks.one_of_or_user_code(
+    checks.one_of(
       ("mlp", "minatar_cnn", "nature_cnn", "nature_cnn_bfloat16"),
       "there would be no network",
+      or_user_code=True,
     ),
   ),
   "network.hidden_sizes": Field(
     (64, 64),
     "units of each hidden layer, from the observation on; the last layer "
     "belongs to the head",
-    checks.matching(
+    checks.Check(
       lambda x: 0 < len(x) <= 100 and min(x) > 0 and max(x) <= 65_536,
       "1 to 100 sizes in [1, 65536]",
       "the network would have no head, or weights that no memory holds",
@@ -109,7 +110,7 @@ LEARNER: fields.Fields = {
     "auto",
     "processor of the updates: 'auto', the first GPU if there is one; 'cpu'; "
     "or 'gpu:N', the GPU with index N, from 0, of those that the command sees",
-    checks.matching(
+    checks.Check(
       lambda device: re.fullmatch(r"auto|cpu|gpu:\d{1,2}", device) is not None,
       "'auto', 'cpu' or 'gpu:N'",
       "the trainer would have no processor",
@@ -267,7 +268,7 @@ EPSILON: fields.Fields = {
     0.4,
     "base of 'ladder', by which environment i of N has the epsilon base ** (1 "
     "+ alpha i / (N - 1)); Horgan et al. 2018, section 4.1",
-    checks.matching(
+    checks.Check(
       lambda x: 0 < x < 1,
       "in (0, 1)",
       "all environments would have the same epsilon, or none",
@@ -471,7 +472,7 @@ BONUS: fields.Fields = {
     0.2,
     "beta of 'icm', the weight of the forward model's loss, where the inverse "
     "model's is 1 - beta; Pathak et al. 2017, section 3",
-    checks.matching(
+    checks.Check(
       lambda x: 0 < x < 1,
       "in (0, 1)",
       "one of the models would not learn",

@@ -2,18 +2,13 @@
 reinforcement learning".
 """
 
-import ml_collections
+from slipway.configs import dqn, recipes
 
-from slipway.configs import dqn
+_PAPER = {
+  "network.head": "implicit_quantile",
+  "network.quantiles": 8,  # N and N'; section 3.1 and figure 2
+  "learner.huber_delta": 1.0,  # kappa; section 3
+}
 
-# The presets of DQN; `get_config` changes their values to those of IQN.
-PRESETS = dqn.PRESETS
-
-
-def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of IQN, which learns the returns' quantile function."""
-  c = dqn.get_config(preset)
-  c.network.head = "implicit_quantile"
-  c.network.quantiles = 8  # N and N'; section 3.1 and figure 2
-  c.learner.huber_delta = 1.0  # kappa; section 3
-  return c
+RECIPE = recipes.Recipe(_PAPER, parent=dqn.RECIPE)
+PRESETS, get_config = RECIPE.presets, RECIPE.get_config

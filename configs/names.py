@@ -1,121 +1,55 @@
 """Names: suggests known names for flags and config fields that don't exist."""
 
 import difflib
-import typing
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
 
-# Slipway's equivalents of other libraries' names of config fields and flags. If
-# a name has several equivalents, the first that exists is suggested.
-_ALIASES: dict[str, tuple[str, ...]] = {
+# Other libraries' names of config fields and flags, by Slipway's names. Of
+# several that have an alias, the first one that exists is suggested.
+_ALIASES = {
   # The learner.
-  "lr": ("learner.learning_rate",),
-  "step_size": ("learner.learning_rate",),
-  "batch": ("learner.batch_size",),
-  "minibatch": ("learner.minibatch_size", "learner.batch_size"),
-  "grad_clip": ("learner.max_gradient_norm",),
-  "max_grad_norm": ("learner.max_gradient_norm",),
-  "gamma": ("adder.discount",),
-  "discount_factor": ("adder.discount",),
-  "nstep": ("adder.n_step", "adder.unroll"),
-  "n_steps": ("adder.n_step", "adder.unroll"),
-  "target_update": ("learner.target_update_period", "learner.tau"),
-  "tau": ("learner.target_update_period",),
-  "hidden": ("network.hidden_sizes",),
-  "layers": ("network.hidden_sizes",),
-  "net_arch": ("network.hidden_sizes",),
-  "eps": ("exploration.epsilon_end",),
-  "epsilon": ("exploration.epsilon_end",),
+  "learner.learning_rate": "lr step_size",
+  "learner.minibatch_size": "minibatch",
+  "learner.batch_size": "batch minibatch",
+  "learner.max_gradient_norm": "grad_clip max_grad_norm",
+  "adder.discount": "gamma discount_factor",
+  "adder.n_step": "nstep n_steps",
+  "adder.unroll": "nstep n_steps",
+  "learner.target_update_period": "target_update tau",
+  "learner.tau": "target_update",
+  "network.hidden_sizes": "hidden layers net_arch",
+  "exploration.epsilon_end": "eps epsilon",
   # The replay.
-  "buffer": ("replay.capacity",),
-  "buffer_size": ("replay.capacity",),
-  "memory_size": ("replay.capacity",),
-  "replay_size": ("replay.capacity",),
-  "learning_starts": ("replay.min_size",),
-  "warmup": ("replay.min_size",),
-  "replay_ratio": ("replay.samples_per_insert",),
-  "utd": ("replay.samples_per_insert",),
+  "replay.capacity": "buffer buffer_size memory_size replay_size",
+  "replay.min_size": "learning_starts warmup",
+  "replay.samples_per_insert": "replay_ratio utd",
   # The environment and the processes.
-  "env": ("environment.name",),
-  "env_id": ("environment.name",),
-  "env_name": ("environment.name",),
-  "gym_id": ("environment.name",),
-  "envs": ("topology.environments_per_worker",),
-  "num_envs": ("topology.environments_per_worker",),
-  "n_envs": ("topology.environments_per_worker",),
-  "actors": ("topology.workers",),
-  "num_actors": ("topology.workers",),
-  "num_workers": ("topology.workers",),
+  "environment.name": "env env_id env_name gym_id",
+  "topology.environments_per_worker": "envs num_envs n_envs",
+  "topology.workers": "actors num_actors num_workers",
   # The end of the run.
-  "steps": ("limits.environment_steps",),
-  "max_steps": ("limits.environment_steps",),
-  "num_steps": ("limits.environment_steps",),
-  "env_steps": ("limits.environment_steps",),
-  "timesteps": ("limits.environment_steps",),
-  "total_timesteps": ("limits.environment_steps",),
-  "updates": ("limits.trainer_steps",),
-  "train_steps": ("limits.trainer_steps",),
-  "num_episodes": ("limits.episodes",),
-  "max_episodes": ("limits.episodes",),
-  "time": ("limits.wall_clock_s",),
-  "timeout": ("limits.wall_clock_s",),
-  "time_limit": ("limits.wall_clock_s",),
-  "target": ("limits.target_return",),
-  "score": ("limits.target_return",),
-  "patience": ("limits.evaluations_without_improvement",),
-  "early_stopping": ("limits.evaluations_without_improvement",),
+  "limits.environment_steps": "steps max_steps num_steps env_steps timesteps "
+  "total_timesteps",
+  "limits.trainer_steps": "updates train_steps",
+  "limits.episodes": "num_episodes max_episodes",
+  "limits.wall_clock_s": "time timeout time_limit",
+  "limits.target_return": "target score",
+  "limits.evaluations_without_improvement": "patience early_stopping",
   # Evaluation, snapshots, results.
-  "eval_episodes": ("evaluation.episodes",),
-  "eval_freq": ("evaluation.period_s",),
-  "eval_interval": ("evaluation.period_s",),
-  "save_freq": ("snapshot.period_s",),
-  "checkpoint_freq": ("snapshot.period_s",),
-  "callbacks": ("hooks",),
-  "logger": ("hooks",),
-  "track": ("hooks",),
-  "wandb": ("hooks",),
-  "mlflow": ("hooks",),
+  "evaluation.episodes": "eval_episodes",
+  "evaluation.period_s": "eval_freq eval_interval",
+  "snapshot.period_s": "save_freq checkpoint_freq",
+  "hooks": "callbacks logger track wandb mlflow",
   # Flags.
-  "algo": ("config", "algorithm"),
-  "algorithm": ("config",),
-  "preset": ("config",),
-  "exp_name": ("name",),
-  "experiment": ("name",),
-  "logdir": ("run_dir",),
-  "run": ("resume",),
-  "runs": ("run_dir", "run"),
-  "log_dir": ("run_dir",),
-  "output_dir": ("run_dir",),
-  "save_dir": ("run_dir",),
-  "checkpoint": ("resume", "which"),
-  "restore": ("resume", "run"),
-  "load": ("resume", "run"),
-  "render": ("video",),
+  "config": "algo algorithm preset",
+  "algorithm": "algo",
+  "name": "exp_name experiment",
+  "run_dir": "logdir runs log_dir output_dir save_dir",
+  "resume": "run checkpoint restore load",
+  "run": "runs restore load",
+  "which": "checkpoint",
+  "video": "render",
 }
-# The lowest similarity of two words, in [0, 1], at which one is suggested for
-# the other.
-_MIN_WORD_SIMILARITY = 0.7
-# The same for the last components of two fields' names, such as 'capacity': if
-# both fields are in the same section, and if they are in different sections.
-_MIN_SIMILARITY_IN_SECTION, _MIN_SIMILARITY_ACROSS_SECTIONS = 0.6, 0.8
-
-
-class _Candidate(typing.NamedTuple):
-  """A known config field whose name resembles that of an unknown field.
-
-  The candidate to suggest is the largest one in the order of tuples.
-
-  Attributes:
-    in_section: whether both fields are in the same section.
-    similarity: similarity of the names without their sections, in [0, 1].
-    whole_similarity: similarity of the whole dotted names, in [0, 1]; where
-      the unknown one has no section, 1 for fields of the learner, else 0.
-    name: dotted name of the known field.
-  """
-
-  in_section: bool
-  similarity: float
-  whole_similarity: float
-  name: str
 
 
 def find_alias(name: str, known: Collection[str]) -> str | None:
@@ -127,22 +61,19 @@ def find_alias(name: str, known: Collection[str]) -> str | None:
     known: names of all flags or fields that exist in Slipway.
   """
   last = name.lower().replace("-", "_").rpartition(".")[2]
-  return next((x for x in _ALIASES.get(last, ()) if x in known), None)
+  matches = (own for own, words in _ALIASES.items() if last in words.split())
+  return next((own for own in matches if own in known), None)
 
 
-def find_word(word: str, known: Collection[str]) -> str | None:
+def find_word(
+  word: str, known: Iterable[str], cutoff: float = 0.7
+) -> str | None:
   """Returns the known word most similar to `word`, or None if none is similar.
 
   Case does not matter.
-
-  Args:
-    word: unknown word, such as a flag.
-    known: all words that exist.
   """
   by_lower_case = {x.lower(): x for x in known}
-  near = difflib.get_close_matches(
-    word.lower(), by_lower_case, n=1, cutoff=_MIN_WORD_SIMILARITY
-  )
+  near = difflib.get_close_matches(word.lower(), by_lower_case, 1, cutoff)
   return by_lower_case[near[0]] if near else None
 
 
@@ -158,43 +89,42 @@ def find_field(name: str, known: Collection[str]) -> str | None:
     known: dotted names of all fields that exist.
   """
   name = name.replace("-", "_")
-  for field in known:  # 'environment_name' stands for 'environment.name'
-    if field.replace(".", "_") == name.replace(".", "_"):
-      return field
   section, _, last = name.rpartition(".")
   candidates = []
   for field in known:
+    if field.replace(".", "_") == name.replace(".", "_"):
+      return field  # 'environment_name' stands for 'environment.name'
     its_section, _, its_last = field.rpartition(".")
     in_section = its_section == section
     similarity = _similarity(its_last, last)
-    if similarity >= (
-      _MIN_SIMILARITY_IN_SECTION
-      if in_section
-      else _MIN_SIMILARITY_ACROSS_SECTIONS
-    ):
+    if similarity >= (0.6 if in_section else 0.8):
       # Without a section, the learner's batch_size is meant, not a bonus's.
-      is_learners = float(its_section == "learner")
-      whole_similarity = _similarity(field, name) if section else is_learners
-      candidates.append(
-        _Candidate(in_section, similarity, whole_similarity, field)
-      )
+      whole = _similarity(field, name) if section else its_section == "learner"
+      candidates.append((in_section, similarity, whole, field))
   best = max(candidates, default=None)
-  if best is None or best.similarity < 1.0:
-    alias = find_alias(name, known)
-    if alias is not None:
-      return alias
-  return best.name if best else None
+  alias = None if best and best[1] == 1.0 else find_alias(name, known)
+  return alias or (best and best[-1])
+
+
+def find_preset(name: str, presets: Collection[str]) -> str | None:
+  """Returns the preset with the most similar name, or None.
+
+  Args:
+    name: name of a preset that does not exist, or of its environment, such as
+      'CartPole-v1' or 'breakout'.
+    presets: names of all presets.
+  """
+  task = re.sub(r"[-_]?v\d+$", "", name.strip().lower())
+  for preset in presets:  # 'breakout' stands for 'minatar_breakout'
+    if len(task) > 2 and task in (preset, *preset.split("_")):
+      return preset
+  return find_word(task, presets)
 
 
 def advise(word: str, known: Collection[str]) -> str:
   """Returns the advice that ends an error message about an unknown word.
 
-  Args:
-    word: the unknown word, such as a flag or a field's dotted name.
-    known: all words that exist.
-
-  Returns:
-    A clause with the most similar known word, or with all known words.
+  It names the most similar known word, or all known words.
   """
   near = find_field(word, known) or find_word(word, known)
   return f"did you mean {near}?" if near else f"use one of {', '.join(known)}"

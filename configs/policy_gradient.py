@@ -5,11 +5,11 @@ the policy, and the regularizer (entropy bonus, clipping, or bounds of the KL
 divergence).
 """
 
-from collections.abc import Callable
+import typing
 
 import ml_collections
 
-from slipway.configs import base, checks, fields, groups, presets, rules, tasks
+from slipway.configs import base, checks, fields, groups, recipes, rules, tasks
 
 Field = fields.Field
 
@@ -204,66 +204,65 @@ _REQUIREMENTS = (
 )
 
 
-def make_config() -> ml_collections.ConfigDict:
-  """Returns the config whose values each policy gradient algorithm changes."""
-  c = fields.make_config(FIELDS)
-  c.agent = "policy_gradient"
-  c.network.initializer = "orthogonal"  # Andrychowicz et al. 2021, section 3.2
-  c.learner.adam_epsilon = 1e-5  # Stable-Baselines3's default
-  c.learner.max_gradient_norm = 0.5  # the same
-  c.learner.steps_per_call = 1
-  c.variables.publish_period = 1  # batches
-  return c
+# The values of the family, which each algorithm changes.
+RECIPE = recipes.Recipe(
+  {
+    "agent": "policy_gradient",
+    "network.initializer": "orthogonal",  # Andrychowicz et al. 2021, 3.2
+    "learner.adam_epsilon": 1e-5,  # Stable-Baselines3's default
+    "learner.max_gradient_norm": 0.5,  # the same
+    "learner.steps_per_call": 1,
+    "variables.publish_period": 1,  # batches
+  },
+  fields=FIELDS,
+)
 
 
-def make_image_presets(
-  set_learner: Callable[[ml_collections.ConfigDict], None], environments: int
-) -> presets.Presets:
-  """Returns the presets 'minatar_breakout', 'pong' and 'atari57'.
+def make_image_tasks(
+  learner: recipes.Values, workers: int, environments: int
+) -> dict[str, recipes.Values]:
+  """Returns the tasks 'minatar_breakout', 'pong' and 'atari57'.
 
   Their batches have one rollout per environment. The learning rate decays over
   the whole run.
 
   Args:
-    set_learner: sets the network, rollouts and learner in a config.
-    environments: environments of all workers together, for Atari games; those
-      of MinAtar, which take little time, are 16 per worker.
+    learner: values of the network, the rollouts and the learner.
+    workers: workers of MinAtar, which have 16 environments each, since these
+      take little time.
+    environments: environments of all workers together, for Atari games.
   """
 
-  def minatar(c: ml_collections.ConfigDict) -> None:
-    tasks.minatar(c, "Breakout")
-    set_learner(c)
-    c.topology.environments_per_worker = 16
-    c.evaluation.period_s = 10.0
-    _set_batches(c, evaluations=50)
+  def make(
+    task: recipes.Values, workers: int, each: int, evaluations: int
+  ) -> dict[str, typing.Any]:
+    """Returns values with the periods that depend on the size of batches."""
+    batch_size = workers * each
+    steps_per_batch = batch_size * learner["adder.unroll"]
+    batches = task["limits.environment_steps"] // steps_per_batch
+    return {
+      **task,
+      **learner,
+      "topology.workers": workers,
+      "topology.environments_per_worker": each,
+      "learner.batch_size": batch_size,
+      "learner.decay_steps": batches,
+      "evaluation.period_steps": batches // evaluations,
+    }
 
-  def atari57(c: ml_collections.ConfigDict) -> None:
-    tasks.atari(c, "Pong")
-    set_learner(c)
-    # A worker acts on one core: half of the environments each take half the
-    # time.
-    c.topology.workers = 2
-    c.topology.environments_per_worker = environments // c.topology.workers
-    c.learner.threads = 0
-    c.evaluation.episodes = 5
-    c.evaluation.period_s = 600.0  # an evaluation takes 10 s of a core
-    _set_batches(c, evaluations=100)
-
-  def pong(c: ml_collections.ConfigDict) -> None:
-    atari57(c)
-    c.limits.environment_steps = 0
-    c.limits.target_return = 18.0  # of at most 21
-    c.evaluation.period_s = 180.0
-
-  return {"minatar_breakout": minatar, "pong": pong, "atari57": atari57}
-
-
-def _set_batches(c: ml_collections.ConfigDict, evaluations: int) -> None:
-  """Sets the size of batches, and the periods that depend on their number."""
-  c.learner.batch_size = c.topology.environments_per_worker * c.topology.workers
-  steps_per_batch = c.learner.batch_size * c.adder.unroll
-  c.learner.decay_steps = c.limits.environment_steps // steps_per_batch
-  c.evaluation.period_steps = c.learner.decay_steps // evaluations
+  minatar = make(tasks.MINATAR, workers, 16, evaluations=50)
+  # A worker acts on one core: half of the environments each take half the time.
+  atari = {
+    **make(tasks.ATARI, 2, environments // 2, evaluations=100),
+    "learner.threads": 0,
+    "evaluation.episodes": 5,
+    "evaluation.period_s": 600.0,  # an evaluation takes 10 s of a core
+  }
+  return {
+    "minatar_breakout": {**minatar, "evaluation.period_s": 10.0},
+    "pong": {**atari, **tasks.PONG_SOLVED, "evaluation.period_s": 180.0},
+    "atari57": atari,
+  }
 
 
 def check(config: ml_collections.ConfigDict) -> None:

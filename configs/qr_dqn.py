@@ -2,18 +2,17 @@
 quantile regression".
 """
 
-import ml_collections
+from slipway.configs import dqn, recipes
 
-from slipway.configs import dqn
+_PAPER = {
+  "network.head": "quantile",
+  "network.quantiles": 32,  # section 5: 200
+  "learner.huber_delta": 1.0,  # kappa; section 5
+}
 
-# The presets of DQN; `get_config` changes their values to those of QR-DQN.
-PRESETS = dqn.PRESETS
+_ATARI = {"network.quantiles": 200}  # section 5
 
-
-def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of QR-DQN, which learns quantiles of returns."""
-  c = dqn.get_config(preset)
-  c.network.head = "quantile"
-  c.network.quantiles = 200 if preset in dqn.ATARI else 32  # section 5: 200
-  c.learner.huber_delta = 1.0  # kappa; section 5
-  return c
+RECIPE = recipes.Recipe(
+  _PAPER, {"pong": _ATARI, "atari57": _ATARI}, parent=dqn.RECIPE
+)
+PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -6,7 +6,15 @@ Ape-X DQN with an LSTM, whose items are sequences: table 2 and section 2.3.
 
 import ml_collections
 
-from slipway.configs import apex_dqn, base, checks, dqn, fields, groups, rules
+from slipway.configs import (
+  apex_dqn,
+  base,
+  checks,
+  fields,
+  groups,
+  recipes,
+  rules,
+)
 
 # The config fields that R2D2 has in addition to shared ones, by dotted name.
 _R2D2_FIELDS: fields.Fields = {
@@ -60,7 +68,7 @@ _REQUIREMENTS = (
     "replay.sampler",
     ("prioritized",),
     (*groups.PRIORITY_EXPONENTS, "replay.eta"),
-    presets={  # those of `get_config`
+    presets={  # those of `_PAPER`
       "replay.priority_exponent": (0.9,),
       "replay.importance_exponent_start": (0.6,),
       "replay.importance_exponent_end": (0.6,),
@@ -68,58 +76,55 @@ _REQUIREMENTS = (
   ),
 )
 
-# The presets of Ape-X DQN; `get_config` changes their values to those of R2D2.
-PRESETS = apex_dqn.PRESETS
-
-
-def get_config(preset: str = "cartpole") -> ml_collections.ConfigDict:
-  """Returns the config of R2D2: an LSTM, stored LSTM states and burn-in.
-
-  Args:
-    preset: one of `PRESETS`.
-
-  Raises:
-    ValueError: the preset is unknown.
-  """
-  c = fields.make_config(FIELDS, like=apex_dqn.get_config(preset))
-  c.agent = "r2d2"
-  c.adder.n_step = 5  # section 2.3
-  c.replay.transitions_per_item = 1  # an item is one sequence
-  c.learner.batch_size = 16  # sequences; table 2: 64
-  c.learner.huber_delta = 1.0  # values are rescaled: 100 to 9
-  c.learner.decay_steps = 0  # in updates, of which there are fewer
-  if preset == "cartpole":
-    c.learner.decay_steps = 5_000  # 200,000 environment steps
-    c.replay.capacity = 50_000  # Ape-X's 75,000 was not tried
-  c.replay.samples_per_insert = 4.0  # per sequence; each step is in two
-  c.replay.priority_exponent = 0.9  # section 2.3
-  c.replay.importance_exponent_start = 0.6  # section 2.3
-  c.replay.importance_exponent_end = 0.6  # the same
-  c.learner.steps_per_call = 4
+_PAPER = {
+  "agent": "r2d2",
+  "adder.n_step": 5,  # section 2.3
+  "replay.transitions_per_item": 1,  # an item is one sequence
+  "learner.batch_size": 16,  # sequences; table 2: 64
+  "learner.huber_delta": 1.0,  # values are rescaled: 100 to 9
+  "learner.decay_steps": 0,  # in updates, of which there are fewer
+  "replay.samples_per_insert": 4.0,  # per sequence; each step is in two
+  "replay.priority_exponent": 0.9,  # section 2.3
+  "replay.importance_exponent_start": 0.6,  # section 2.3
+  "replay.importance_exponent_end": 0.6,  # the same
+  "learner.steps_per_call": 4,
   # In updates, each of which takes 40 environment steps, ten times as many as
   # one of Ape-X DQN (five times on CartPole). With target networks of 4,000
   # steps, and policies that the workers get every 4,000, CartPole is learned
   # later; docs/learning.md.
-  c.learner.target_update_period = 25  # 1,000 environment steps
-  c.variables.publish_period = 4
-  c.evaluation.period_steps //= 10
-  if preset in dqn.ATARI:
-    _atari(c)
-  return c
+  "learner.target_update_period": 25,  # 1,000 environment steps
+  "variables.publish_period": 4,
+}
 
+_ATARI = {
+  "environment.reward_clip": 0.0,  # section 2.3: rescaled values instead
+  "environment.kwargs.stack_num": 1,  # the LSTM keeps the history; paper: 4
+  "network.hidden_sizes": (512, 512),  # in the torso, and in the head
+  "network.lstm_size": 512,  # section 2.3
+  "adder.discount": 0.997,  # section 2.3
+  "adder.unroll": 40,
+  "adder.period": 20,
+  "adder.burn_in": 20,
+  "learner.adam_epsilon": 1e-3,  # table 2
+  "replay.samples_per_insert": 1.0,  # the paper, section 2.3, has 0.8
+}
 
-def _atari(c: ml_collections.ConfigDict) -> None:
-  """Sets R2D2's values for Atari games, where they differ from Ape-X DQN's."""
-  c.environment.reward_clip = 0.0  # section 2.3: rescaled values instead
-  c.environment.kwargs.stack_num = 1  # the LSTM keeps the history; paper: 4
-  c.network.hidden_sizes = (512, 512)  # in the torso, and in the head
-  c.network.lstm_size = 512  # section 2.3
-  c.adder.discount = 0.997  # section 2.3
-  c.adder.unroll, c.adder.period = 40, 20
-  c.adder.burn_in = 20
-  c.learner.adam_epsilon = 1e-3  # table 2
-  c.replay.samples_per_insert = 1.0  # the paper, section 2.3, has 0.8
-  c.evaluation.period_steps //= 8  # an update takes 320 environment steps
+# Evaluations have Ape-X DQN's periods in environment steps.
+_TASKS = {
+  "cartpole": {
+    "learner.decay_steps": 5_000,  # 200,000 environment steps
+    "replay.capacity": 50_000,  # Ape-X's 75,000 was not tried
+    "evaluation.period_steps": 50,
+  },
+  "lunarlander": {"evaluation.period_steps": 250},
+  "minatar_breakout": {"evaluation.period_steps": 1_000},
+  # An update takes 320 environment steps.
+  "pong": {**_ATARI, "evaluation.period_steps": 125},
+  "atari57": {**_ATARI, "evaluation.period_steps": 625},
+}
+
+RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=apex_dqn.RECIPE, fields=FIELDS)
+PRESETS, get_config = RECIPE.presets, RECIPE.get_config
 
 
 def check(config: ml_collections.ConfigDict) -> None:

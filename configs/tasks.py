@@ -1,98 +1,82 @@
 """Tasks: environments and end conditions that presets of all families share.
 
-Each function sets a config's environment, the torso for its observations, and
-the return or the number of environment steps at which a run ends.
+Each table has a task's environment, the torso for its observations, and the
+return or the number of environment steps at which a run ends.
 """
 
-import ml_collections
+from slipway.configs import recipes
 
+# Returns that end a run are gymnasium's reward thresholds, but for Pendulum.
+CARTPOLE: recipes.Values = {
+  "environment.name": "CartPole-v1",
+  "limits.target_return": 475.0,
+}
+LUNARLANDER: recipes.Values = {
+  "environment.name": "LunarLander-v3",
+  "limits.target_return": 200.0,
+}
+CONTINUOUS_LUNARLANDER: recipes.Values = {
+  **LUNARLANDER,
+  "environment.kwargs.continuous": True,
+}
+BIPEDALWALKER: recipes.Values = {
+  "environment.name": "BipedalWalker-v3",
+  "limits.target_return": 300.0,
+}
+PENDULUM: recipes.Values = {
+  "environment.name": "Pendulum-v1",
+  # A policy that never swings the pendulum up has a lower return.
+  "limits.target_return": -200.0,
+}
 
-def cartpole(c: ml_collections.ConfigDict) -> None:
-  """Sets CartPole-v1; the run ends at gymnasium's reward threshold, 475."""
-  c.environment.name = "CartPole-v1"
-  c.limits.target_return = 475.0
+# MuJoCo's tasks, by preset.
+MUJOCO: dict[str, recipes.Values] = {
+  preset: {"environment.name": name, "limits.environment_steps": 1_000_000}
+  for preset, name in (
+    ("halfcheetah", "HalfCheetah-v5"),
+    ("hopper", "Hopper-v5"),
+    ("walker2d", "Walker2d-v5"),
+    ("ant", "Ant-v5"),
+    ("humanoid", "Humanoid-v5"),
+  )
+}
 
+# The DeepMind Control Suite. Rewards are in [0, 1], episodes have 1,000 steps:
+# Tassa et al. 2018, section 2 (https://arxiv.org/abs/1801.00690).
+DM_CONTROL: recipes.Values = {
+  "environment.name": "shimmy:dm_control/{game}-v0",
+  "environment.game": "cheetah-run",
+  "limits.environment_steps": 1_000_000,
+}
 
-def lunarlander(c: ml_collections.ConfigDict) -> None:
-  """Sets LunarLander-v3; the run ends at gymnasium's reward threshold, 200."""
-  c.environment.name = "LunarLander-v3"
-  c.limits.target_return = 200.0
+# MinAtar's Breakout: Young and Tian 2019, as far as no comment differs.
+MINATAR: recipes.Values = {
+  "environment.name": "slipway.environments.minatar:MinAtar/{game}-v1",
+  "environment.game": "Breakout",
+  "network.torso": "minatar_cnn",
+  "network.hidden_sizes": (128,),  # section 4
+  "limits.environment_steps": 1_000_000,  # section 4: 5,000,000
+}
 
-
-def mujoco(c: ml_collections.ConfigDict, name: str) -> None:
-  """Sets a MuJoCo task, such as 'Hopper-v5'; ends after 1,000,000 steps."""
-  c.environment.name = name
-  c.limits.environment_steps = 1_000_000
-
-
-def dm_control(c: ml_collections.ConfigDict) -> None:
-  """Sets a task of the DeepMind Control Suite; ends after 1,000,000 steps.
-
-  `environment.game` is the task. Rewards are in [0, 1], episodes have 1,000
-  steps: Tassa et al. 2018, section 2 (https://arxiv.org/abs/1801.00690).
-  """
-  c.environment.name = "shimmy:dm_control/{game}-v0"
-  c.environment.game = "cheetah-run"
-  c.limits.environment_steps = 1_000_000
-
-
-def continuous_lunarlander(c: ml_collections.ConfigDict) -> None:
-  """Sets LunarLander-v3 with continuous actions; solved at a return of 200."""
-  lunarlander(c)
-  c.environment.kwargs.continuous = True
-
-
-def bipedalwalker(c: ml_collections.ConfigDict) -> None:
-  """Sets BipedalWalker-v3; solved at gymnasium's reward threshold."""
-  c.environment.name = "BipedalWalker-v3"
-  c.limits.target_return = 300.0
-
-
-def pendulum(c: ml_collections.ConfigDict) -> None:
-  """Sets Pendulum-v1; the run ends at a mean return of -200.
-
-  A policy that never swings the pendulum up has a lower return.
-  """
-  c.environment.name = "Pendulum-v1"
-  c.limits.target_return = -200.0
-
-
-def minatar(c: ml_collections.ConfigDict, game: str) -> None:
-  """Sets a MinAtar game; the run ends after 1,000,000 environment steps.
-
-  The values are those of Young and Tian 2019, as far as no comment differs.
-
-  Args:
-    c: config that is changed in place.
-    game: name of the game, such as 'Breakout'.
-  """
-  c.environment.name = "slipway.environments.minatar:MinAtar/{game}-v1"
-  c.environment.game = game
-  c.network.torso = "minatar_cnn"
-  c.network.hidden_sizes = (128,)  # section 4
-  c.limits.environment_steps = 1_000_000  # section 4: 5,000,000
-
-
-def atari(c: ml_collections.ConfigDict, game: str) -> None:
-  """Sets an Atari game; the run ends after 10,000,000 environment steps.
-
-  The values are those of Mnih et al. 2015, methods and table 1, as far as no
-  comment differs.
-
-  Args:
-    c: config that is changed in place.
-    game: name of the game, such as 'Pong'.
-  """
-  c.environment.name = "ALE/{game}-v5"
-  c.environment.game = game
+# Atari's games: Mnih et al. 2015, methods and table 1, as far as no comment
+# differs.
+ATARI: recipes.Values = {
+  "environment.name": "ALE/{game}-v5",
+  "environment.game": "Pong",
   # Machado et al. 2018 advise sticky actions; the papers had none.
-  c.environment.kwargs.repeat_action_probability = 0.0
-  c.environment.kwargs.frameskip = 4  # frames per action; table 1
-  c.environment.kwargs.noop_max = 30  # no-ops at an episode's start; table 1
-  c.environment.reward_clip = 1.0  # methods
-  c.adder.stacked_frames = 4  # as ale_py's observations; methods
+  "environment.kwargs.repeat_action_probability": 0.0,
+  "environment.kwargs.frameskip": 4,  # frames per action; table 1
+  "environment.kwargs.noop_max": 30,  # no-ops at an episode's start; table 1
+  "environment.reward_clip": 1.0,  # methods
+  "adder.stacked_frames": 4,  # as ale_py's observations; methods
   # 5 minutes of play (methods), since a greedy policy may stall for ever.
-  c.environment.time_limit = 4_500  # 18,000 frames
-  c.network.torso = "nature_cnn"
-  c.network.hidden_sizes = (512,)  # methods
-  c.limits.environment_steps = 10_000_000  # 50,000,000
+  "environment.time_limit": 4_500,  # 18,000 frames
+  "network.torso": "nature_cnn",
+  "network.hidden_sizes": (512,),  # methods
+  "limits.environment_steps": 10_000_000,  # 50,000,000
+}
+# The end of a run on Pong.
+PONG_SOLVED: recipes.Values = {
+  "limits.environment_steps": 0,
+  "limits.target_return": 18.0,  # of at most 21
+}

@@ -13,7 +13,7 @@ from importlib import machinery
 import ml_collections
 
 from slipway.agents import registry
-from slipway.configs import base, catalog, presets
+from slipway.configs import base, catalog, recipes
 from slipway.configs import fields as fields_lib
 from slipway.environments import user_code
 from slipway.launch.runs import config_file
@@ -155,7 +155,7 @@ def _read(path: str) -> ml_collections.ConfigDict:
     sys.modules[loader.name] = module  # dataclasses look their module up
     loader.exec_module(module)
     return ml_collections.ConfigDict(module.get_config(*preset).to_dict())
-  except presets.UnknownPresetError as error:
+  except recipes.UnknownPresetError as error:
     raise ValueError(f"{flag}: {error}") from error
   except KeyboardInterrupt:
     raise

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from slipway.agents import registry
-from slipway.configs import catalog, dqn, fields, presets, r2d2
+from slipway.configs import catalog, dqn, fields, names, r2d2
 from slipway.launch.runs import config_file
 from tests.environments import given, recorded
 
@@ -58,7 +58,7 @@ def test_an_unknown_preset_is_rejected_in_one_line(name):
   ],
 )
 def test_the_most_similar_preset(wrong, similar):
-  assert presets.find_similar(wrong, dqn.PRESETS) == similar
+  assert names.find_preset(wrong, dqn.PRESETS) == similar
 
 
 @pytest.mark.parametrize("name", NAMES)
