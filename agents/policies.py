@@ -9,7 +9,7 @@ from acme import specs
 
 from slipway.agents import seeds
 from slipway.agents.networks import (
-  initializers,
+  layers,
   normalization,
   numpy_ops,
   policy_head,
@@ -47,31 +47,11 @@ def make_policy(
     spec: spec of one environment.
     continuous: distribution of continuous actions, one of
       `distributions.CONTINUOUS`. Ignored if actions are discrete.
-    normalized: whether the network normalizes observations; see
-      `policy_network.PolicyNetwork`.
+    normalized: see `layers.TorsoSettings`.
   """
-  return policy_network.PolicyNetwork(
-    spec,
-    network.torso,
-    network.hidden_sizes,
-    choose_distribution_kind(spec, continuous),
-    network.activation,
-    initializers.SCHEMES[network.initializer],
-    normalized,
-  )
-
-
-def make_policy_with_values(
-  network: ml_collections.ConfigDict, policy: policy_network.PolicyNetwork
-) -> policy_network.PolicyValueNetwork:
-  """Returns the declaration of a policy and state values with its torso.
-
-  Args:
-    network: the `network` section of the policy's config.
-    policy: result of `make_policy`.
-  """
-  scheme = initializers.SCHEMES[network.initializer]
-  return policy_network.PolicyValueNetwork(policy, scheme)
+  settings = layers.TorsoSettings.from_config(network, normalized)
+  kind = choose_distribution_kind(spec, continuous)
+  return policy_network.PolicyNetwork(spec, settings, kind)
 
 
 def make_recurrent_policy(
@@ -84,41 +64,28 @@ def make_recurrent_policy(
   """Returns the declaration of a config's recurrent policy network.
 
   An LSTM has `network.lstm_size` units. Unless `network.shared`, state values
-  have a torso and an LSTM of their own.
+  have a torso and an LSTM of their own. Arguments are those of `make_policy`.
 
   Args:
-    network: the `network` section of a config, with the fields of
-      `groups.POLICY`.
+    network: the `network` section of a config.
     spec: spec of one environment.
-    continuous: distribution of continuous actions; see `make_policy`.
-    normalized: whether the network normalizes observations; see
-      `policy_network.PolicyNetwork`.
+    continuous: distribution of continuous actions.
+    normalized: see `layers.TorsoSettings`.
     role: 'evaluator', for the policy alone; 'worker', with the LSTM of the
       state values, whose state rollouts store; or 'learner', with the values.
   """
-
-  scheme = initializers.SCHEMES[network.initializer]
+  settings = layers.TorsoSettings.from_config(network, normalized)
 
   def make_torso(scope: str) -> recurrent.RecurrentTorso:
-    return recurrent.RecurrentTorso(
-      spec,
-      network.torso,
-      network.hidden_sizes,
-      network.lstm_size,
-      network.activation,
-      scheme.hidden,
-      normalized,
-      scope,
-    )
+    return recurrent.RecurrentTorso(spec, settings, network.lstm_size, scope)
 
   kind = choose_distribution_kind(spec, continuous)
   has_value_torso = role != "evaluator" and not network.shared
   return recurrent_policy_network.RecurrentPolicyNetwork(
     make_torso(""),
-    policy_head.PolicyHead(spec, kind, scheme),
-    scheme,
+    policy_head.PolicyHead(spec, kind, settings.scheme),
     make_torso("value") if has_value_torso else None,
-    role == "learner",
+    settings.scheme.values if role == "learner" else None,
   )
 
 

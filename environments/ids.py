@@ -79,7 +79,11 @@ def find_spec(name: str) -> registration.EnvSpec:
   except KeyboardInterrupt:
     raise
   except BaseException as error:
-    advice = unknown_names.advise_on_import(module, env_id)
+    advice = "correct the module, or the text before the colon"
+    if module == "shimmy":  # it registers the DeepMind Control Suite
+      advice = "run pip install 'shimmy[dm-control]==2.0.1' dm-control==1.0.48"
+    elif module.endswith(".py"):
+      advice = f"did you mean '{user_code.name_of_file(module)}:{env_id}'?"
     line = (
       f"config.environment.name is {name!r}, but importing {module or 'ale_py'}"
       f" failed ({user_code.describe(error)}), so the id is not registered: "

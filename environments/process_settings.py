@@ -11,7 +11,7 @@ import signal
 import threading
 import typing
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 # Signals that Slipway handles or sends.
 _SIGNALS = (
@@ -36,53 +36,24 @@ def preserve() -> Iterator[None]:
   # Imported late: `slipway train` starts its fork server without NumPy.
   import numpy as np
 
-  float_errors = np.geterr()
-  filters = list(warnings.filters)
+  float_errors, filters = np.geterr(), list(warnings.filters)
   handlers = {number: signal.getsignal(number) for number in _SIGNALS}
   try:
     yield
   finally:
-    _restore_float_errors(float_errors)
-    _restore_filters(filters)
-    # Python allows only the main thread to set handlers.
+    raising = {
+      k: float_errors[k] for k, v in np.geterr().items() if v == "raise"
+    }
+    np.seterr(**raising)
+    now: typing.Any = warnings.filters  # a list, despite its annotation
+    kept = [f for f in now if f[0] != "error" or f in filters]
+    if len(kept) < len(now):
+      now[:] = kept
+      with warnings.catch_warnings():
+        pass  # makes Python forget which warnings the removed filters matched
+    # Python allows only the main thread to set handlers. It can't restore those
+    # that Python code did not set.
     if threading.current_thread() is threading.main_thread():
-      _restore_handlers(handlers)
-
-
-def _restore_float_errors(before: Mapping[str, typing.Any]) -> None:
-  """Restores the settings of `np.seterr` that have become 'raise'.
-
-  Args:
-    before: earlier result of `np.geterr`.
-  """
-  import numpy as np
-
-  now = np.geterr()
-  np.seterr(**{kind: before[kind] for kind in now if now[kind] == "raise"})
-
-
-def _restore_filters(before: list[typing.Any]) -> None:
-  """Removes new warning filters that raise exceptions.
-
-  Args:
-    before: earlier copy of `warnings.filters`.
-  """
-  filters: typing.Any = warnings.filters  # a list, despite its annotation
-  kept = [f for f in filters if f[0] != "error" or f in before]
-  if len(kept) == len(filters):
-    return
-  filters[:] = kept
-  with warnings.catch_warnings():
-    pass  # makes Python forget which warnings the removed filters matched
-
-
-def _restore_handlers(before: dict[signal.Signals, typing.Any]) -> None:
-  """Restores signal handlers that have changed.
-
-  Args:
-    before: earlier handlers by signal; None for a handler that Python code did
-      not set, which can't be restored.
-  """
-  for number, handler in before.items():
-    if handler is not None and signal.getsignal(number) != handler:
-      signal.signal(number, handler)
+      for number, handler in handlers.items():
+        if handler is not None and signal.getsignal(number) != handler:
+          signal.signal(number, handler)

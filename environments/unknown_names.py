@@ -5,10 +5,11 @@ import importlib.util
 import re
 import sys
 import types
+import typing
 
 import gymnasium
 
-from slipway.environments import user_code
+from slipway.configs import names
 
 # The lowest similarity, in [0, 1], of two names without versions at which one
 # is suggested for the other. 'GridWorld' and 'Earthworld' have 0.63.
@@ -26,7 +27,7 @@ def advise(name: str) -> str:
   """
   module, _, env_id = name.rpartition(":")
   if module:
-    return _advise_on_module(module, env_id)
+    return _advise_on_module(sys.modules[module], env_id)
   near = _find_nearest_id(env_id) or _find_module(env_id)
   advice = f"did you mean {near!r}? " if near else ""
   registered = "Name-v0" if near or not _VERSION.search(env_id) else env_id
@@ -36,67 +37,44 @@ def advise(name: str) -> str:
   )
 
 
-def advise_on_import(module: str, env_id: str) -> str:
-  """Returns the advice about a module before ':' that can't be imported.
-
-  Args:
-    module: the text before the colon, such as 'folder/file.py'.
-    env_id: the text after the colon.
-  """
-  if module == "shimmy":  # it registers the DeepMind Control Suite
-    return "run pip install 'shimmy[dm-control]==2.0.1' dm-control==1.0.48"
-  if module.endswith(".py"):
-    return f"did you mean '{user_code.name_of_file(module)}:{env_id}'?"
-  return "correct the module, or the text before the colon"
-
-
-def _advise_on_module(module: str, env_id: str) -> str:
-  """Returns the advice about a name that is not in a module.
-
-  Args:
-    module: name of an imported module.
-    env_id: text after the colon.
-  """
-  imported = sys.modules[module]
-  if hasattr(imported, env_id):
+def _advise_on_module(module: types.ModuleType, env_id: str) -> str:
+  """Returns the advice about a name after ':' that is not in a module."""
+  found = getattr(module, env_id, None)
+  if found is not None:
     return (
-      f"{env_id} is {type(getattr(imported, env_id)).__name__} data of module "
-      f"{module}: name a class, or a function that returns an environment"
+      f"{env_id} is {type(found).__name__} data of module {module.__name__}: "
+      "name a class, or a function that returns an environment"
     )
-  classes = _list_environments(imported)
-  near = _find_similar(env_id, classes) or _find_nearest_id(env_id)
+  known = [
+    key
+    for key, value in vars(module).items()
+    if not key.startswith("_") and _may_make_environment(module, value)
+  ]
+  stem = _VERSION.sub("", env_id)
+  near = names.find_word(stem, known, _MIN_SIMILARITY)
+  near = near or _find_nearest_id(env_id)
   if near is not None:
-    return f"did you mean '{module}:{near}'?"
-  shown = ", ".join(f"'{module}:{x}'" for x in classes[:_MAX_LISTED])
+    return f"did you mean '{module.__name__}:{near}'?"
+  if known:
+    shown = (f"'{module.__name__}:{x}'" for x in known[:_MAX_LISTED])
+    return f"module {module.__name__} has {', '.join(shown)}"
   return (
-    f"module {module} has {shown}"
-    if shown
-    else f"name a gymnasium.Env class of module {module}, or an id that it "
+    f"name a gymnasium.Env class of module {module.__name__}, or an id that it "
     "registers"
   )
 
 
-def _list_environments(module: types.ModuleType) -> list[str]:
-  """Returns the names of a module's own environment classes and functions."""
-  return [
-    name
-    for name, value in vars(module).items()
-    if not name.startswith("_")
-    and getattr(value, "__module__", None) == module.__name__
-    and (
-      issubclass(value, gymnasium.Env)
-      if isinstance(value, type)
-      else isinstance(value, types.FunctionType)
-    )
-  ]
+def _may_make_environment(module: types.ModuleType, value: typing.Any) -> bool:
+  """Returns whether a value is an environment class or function of a module."""
+  if getattr(value, "__module__", None) != module.__name__:
+    return False
+  if isinstance(value, type):
+    return issubclass(value, gymnasium.Env)
+  return isinstance(value, types.FunctionType)
 
 
 def _find_module(name: str) -> str | None:
-  """Returns 'module:Class' for 'module.Class', or None if there is no module.
-
-  Args:
-    name: a name without a colon.
-  """
+  """Returns 'module:Class' for 'module.Class', or None if there is no module."""
   module, _, attribute = name.rpartition(".")
   try:
     is_module = bool(module) and importlib.util.find_spec(module) is not None
@@ -109,39 +87,21 @@ def _find_nearest_id(env_id: str) -> str | None:
   """Returns the registered id most similar to an unknown id, or None.
 
   Case, namespaces and versions matter only between equally similar names.
-
-  Args:
-    env_id: unknown gymnasium id.
   """
-  stem = _remove_version(env_id)
   version = _VERSION.search(env_id)
 
-  def similarity(known: str) -> tuple[float, bool, int, float]:
+  def compare(known: str) -> tuple[float, bool, int, float]:
     """Returns a registered id's sort key; its first number is in [0, 1]."""
     its_version = gymnasium.registry[known].version or 0
-    is_same_version = version is not None and int(version[2]) == its_version
-    whole = difflib.SequenceMatcher(None, env_id, known).ratio()
-    its_stem = _remove_version(known)
-    return _similarity(stem, its_stem), is_same_version, its_version, whole
+    stems = (
+      _VERSION.sub("", x).rpartition("/")[2].lower() for x in (env_id, known)
+    )
+    return (
+      difflib.SequenceMatcher(None, *stems).ratio(),
+      version is not None and int(version[2]) == its_version,
+      its_version,
+      difflib.SequenceMatcher(None, env_id, known).ratio(),
+    )
 
-  nearest = max(gymnasium.registry, key=similarity)
-  return nearest if similarity(nearest)[0] >= _MIN_SIMILARITY else None
-
-
-def _find_similar(word: str, known: list[str]) -> str | None:
-  """Returns the most similar of several words, or None."""
-  stem = _remove_version(word)
-  nearest = max(known, key=lambda x: _similarity(stem, x), default=None)
-  if nearest is None or _similarity(stem, nearest) < _MIN_SIMILARITY:
-    return None
-  return nearest
-
-
-def _remove_version(env_id: str) -> str:
-  """Returns an id without its namespace and version."""
-  return _VERSION.sub("", env_id).rpartition("/")[2]
-
-
-def _similarity(a: str, b: str) -> float:
-  """Returns the similarity of two words in [0, 1], whatever their case."""
-  return difflib.SequenceMatcher(None, a.lower(), b.lower()).ratio()
+  nearest = max(gymnasium.registry, key=compare)
+  return nearest if compare(nearest)[0] >= _MIN_SIMILARITY else None

@@ -11,7 +11,7 @@ from slipway.agents.actor_critic import acting
 from slipway.agents.networks import (
   distributions,
   encoder_network,
-  initializers,
+  layers,
   normalization,
   policy_network,
   torsos,
@@ -106,9 +106,7 @@ class Builder(policies.PolicyBuilder):
     encoder, features = None, spec
     if config.network.torso != "mlp":
       encoder = encoder_network.EncoderNetwork(
-        spec,
-        config.network.torso,
-        initializers.SCHEMES[config.network.initializer],
+        spec, layers.TorsoSettings.from_config(config.network)
       )
       features = encoder.spec
     policy = _make_policy(config, features, "mlp", normalized=False)
@@ -180,29 +178,15 @@ def _make_policy(
   torso: str,
   normalized: bool,
 ) -> policy_network.PolicyNetwork:
-  """Declares the policy.
-
-  Args:
-    config: the whole config.
-    spec: spec of one environment, or that of an encoder's features.
-    torso: see `policy_network.PolicyNetwork`.
-    normalized: the same.
-  """
+  """Declares the policy, for observations or for an encoder's features."""
   kind = policies.choose_distribution_kind(spec, "tanh_gaussian")
   if config.learner.policy_loss == "deterministic":
     kind = distributions.DETERMINISTIC
-  network = config.network
-  return policy_network.PolicyNetwork(
-    spec,
-    torso,
-    network.hidden_sizes,
-    kind,
-    network.activation,
-    initializers.SCHEMES[network.initializer],
-    normalized,
+  settings = layers.TorsoSettings.from_config(config.network, normalized)
+  if settings.layer_norm == "all":
     # Only critics have norms in all layers: Hiraoka et al. 2022, algorithm 2.
-    "none" if network.layer_norm == "all" else network.layer_norm,
-  )
+    settings = settings._replace(layer_norm="none")
+  return policy_network.PolicyNetwork(spec, settings._replace(kind=torso), kind)
 
 
 def _make_schema(

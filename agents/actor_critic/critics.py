@@ -16,6 +16,7 @@ from slipway.agents.networks import (
   critic_network,
   encoder_network,
   initializers,
+  layers,
   tf_network,
 )
 from slipway.environments import arrays
@@ -243,20 +244,13 @@ class Critics:
     self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> critic_network.CriticNetwork:
     """Declares the critics' network, from the `network` section of a config."""
-    scheme, outputs = initializers.SCHEMES[network.initializer], 1
+    settings, outputs = layers.TorsoSettings.from_config(network), 1
     if self._atoms is not None:
       outputs = network.atoms
       values = initializers.returns_at_zero(self._atoms.numpy())
-      scheme = scheme._replace(values=values)
-    return critic_network.CriticNetwork(
-      spec,
-      network.hidden_sizes,
-      self._count,
-      outputs,
-      network.activation,
-      scheme,
-      network.layer_norm,
-    )
+      scheme = settings.scheme._replace(values=values)
+      settings = settings._replace(scheme=scheme)
+    return critic_network.CriticNetwork(spec, settings, self._count, outputs)
 
   def _evaluate(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the critics' outputs [B, C, K] for a batch's actions."""
@@ -345,14 +339,8 @@ class DiscreteCritics(Critics):
     self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> critic_network.CriticNetwork:
     """Declares the critics' network."""
-    return critic_network.DiscreteCriticNetwork(
-      spec,
-      network.hidden_sizes,
-      self._count,
-      network.activation,
-      initializers.SCHEMES[network.initializer],
-      network.layer_norm,
-    )
+    settings = layers.TorsoSettings.from_config(network)
+    return critic_network.DiscreteCriticNetwork(spec, settings, self._count)
 
   def _evaluate(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the critics' values [B, C, 1] of actions int [B]."""

@@ -24,30 +24,16 @@ class Embedding:
   def __init__(
     self,
     observations: specs.Array,
-    torso: str,
-    sizes: tuple[int, ...],
+    settings: layers_lib.TorsoSettings,
     features: int,
   ):
-    """Declares the network.
-
-    Args:
-      observations: spec of observations.
-      torso: see `torsos.apply_torso`.
-      sizes: number of units of each linear layer before the output.
-      features: F, the number of outputs.
-    """
+    """Declares the network of F = `features` outputs."""
     self.inputs = (observations,)
-    self._torso, self._sizes, self._features = torso, sizes, features
+    self._settings, self._features = settings, features
 
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
     """Returns features [B, F] of observations [B, ...]."""
-    x = torsos.apply_torso(
-      layers,
-      self._torso,
-      self._sizes,
-      observation,
-      initializer=_SCHEME.hidden,
-    )
+    x = torsos.apply_torso(layers, self._settings, observation)
     return layers.linear("output", x, self._features, _SCHEME.values)
 
 
@@ -65,9 +51,10 @@ def make_embedding(
     sizes: number of units of each linear layer before the output.
     name: name of the network, on which its initial weights depend.
   """
-  declaration = Embedding(
-    observations, config.network.torso, sizes, config.bonus.features
+  settings = layers_lib.TorsoSettings(
+    config.network.torso, sizes, scheme=_SCHEME
   )
+  declaration = Embedding(observations, settings, config.bonus.features)
   return tf_network.Network(declaration, config.seed, name)
 
 
@@ -85,18 +72,13 @@ class Perceptron:
       outputs: number of outputs.
     """
     self.inputs = tuple(specs.Array((size,), np.float32) for size in sizes)
-    self._hidden, self._outputs = hidden, outputs
+    self._settings = layers_lib.TorsoSettings("mlp", (hidden,), scheme=_SCHEME)
+    self._outputs = outputs
 
   def __call__(
     self, layers: layers_lib.Layers, first: Array, second: Array
   ) -> Array:
     """Returns the outputs [B, outputs] of inputs [B, size] each."""
-    x = layers_lib.mlp(
-      layers,
-      "hidden",
-      layers.ops.concat([first, second]),
-      (self._hidden,),
-      "relu",
-      _SCHEME.hidden,
-    )
+    joined = layers.ops.concat([first, second])
+    x = layers_lib.mlp(layers, "hidden", joined, self._settings)
     return layers.linear("output", x, self._outputs, _SCHEME.values)

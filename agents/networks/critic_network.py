@@ -4,7 +4,7 @@ import typing
 
 from acme import specs
 
-from slipway.agents.networks import action_masks, initializers
+from slipway.agents.networks import action_masks
 from slipway.agents.networks import layers as layers_lib
 
 Array = layers_lib.Array  # np.ndarray or tf.Tensor
@@ -18,48 +18,30 @@ class CriticNetwork:
   def __init__(
     self,
     spec: specs.EnvironmentSpec,
-    sizes: tuple[int, ...],
+    settings: layers_lib.TorsoSettings,
     critics: int = 1,
     outputs: int = 1,
-    activation: str = "relu",
-    scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL,
-    layer_norm: str = "none",
   ):
     """Declares the network.
 
     Args:
       spec: spec of an environment with continuous actions.
-      sizes: number of units of each linear layer before the output.
+      settings: linear layers before the output.
       critics: C, the number of critics.
       outputs: K, the number of outputs per critic.
-      activation: 'relu' or 'tanh'.
-      scheme: initializers of the layers.
-      layer_norm: see `layers.mlp`.
     """
     self.inputs = (spec.observations, spec.actions)
-    self._sizes, self._activation = tuple(sizes), activation
-    self._critics, self._outputs, self._scheme = critics, outputs, scheme
-    self._layer_norm = layer_norm
+    self._settings, self._critics, self._outputs = settings, critics, outputs
 
   def __call__(self, layers: layers_lib.Layers, *inputs: Array) -> Array:
     """Returns outputs [B, C, K] for inputs [B, ...]: observations, actions."""
-    ops = layers.ops
+    ops, initializer = layers.ops, self._settings.scheme.values
     joined = ops.concat([ops.float32(ops.flatten(x)) for x in inputs])
     outputs = []
     for i in range(self._critics):
-      x = layers_lib.mlp(
-        layers,
-        f"critic_{i}/torso",
-        joined,
-        self._sizes,
-        self._activation,
-        self._scheme.hidden,
-        self._layer_norm,
-      )
+      x = layers_lib.mlp(layers, f"critic_{i}/torso", joined, self._settings)
       outputs.append(
-        layers.linear(
-          f"critic_{i}/output", x, self._outputs, self._scheme.values
-        )
+        layers.linear(f"critic_{i}/output", x, self._outputs, initializer)
       )
     return ops.stack(outputs, 1)
 
@@ -70,26 +52,12 @@ class DiscreteCriticNetwork(CriticNetwork):
   def __init__(
     self,
     spec: specs.EnvironmentSpec,
-    sizes: tuple[int, ...],
+    settings: layers_lib.TorsoSettings,
     critics: int,
-    activation: str,
-    scheme: initializers.Scheme,
-    layer_norm: str,
   ):
-    """Declares the network; arguments as for `CriticNetwork`.
-
-    Args:
-      spec: spec of an environment with A discrete actions.
-      sizes: number of units of each linear layer before the output.
-      critics: C, the number of critics.
-      activation: 'relu' or 'tanh'.
-      scheme: initializers of the layers.
-      layer_norm: see `layers.mlp`.
-    """
+    """Declares the network; arguments as for `CriticNetwork`."""
     actions = typing.cast(specs.DiscreteArray, spec.actions).num_values
-    super().__init__(
-      spec, sizes, critics, actions, activation, scheme, layer_norm
-    )
+    super().__init__(spec, settings, critics, actions)
     self.inputs = (spec.observations,)
     self._mask_splitter = action_masks.MaskSplitter(spec)
 

@@ -3,7 +3,7 @@
 import numpy as np
 from acme import specs
 
-from slipway.agents.networks import action_masks, initializers, torsos
+from slipway.agents.networks import action_masks, torsos
 from slipway.agents.networks import layers as layers_lib
 from slipway.environments import arrays
 
@@ -21,21 +21,14 @@ class EncoderNetwork:
   needs_random, prefers_numpy = False, True
 
   def __init__(
-    self, spec: specs.EnvironmentSpec, torso: str, scheme: initializers.Scheme
+    self, spec: specs.EnvironmentSpec, settings: layers_lib.TorsoSettings
   ):
-    """Declares the network.
-
-    Args:
-      spec: spec of one environment.
-      torso: see `torsos.encode`.
-      scheme: initializers of the layers.
-    """
+    """Declares the network."""
     self.inputs = (spec.observations,)
-    self._torso = torso
-    self._initializer = scheme.hidden
+    self._settings = settings
     self._mask_splitter = action_masks.MaskSplitter(spec)
     observations = spec.observations
-    size = torsos.count_features(torso, arrays.remove_mask(observations))
+    size = torsos.count_features(settings, arrays.remove_mask(observations))
     features = specs.Array((size,), np.float32, "features")
     self._mask_size = 0
     if isinstance(observations, arrays.MaskedArray):
@@ -50,7 +43,7 @@ class EncoderNetwork:
     """
     ops = layers.ops
     unmasked, _ = self._mask_splitter.split(ops, observation)
-    features = torsos.encode(layers, self._torso, unmasked, self._initializer)
+    features = torsos.encode(layers, self._settings, unmasked)
     if not self._mask_size:
       return features
     mask = ops.float32(observation[:, -self._mask_size :])

@@ -8,6 +8,8 @@ import math
 import typing
 from collections.abc import Callable
 
+import ml_collections
+
 from slipway.agents.networks import initializers
 
 Array = typing.Any  # np.ndarray with `numpy_ops`, tf.Tensor with `tf_ops`
@@ -257,38 +259,61 @@ class Layers:
     )
 
 
-def mlp(
-  layers: Layers,
-  name: str,
-  x: Array,
-  sizes: tuple[int, ...],
-  activation: str,
-  initializer: initializers.LayerInitializer,
-  layer_norm: str = "none",
-) -> Array:
-  """Returns the outputs [B, sizes[-1]] of a multi-layer perceptron.
+class TorsoSettings(typing.NamedTuple):
+  """The layers from observations to features, with which networks begin.
 
-  The activation follows each linear layer. If `sizes` is empty, the result is
-  x.
-
-  Args:
-    layers: methods that compute layers with the network's variables.
-    name: prefix of the linear layers' names, 'NAME/linear_0' and so on.
-    x: inputs [B, F].
-    sizes: number of outputs of each linear layer.
-    activation: 'relu', 'tanh', or another function of `layers.ops`.
-    initializer: initializer of the layers.
+  Attributes:
+    kind: convolutions, as for `torsos.encode`.
+    sizes: number of units of each linear layer after them.
+    activation: activation of the linear layers: 'relu' or 'tanh'.
+    scheme: initializers of the network's layers.
     layer_norm: choice of the linear layers whose outputs are normalized before
       the activation: 'none', 'first' or 'all'. With 'first', the activation of
       the first layer is tanh, as in Acme's `LayerNormMLP`. 'all' is that of
       Hiraoka et al. 2022, "Dropout Q-functions",
       https://arxiv.org/abs/2110.02034, section 3.
+    normalized: whether the first layer normalizes observations. True for acting
+      networks only, as learners normalize batches.
   """
-  activate = getattr(layers.ops, activation)
-  for i, size in enumerate(sizes):
-    x = layers.linear(f"{name}/linear_{i}", x, size, initializer)
-    is_normalized_first = layer_norm == "first" and i == 0
-    if is_normalized_first or layer_norm == "all":
+
+  kind: str
+  sizes: tuple[int, ...]
+  activation: str = "relu"
+  scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL
+  layer_norm: str = "none"
+  normalized: bool = False
+
+  @classmethod
+  def from_config(
+    cls, network: ml_collections.ConfigDict, normalized: bool = False
+  ) -> "TorsoSettings":
+    """Returns the settings in the `network` section of a config."""
+    return cls(
+      network.torso,
+      tuple(network.hidden_sizes),
+      network.get("activation", "relu"),
+      initializers.SCHEMES[network.initializer],
+      network.get("layer_norm", "none"),
+      normalized,
+    )
+
+
+def mlp(layers: Layers, name: str, x: Array, settings: TorsoSettings) -> Array:
+  """Returns the outputs [B, sizes[-1]] of the linear layers of a torso.
+
+  The activation follows each of them. If there is none, the result is x.
+
+  Args:
+    layers: methods that compute layers with the network's variables.
+    name: prefix of the linear layers' names, 'NAME/linear_0' and so on.
+    x: inputs [B, F].
+    settings: sizes, activation, initializers and normalization.
+  """
+  activate = getattr(layers.ops, settings.activation)
+  for i, size in enumerate(settings.sizes):
+    x = layers.linear(f"{name}/linear_{i}", x, size, settings.scheme.hidden)
+    is_normalized_first = settings.layer_norm == "first" and i == 0
+    if is_normalized_first or settings.layer_norm == "all":
       x = layers.layer_norm(f"{name}/norm_{i}", x)
     x = layers.ops.tanh(x) if is_normalized_first else activate(x)
   return x

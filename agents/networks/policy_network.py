@@ -4,13 +4,8 @@ import typing
 
 from acme import specs
 
-from slipway.agents.networks import (
-  action_masks,
-  initializers,
-  policy_head,
-  torsos,
-)
 from slipway.agents.networks import layers as layers_lib
+from slipway.agents.networks import policy_head, torsos
 
 Array = layers_lib.Array  # np.ndarray or tf.Tensor
 
@@ -21,6 +16,7 @@ class PolicyNetwork:
   See `network.PolicyDeclaration`.
 
   Attributes:
+    torso: the layers before the output.
     head: the output layer.
   """
 
@@ -29,72 +25,30 @@ class PolicyNetwork:
   def __init__(
     self,
     spec: specs.EnvironmentSpec,
-    torso: str,
-    sizes: tuple[int, ...],
+    settings: layers_lib.TorsoSettings,
     kind: str,
-    activation: str = "relu",
-    scheme: initializers.Scheme = initializers.TRUNCATED_NORMAL,
-    normalized: bool = False,
-    layer_norm: str = "none",
   ):
     """Declares the network.
 
     Args:
       spec: spec of one environment.
-      torso: see `torsos.apply_torso`.
-      sizes: number of units of each linear layer before the output.
+      settings: settings of the torso.
       kind: one of `distributions.KINDS`.
-      activation: 'relu' or 'tanh'.
-      scheme: initializers of the layers.
-      normalized: whether the first layer normalizes observations. True for
-        acting networks only, as learners normalize batches.
-      layer_norm: layer normalization, as for `layers.mlp`.
 
     Raises:
       ValueError: no distribution has this name.
     """
-    self.inputs = (spec.observations,)
-    self.prefers_numpy = torsos.is_small(torso)
-    self.head = policy_head.PolicyHead(spec, kind, scheme)
-    self._mask_splitter = action_masks.MaskSplitter(spec)
-    self._torso, self._sizes = torso, tuple(sizes)
-    self._activation = activation
-    self._initializer = scheme.hidden
-    self._normalized, self._layer_norm = normalized, layer_norm
+    self.torso = torsos.Torso(spec, settings)
+    self.inputs = self.torso.inputs
+    self.prefers_numpy = self.torso.prefers_numpy
+    self.head = policy_head.PolicyHead(spec, kind, settings.scheme)
 
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
     """Returns distribution parameters [B, P] for observations [B, ...]."""
-    return self.head(layers, *self.features(layers, observation))
-
-  def features(
-    self, layers: layers_lib.Layers, observation: Array
-  ) -> tuple[Array, Array | None]:
-    """Returns the inputs of the head for observations [B, ...].
-
-    Returns:
-      Features [B, F], and penalties of illegal actions [B, P] or [P], or None;
-      see `action_masks.MaskSplitter.split`.
-    """
-    observation, penalty = self._mask_splitter.split(layers.ops, observation)
-    x = torsos.apply_torso(
-      layers,
-      self._torso,
-      self._sizes,
-      observation,
-      self._activation,
-      self._initializer,
-      self._normalized,
-      self._layer_norm,
-    )
-    return x, penalty
+    return self.head(layers, *self.torso(layers, observation))
 
   def greedy(self, ops: typing.Any, outputs: Array) -> dict[str, Array]:
-    """Returns the most probable actions, {'action': [B, ...]}.
-
-    Args:
-      ops: array operations: `numpy_ops` or `tf_ops`.
-      outputs: distribution parameters [B, P].
-    """
+    """Returns the most probable actions, {'action': [B, ...]}."""
     return {"action": self.head.distribution(ops, outputs).mode()}
 
 
@@ -107,23 +61,17 @@ class PolicyValueNetwork:
 
   needs_random = False
 
-  def __init__(self, policy: PolicyNetwork, scheme: initializers.Scheme):
-    """Declares the network.
-
-    Args:
-      policy: declaration of the torso and the policy head.
-      scheme: initializers of the layers.
-    """
+  def __init__(self, policy: PolicyNetwork, settings: layers_lib.TorsoSettings):
+    """Declares the network for a policy that has these settings."""
     self.inputs, self.prefers_numpy = policy.inputs, policy.prefers_numpy
     self._policy = policy
-    self._initializer = scheme.values
+    self._initializer = settings.scheme.values
 
   def __call__(
     self, layers: layers_lib.Layers, observation: Array
   ) -> tuple[Array, Array]:
     """Returns distribution parameters [B, P] and state values [B]."""
-    # The penalty makes illegal actions improbable; see `action_masks`.
-    x, penalty = self._policy.features(layers, observation)
+    x, penalty = self._policy.torso(layers, observation)
     parameters = self._policy.head(layers, x, penalty)
     values = layers.linear("value", x, 1, self._initializer)[:, 0]
     return parameters, values

@@ -6,7 +6,7 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from slipway.agents.networks import action_masks, heads, initializers, torsos
+from slipway.agents.networks import heads, initializers, torsos
 from slipway.agents.networks import layers as layers_lib
 
 Array = layers_lib.Array  # np.ndarray or tf.Tensor
@@ -52,18 +52,23 @@ class QNetwork:
       normalized: whether the first layer normalizes observations. True for
         acting networks only, as learners normalize batches.
     """
-    self.inputs = (spec.observations,)
-    self._mask_splitter = action_masks.MaskSplitter(spec)
-    self.prefers_numpy = torsos.is_small(config.torso)
+    settings = layers_lib.TorsoSettings.from_config(config, normalized)
+    *sizes, head_size = settings.sizes
+    self._torso = torsos.Torso(spec, settings._replace(sizes=tuple(sizes)))
+    self.inputs = self._torso.inputs
+    self.prefers_numpy = self._torso.prefers_numpy
     self._head = heads.make_head(config)
     self.needs_random = config.noisy or self._head.sampled
     self._num_actions = spec.actions.num_values
-    self._torso, self._dueling = config.torso, config.dueling
-    *torso_sizes, self._head_size = config.hidden_sizes
-    self._torso_sizes = tuple(torso_sizes)
-    self._normalized, self._layer_norm = normalized, config.layer_norm
-    self._scheme = initializers.SCHEMES[config.initializer]
-    self._noisy, self._noisy_std = config.noisy, config.noisy_std
+    self._streams = Streams(
+      head_size,
+      self._num_actions,
+      config.dueling,
+      settings.scheme,
+      layer_norm=config.layer_norm == "all",
+      noisy_std=config.noisy_std if config.noisy else None,
+    )
+    self._initializer = settings.scheme.hidden
     self._frequencies = np.pi * np.arange(config.cosines, dtype=np.float32)
 
   def __call__(
@@ -85,16 +90,7 @@ class QNetwork:
     """
     ops = layers.ops
     noise = None if random is None else ops.Noise(random)
-    observation, penalty = self._mask_splitter.split(ops, observation)
-    x = torsos.apply_torso(
-      layers,
-      self._torso,
-      self._torso_sizes,
-      observation,
-      initializer=self._scheme.hidden,
-      normalized=self._normalized,
-      layer_norm=self._layer_norm,
-    )
+    x, penalty = self._torso(layers, observation)
     taus, width = self._head.taus, self._head.outputs
     if self._head.sampled:
       shape = (ops.shape(x)[0], quantiles)
@@ -103,7 +99,7 @@ class QNetwork:
       else:
         taus = noise.uniform(shape)
       x = embed_taus(
-        layers, x, taus, self._frequencies, self._scheme.hidden
+        layers, x, taus, self._frequencies, self._initializer
       )  # [B * K, F]
 
     def by_action(x: Array, actions: int) -> Array:
@@ -112,9 +108,7 @@ class QNetwork:
         return ops.reshape(x, (-1, actions, width))
       return ops.swapaxes(ops.reshape(x, (-1, quantiles, actions)), 1, 2)
 
-    advantage, value = self._apply_streams(
-      layers, x, self._num_actions, width, noise
-    )
+    advantage, value = self._streams(layers, x, width, noise)
     outputs = by_action(advantage, self._num_actions)
     if value is not None:
       outputs = combine_streams(ops, by_action(value, 1), outputs)
@@ -127,113 +121,79 @@ class QNetwork:
     """Returns the actions with the highest values, {'action': int32 [B]}."""
     return {"action": ops.argmax(outputs.values)}
 
-  def _apply_streams(
+
+class Streams:
+  """The advantage and value streams of a dueling head.
+
+  Each stream has one hidden layer. A head that is not dueling has the advantage
+  stream only. Without noise, one matrix product computes both hidden layers.
+  """
+
+  def __init__(
     self,
-    layers: layers_lib.Layers,
-    x: Array,
+    size: int,
     actions: int,
-    width: int,
-    noise: typing.Any,
+    dueling: bool,
+    scheme: initializers.Scheme,
+    layer_norm: bool = False,
+    noisy_std: float | None = None,
+  ):
+    """Declares the streams.
+
+    Args:
+      size: number of units of each stream's hidden layer.
+      actions: A, the number of actions.
+      dueling: whether there is a stream of the state value.
+      scheme: initializers of the layers, unless they are noisy.
+      layer_norm: whether to normalize the hidden layer, without noise that of
+        both streams together, before its activation.
+      noisy_std: sigma_0 of noisy layers; None: layers without noise.
+    """
+    self._size, self._actions, self._dueling = size, actions, dueling
+    self._scheme, self._layer_norm = scheme, layer_norm
+    self._noisy_std = noisy_std
+
+  def __call__(
+    self, layers: layers_lib.Layers, x: Array, width: int = 1, noise=None
   ) -> tuple[Array, Array | None]:
-    """Returns the result of `compute_streams`, by noisy layers if configured.
+    """Returns advantages [N, A K], and state values [N, K] if dueling.
 
     Args:
       layers: layers with the network's variables.
-      x: features [N, F]; N is B, or B K if the head samples quantiles.
-      actions: A, the number of actions.
-      width: outputs per action and row of x.
-      noise: `ops.Noise` of this call, or None to use the mean weights.
+      x: features [N, F].
+      width: K, the number of outputs per action and row of x.
+      noise: an `ops.Noise`, or None to use the mean weights of noisy layers.
     """
-    is_normalized = self._layer_norm == "all"
-    if not self._noisy:
-      return compute_streams(
-        layers,
-        x,
-        self._head_size,
-        actions,
-        width,
-        self._dueling,
-        self._scheme,
-        is_normalized,
-      )
+    std = self._noisy_std
 
-    def stream(name: str, size: int) -> Array:
-      """Returns the outputs [N, size] of two noisy layers with a ReLU."""
-      hidden = layers.noisy_linear(
-        f"{name}/hidden", x, self._head_size, self._noisy_std, noise
-      )
-      return layers.noisy_linear(
-        f"{name}/output",
-        _activate(layers, name, hidden, is_normalized),
-        size,
-        self._noisy_std,
-        noise,
-      )
+    def hidden(name: str, size: int) -> Array:
+      """Returns the units [N, size] of a hidden layer."""
+      layer = f"{name}/hidden"
+      if std is None:
+        units = layers.linear(layer, x, size, self._scheme.hidden)
+      else:
+        units = layers.noisy_linear(layer, x, size, std, noise)
+      if self._layer_norm:
+        units = layers.layer_norm(f"{name}/norm", units)
+      return layers.ops.relu(units)
 
-    advantage = stream("advantage", actions * width)
-    return advantage, stream("value", width) if self._dueling else None
+    def output(name: str, units: Array, size: int) -> Array:
+      """Returns the outputs [N, size] of a stream."""
+      layer = f"{name}/output"
+      if std is None:
+        return layers.linear(layer, units, size, self._scheme.values)
+      return layers.noisy_linear(layer, units, size, std, noise)
 
-
-def compute_streams(
-  layers: layers_lib.Layers,
-  x: Array,
-  size: int,
-  actions: int,
-  width: int,
-  dueling: bool,
-  scheme: initializers.Scheme,
-  layer_norm: bool = False,
-) -> tuple[Array, Array | None]:
-  """Returns the advantage and value streams of a dueling head.
-
-  Each stream has one hidden layer; one matrix product computes both hidden
-  layers. A head that is not dueling has the advantage stream only.
-
-  Args:
-    layers: layers with the network's variables.
-    x: features [B, F].
-    size: number of units of each stream's hidden layer.
-    actions: A, the number of actions.
-    width: K, the number of outputs per action.
-    dueling: whether to compute the stream of the state value.
-    scheme: initializers of the layers.
-    layer_norm: whether to normalize the hidden layer, of both streams together,
-      before its activation.
-
-  Returns:
-    Advantages [B, A K], and state values [B, K], or None if not dueling.
-  """
-
-  def hidden(name: str, size: int) -> Array:
-    """Returns the units [B, size] of a hidden layer."""
-    units = layers.linear(f"{name}/hidden", x, size, scheme.hidden)
-    return _activate(layers, name, units, layer_norm)
-
-  wide = actions * width
-  if not dueling:
-    units = hidden("advantage", size)
-    return layers.linear("advantage/output", units, wide, scheme.values), None
-  of_advantage, of_value = layers.ops.split(hidden("streams", 2 * size), 2)
-  return (
-    layers.linear("advantage/output", of_advantage, wide, scheme.values),
-    layers.linear("value/output", of_value, width, scheme.values),
-  )
-
-
-def _activate(
-  layers: layers_lib.Layers, name: str, units: Array, layer_norm: bool
-) -> Array:
-  """Returns the ReLU of a stream's hidden units [B, F].
-
-  Args:
-    layers: layers with the network's variables.
-    name: the stream's name, which prefixes those of the variables.
-    units: outputs of the hidden layer, [B, F].
-    layer_norm: whether to normalize the units before.
-  """
-  if layer_norm:
-    units = layers.layer_norm(f"{name}/norm", units)
-  return layers.ops.relu(units)
+    wide = self._actions * width
+    if self._dueling and std is None:
+      units = hidden("streams", 2 * self._size)
+      of_advantage, of_value = layers.ops.split(units, 2)
+      advantage = output("advantage", of_advantage, wide)
+      return advantage, output("value", of_value, width)
+    advantage = output("advantage", hidden("advantage", self._size), wide)
+    if not self._dueling:
+      return advantage, None
+    return advantage, output("value", hidden("value", self._size), width)
 
 
 def combine_streams(ops: typing.Any, value: Array, advantage: Array) -> Array:

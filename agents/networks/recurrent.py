@@ -5,12 +5,7 @@ import typing
 import numpy as np
 from acme import specs
 
-from slipway.agents.networks import (
-  action_masks,
-  initializers,
-  normalization,
-  torsos,
-)
+from slipway.agents.networks import action_masks, normalization, torsos
 from slipway.agents.networks import layers as layers_lib
 from slipway.environments import arrays
 
@@ -68,25 +63,16 @@ class RecurrentTorso:
   def __init__(
     self,
     spec: specs.EnvironmentSpec,
-    torso: str,
-    sizes: tuple[int, ...],
+    settings: layers_lib.TorsoSettings,
     lstm_size: int,
-    activation: str = "relu",
-    initializer: initializers.LayerInitializer = initializers.truncated_normal,
-    normalized: bool = False,
     scope: str = "",
   ):
     """Declares the torso.
 
     Args:
       spec: spec of one environment.
-      torso: see `torsos.apply_torso`.
-      sizes: number of units of each linear layer before the LSTM.
+      settings: layers before the LSTM.
       lstm_size: H, number of outputs of the LSTM.
-      activation: activation of the linear layers.
-      initializer: initializer of the layers before the LSTM.
-      normalized: whether the first layer normalizes observations. True for
-        acting networks only, as learners normalize batches.
       scope: prefix of the names of the trained variables, for the second torso
         of a network; '': none.
     """
@@ -97,11 +83,12 @@ class RecurrentTorso:
       specs.Array((), bool),
       specs.Array((2 * lstm_size,), np.float32),
     )
-    self.prefers_numpy = torsos.is_small(torso)
+    self.prefers_numpy = torsos.is_small(settings.kind)
     self._mask_splitter = action_masks.MaskSplitter(spec)
-    self._torso, self._sizes, self._lstm_size = torso, tuple(sizes), lstm_size
-    self._activation, self._initializer = activation, initializer
-    self._normalized, self._scope = normalized, scope
+    # Observations are normalized by statistics that all torsos share.
+    self._normalized = settings.normalized
+    self._settings = settings._replace(normalized=False)
+    self._lstm_size, self._scope = lstm_size, scope
     self._num_values = 0  # of an action, or of each of its components
     if isinstance(spec.actions, specs.DiscreteArray):
       self._num_values = spec.actions.num_values
@@ -156,15 +143,10 @@ class RecurrentTorso:
     ops = layers.ops
     observation, penalty = self._mask_splitter.split(ops, inputs.observation)
     continues = 1.0 - ops.float32(inputs.first)[:, None]
-    if self._normalized:  # by statistics that all torsos share
+    if self._normalized:
       observation = normalization.normalize(layers, observation)
     features = torsos.apply_torso(
-      layers.scoped(self._scope),
-      self._torso,
-      self._sizes,
-      observation,
-      self._activation,
-      self._initializer,
+      layers.scoped(self._scope), self._settings, observation
     )
     action = inputs.action_before
     if self._num_values:

@@ -28,34 +28,29 @@ class RecurrentPolicyNetwork:
     self,
     torso: recurrent.RecurrentTorso,
     head: policy_head.PolicyHead,
-    scheme: initializers.Scheme,
     value_torso: recurrent.RecurrentTorso | None,
-    with_values: bool,
+    value_initializer: initializers.LayerInitializer | None,
   ):
     """Declares the network.
 
     Args:
       torso: declaration of the policy's torso.
       head: declaration of the policy's output layer.
-      scheme: initializers of the layers.
       value_torso: declaration of the torso of the state values, of the same
         size and with a scope; None if there are no state values, or if they
         share the policy's torso. Workers need it, since rollouts store the
         state of both LSTMs.
-      with_values: whether to add a layer of state values, which learners need.
+      value_initializer: initializer of the layer of state values, which
+        learners need; None: there is no such layer.
     """
-    self.inputs, self.prefers_numpy, self.head = (
-      torso.inputs,
-      torso.prefers_numpy,
-      head,
-    )
+    self.inputs, self.prefers_numpy = torso.inputs, torso.prefers_numpy
+    self.head = head
     if value_torso is not None:
       *step_inputs, state = torso.inputs
       both = specs.Array((2 * state.shape[0],), state.dtype)
       self.inputs = (*step_inputs, both)
     self._torso, self._value_torso = torso, value_torso
-    self._initializer = scheme.values
-    self._with_values = with_values
+    self._value_initializer = value_initializer
 
   def __call__(
     self, layers: layers_lib.Layers, *inputs: Array
@@ -132,7 +127,7 @@ class RecurrentPolicyNetwork:
       next_state = layers.ops.concat([features.state, of_values.state])
     parameters = self.head(layers, features.hidden, features.penalty)
     values = None
-    if self._with_values:
+    if self._value_initializer is not None:
       x = of_values.hidden
-      values = layers.linear("value", x, 1, self._initializer)[:, 0]
+      values = layers.linear("value", x, 1, self._value_initializer)[:, 0]
     return parameters, values, next_state

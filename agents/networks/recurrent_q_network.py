@@ -5,8 +5,8 @@ import typing
 import ml_collections
 from acme import specs
 
-from slipway.agents.networks import initializers, q_network, recurrent
 from slipway.agents.networks import layers as layers_lib
+from slipway.agents.networks import q_network, recurrent
 
 Array = layers_lib.Array  # np.ndarray or tf.Tensor
 
@@ -35,22 +35,17 @@ class RecurrentQNetwork:
       normalized: whether the first layer normalizes observations. True for
         acting networks only, as learners normalize batches.
     """
-    *sizes, self._head_size = config.hidden_sizes
-    self._scheme = initializers.SCHEMES[config.initializer]
+    settings = layers_lib.TorsoSettings.from_config(config, normalized)
+    *sizes, head_size = settings.sizes
     self._torso = recurrent.RecurrentTorso(
-      spec,
-      config.torso,
-      tuple(sizes),
-      config.lstm_size,
-      initializer=self._scheme.hidden,
-      normalized=normalized,
+      spec, settings._replace(sizes=tuple(sizes)), config.lstm_size
     )
-    self.inputs, self.prefers_numpy = (
-      self._torso.inputs,
-      self._torso.prefers_numpy,
-    )
-    self._dueling = config.dueling
+    self.inputs = self._torso.inputs
+    self.prefers_numpy = self._torso.prefers_numpy
     self._num_actions = spec.actions.num_values
+    self._streams = q_network.Streams(
+      head_size, self._num_actions, config.dueling, settings.scheme
+    )
 
   def __call__(
     self,
@@ -116,15 +111,7 @@ class RecurrentQNetwork:
     self, layers: layers_lib.Layers, features: recurrent.Features
   ) -> Array:
     """Returns action values [N, A] for the features of N observations."""
-    values, value = q_network.compute_streams(
-      layers,
-      features.hidden,
-      self._head_size,
-      self._num_actions,
-      1,
-      self._dueling,
-      self._scheme,
-    )
+    values, value = self._streams(layers, features.hidden)
     if value is not None:
       values = q_network.combine_streams(layers.ops, value, values)
     return values if features.penalty is None else values + features.penalty

@@ -8,7 +8,12 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from slipway.agents.networks import initializers, normalization, numpy_ops
+from slipway.agents.networks import (
+  action_masks,
+  initializers,
+  normalization,
+  numpy_ops,
+)
 from slipway.agents.networks import layers as layers_lib
 from slipway.configs import checks
 from slipway.environments import arrays, user_code
@@ -151,64 +156,73 @@ def advise(kind: str | None, spec: specs.EnvironmentSpec) -> str:
   )
 
 
+class Torso:
+  """A network's first layers: observations without masks become features.
+
+  Attributes:
+    inputs: spec of the observations, as the input of a network.
+    prefers_numpy: whether the torso acts faster in NumPy than in TensorFlow.
+  """
+
+  def __init__(
+    self, spec: specs.EnvironmentSpec, settings: layers_lib.TorsoSettings
+  ):
+    """Declares the layers for the observations of an environment."""
+    self.inputs = (spec.observations,)
+    self.prefers_numpy = is_small(settings.kind)
+    self._settings = settings
+    self._mask_splitter = action_masks.MaskSplitter(spec)
+
+  def __call__(
+    self, layers: layers_lib.Layers, observation: typing.Any
+  ) -> tuple[typing.Any, typing.Any]:
+    """Returns the features of observations [B, ...], and penalties of actions.
+
+    Returns:
+      Features [B, F], and penalties of illegal actions, or None; see
+      `action_masks.MaskSplitter.split`.
+    """
+    observation, penalty = self._mask_splitter.split(layers.ops, observation)
+    return apply_torso(layers, self._settings, observation), penalty
+
+
 def apply_torso(
   layers: layers_lib.Layers,
-  kind: str,
-  sizes: tuple[int, ...],
+  settings: layers_lib.TorsoSettings,
   observation: typing.Any,
-  activation: str = "relu",
-  initializer: initializers.LayerInitializer = initializers.truncated_normal,
-  normalized: bool = False,
-  layer_norm: str = "none",
 ) -> typing.Any:
-  """Returns features [B, F] of observations [B, ...].
+  """Returns features [B, F] of observations [B, ...] without masks.
 
-  Applies `encode`, and then linear layers. F is the last of `sizes`.
-
-  Args:
-    layers: layers with the network's variables.
-    kind: see `encode`.
-    sizes: number of units of each linear layer.
-    observation: see `encode`.
-    activation: activation of the linear layers, as for `layers.mlp`.
-    initializer: initializer of the layers.
-    normalized: see `encode`.
-    layer_norm: layer normalization of the linear layers; see `layers.mlp`.
+  Applies `encode`, and then linear layers. F is the last of their sizes.
   """
-  x = encode(layers, kind, observation, initializer, normalized)
-  if kind == _BFLOAT16_CNN:
+  x = encode(layers, settings, observation)
+  if settings.kind == _BFLOAT16_CNN:
     layers = layers.in_bfloat16()
-  return layers_lib.mlp(
-    layers, "torso", x, sizes, activation, initializer, layer_norm
-  )
+  return layers_lib.mlp(layers, "torso", x, settings)
 
 
 def encode(
   layers: layers_lib.Layers,
-  kind: str,
+  settings: layers_lib.TorsoSettings,
   observation: typing.Any,
-  initializer: initializers.LayerInitializer = initializers.truncated_normal,
-  normalized: bool = False,
 ) -> typing.Any:
   """Returns features float32 [B, F] of observations [B, ...].
 
-  Applies the convolutions of `kind`, each followed by a ReLU. Without
-  convolutions, the features are the observation's values.
+  Applies the convolutions of `settings.kind`, each followed by a ReLU. Without
+  convolutions, the features are the observation's values. Kinds are 'mlp',
+  'minatar_cnn' (Young and Tian 2019, section 4), 'nature_cnn' (Mnih et al.
+  2015, methods, "Model architecture"), 'nature_cnn_bfloat16', or 'module:name'
+  of a user's function, which takes `layers` and the observations, and returns
+  features [B, ...].
 
   Args:
     layers: layers with the network's variables.
-    kind: `config.network.torso`: 'mlp', 'minatar_cnn' (Young and Tian 2019,
-      section 4), 'nature_cnn' (Mnih et al. 2015, methods, "Model
-      architecture"), 'nature_cnn_bfloat16', or 'module:name' of a user's
-      function, which takes `layers` and the observations, and returns features
-      [B, ...].
+    settings: kind, initializers, and whether observations are normalized first.
     observation: observations that `check` accepts for the kind; the Nature CNN
       scales pixels to [0, 1].
-    initializer: initializer of the layers.
-    normalized: whether observations are normalized first, by
-      `normalization.normalize`.
   """
-  if normalized:
+  kind, initializer = settings.kind, settings.scheme.hidden
+  if settings.normalized:
     observation = normalization.normalize(layers, observation)
   if kind == _BFLOAT16_CNN:
     layers, kind = layers.in_bfloat16(), "nature_cnn"
@@ -232,14 +246,16 @@ def encode(
   return layers.ops.float32(layers.ops.flatten(x))
 
 
-def count_features(kind: str, spec: specs.Array) -> int:
+def count_features(
+  settings: layers_lib.TorsoSettings, spec: specs.Array
+) -> int:
   """Returns F, the number of features that `encode` computes.
 
   Args:
-    kind: see `encode`.
+    settings: settings of the torso.
     spec: spec of observations without action masks.
   """
-  return encode(_make_layers(), kind, _make_zeros(spec)).shape[1]
+  return encode(_make_layers(), settings, _make_zeros(spec)).shape[1]
 
 
 @functools.cache

@@ -2,10 +2,8 @@
 
 from acme import specs
 
-from slipway.agents.networks import action_masks, initializers, torsos
 from slipway.agents.networks import layers as layers_lib
-
-Array = layers_lib.Array  # np.ndarray or tf.Tensor
+from slipway.agents.networks import torsos
 
 
 class ValueNetwork:
@@ -14,38 +12,17 @@ class ValueNetwork:
   needs_random = False
 
   def __init__(
-    self,
-    spec: specs.EnvironmentSpec,
-    torso: str,
-    sizes: tuple[int, ...],
-    activation: str,
-    scheme: initializers.Scheme,
+    self, spec: specs.EnvironmentSpec, settings: layers_lib.TorsoSettings
   ):
-    """Declares the network.
+    """Declares the network."""
+    self._torso = torsos.Torso(spec, settings)
+    self.inputs = self._torso.inputs
+    self.prefers_numpy = self._torso.prefers_numpy
+    self._initializer = settings.scheme.values
 
-    Args:
-      spec: spec of one environment.
-      torso: see `torsos.apply_torso`.
-      sizes: number of units of each linear layer before the output.
-      activation: 'relu' or 'tanh'.
-      scheme: initializers of the layers.
-    """
-    self.inputs = (spec.observations,)
-    self.prefers_numpy = torsos.is_small(torso)
-    self._mask_splitter = action_masks.MaskSplitter(spec)
-    self._torso, self._sizes = torso, tuple(sizes)
-    self._activation = activation
-    self._scheme = scheme
-
-  def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
+  def __call__(
+    self, layers: layers_lib.Layers, observation: layers_lib.Array
+  ) -> layers_lib.Array:
     """Returns state values [B] of observations [B, ...]."""
-    observation, _ = self._mask_splitter.split(layers.ops, observation)
-    x = torsos.apply_torso(
-      layers,
-      self._torso,
-      self._sizes,
-      observation,
-      self._activation,
-      self._scheme.hidden,
-    )
-    return layers.linear("output", x, 1, self._scheme.values)[:, 0]
+    x, _ = self._torso(layers, observation)
+    return layers.linear("output", x, 1, self._initializer)[:, 0]

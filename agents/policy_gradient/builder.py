@@ -5,13 +5,14 @@ import numpy as np
 from acme import specs
 
 from slipway.agents import core, policies
-from slipway.agents.networks import network as network_lib
 from slipway.agents.networks import (
+  layers,
   normalization,
   policy_network,
   recurrent,
   torsos,
 )
+from slipway.agents.networks import network as network_lib
 from slipway.configs import policy_gradient, rules
 from slipway.environments import arrays
 from slipway.replay.items import returns, sequence_adder, sequences
@@ -103,7 +104,8 @@ class Builder(policies.PolicyBuilder):
     if config.network.shared and isinstance(
       policy, policy_network.PolicyNetwork
     ):
-      return policies.make_policy_with_values(config.network, policy)
+      settings = layers.TorsoSettings.from_config(config.network)
+      return policy_network.PolicyValueNetwork(policy, settings)
     return policy
 
   def make_adder(

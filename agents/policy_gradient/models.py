@@ -9,16 +9,16 @@ import tensorflow as tf
 from acme import specs
 
 from slipway.agents import policies
+from slipway.agents.networks import layers as layers_lib
 from slipway.agents.networks import (
-  initializers,
   network,
   policy_head,
+  policy_network,
   recurrent,
   tf_network,
   tf_ops,
   value_network,
 )
-from slipway.agents.networks import layers as layers_lib
 from slipway.replay.items import sequences
 
 # Outputs of a model: distribution parameters [..., P] and state values [...].
@@ -119,17 +119,12 @@ class _FeedForwardModel:
     settings = config.network
     self._policy = policies.make_policy(settings, spec, settings.distribution)
     self.head, self._shared = self._policy.head, settings.shared
+    torso = layers_lib.TorsoSettings.from_config(settings)
     if self._shared:
-      both = policies.make_policy_with_values(settings, self._policy)
+      both = policy_network.PolicyValueNetwork(self._policy, torso)
       made = {policies.POLICY: both}
     else:
-      value = value_network.ValueNetwork(
-        spec,
-        settings.torso,
-        settings.hidden_sizes,
-        settings.activation,
-        initializers.SCHEMES[settings.initializer],
-      )
+      value = value_network.ValueNetwork(spec, torso)
       made = {policies.POLICY: self._policy, "value": value}
     self.networks: Mapping[str, tf_network.Network] = {
       name: tf_network.Network(declaration, config.seed, name)

@@ -11,7 +11,7 @@ import tensorflow as tf
 from slipway.agents import core, optimizer, policies
 from slipway.agents.losses import advantages
 from slipway.agents.networks import (
-  initializers,
+  layers,
   tf_network,
   tf_ops,
   value_network,
@@ -68,11 +68,7 @@ class Learner:
     )
     self._value = tf_network.Network(
       value_network.ValueNetwork(
-        spec,
-        "mlp",
-        config.network.hidden_sizes,
-        config.network.activation,
-        initializers.SCHEMES[config.network.initializer],
+        spec, layers.TorsoSettings.from_config(config.network)
       ),
       config.seed,
       "value",

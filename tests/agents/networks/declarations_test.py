@@ -11,6 +11,7 @@ from acme import specs
 from slipway.agents.networks import (
   critic_network,
   initializers,
+  layers,
   numpy_ops,
   policy_network,
   tf_network,
@@ -25,28 +26,30 @@ CONTINUOUS = DISCRETE._replace(
 )
 ORTHOGONAL = initializers.SCHEMES["orthogonal"]
 FRAMES = given.make_spec((2, 36, 36), np.uint8)
+TORSO = layers.TorsoSettings("mlp", (8, 6))
+TANH = TORSO._replace(activation="tanh", scheme=ORTHOGONAL)
+
+
+def make_policy(kind, spec=CONTINUOUS, settings=TORSO):
+  return policy_network.PolicyNetwork(spec, settings, kind)
+
+
 DECLARATIONS = {
-  "categorical": lambda: policy_network.PolicyNetwork(
-    DISCRETE, "mlp", (8, 6), "categorical", "tanh", ORTHOGONAL
+  "categorical": lambda: make_policy("categorical", DISCRETE, TANH),
+  "frames": lambda: make_policy(
+    "categorical",
+    FRAMES,
+    layers.TorsoSettings("nature_cnn", (8,), scheme=ORTHOGONAL),
   ),
-  "frames": lambda: policy_network.PolicyNetwork(
-    FRAMES, "nature_cnn", (8,), "categorical", scheme=ORTHOGONAL
+  "gaussian": lambda: make_policy("gaussian", settings=TANH),
+  "tanh_gaussian": lambda: make_policy("tanh_gaussian"),
+  "value": lambda: value_network.ValueNetwork(DISCRETE, TANH),
+  "deterministic": lambda: make_policy(
+    "deterministic", settings=TORSO._replace(layer_norm="first")
   ),
-  "gaussian": lambda: policy_network.PolicyNetwork(
-    CONTINUOUS, "mlp", (8, 6), "gaussian", "tanh", ORTHOGONAL
-  ),
-  "tanh_gaussian": lambda: policy_network.PolicyNetwork(
-    CONTINUOUS, "mlp", (8, 6), "tanh_gaussian"
-  ),
-  "value": lambda: value_network.ValueNetwork(
-    DISCRETE, "mlp", (8, 6), "tanh", ORTHOGONAL
-  ),
-  "deterministic": lambda: policy_network.PolicyNetwork(
-    CONTINUOUS, "mlp", (8, 6), "deterministic", layer_norm="first"
-  ),
-  "critic": lambda: critic_network.CriticNetwork(CONTINUOUS, (8, 6)),
+  "critic": lambda: critic_network.CriticNetwork(CONTINUOUS, TORSO),
   "critics": lambda: critic_network.CriticNetwork(
-    CONTINUOUS, (8, 6), critics=3, outputs=5, layer_norm="all"
+    CONTINUOUS, TORSO._replace(layer_norm="all"), critics=3, outputs=5
   ),
 }
 

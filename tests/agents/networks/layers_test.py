@@ -211,7 +211,12 @@ LAYERS = {
   "noisy": lambda layers, x: layers.noisy_linear("a", x, 5, 0.5, None),
   "layer_norm": lambda layers, x: layers.layer_norm("a", x),
   "mlp": lambda layers, x: layers_lib.mlp(
-    layers, "a", x, (5, 3), "tanh", initializers.orthogonal(1.4)
+    layers,
+    "a",
+    x,
+    layers_lib.TorsoSettings(
+      "mlp", (5, 3), "tanh", initializers.SCHEMES["orthogonal"]
+    ),
   ),
   "conv": lambda layers, x: layers.conv(
     "a", layers.ops.reshape(x, (1, 6, 4, 2)), 3, 2, 2

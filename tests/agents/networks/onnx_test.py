@@ -11,6 +11,7 @@ from acme import specs
 
 from slipway.agents.networks import (
   initializers,
+  layers,
   numpy_ops,
   onnx_export,
   policy_network,
@@ -95,9 +96,9 @@ def policy(kind, activation="tanh"):
     spec = spec._replace(
       actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0)
     )
-  return policy_network.PolicyNetwork(
-    spec, "mlp", (16,), kind, activation, initializers.SCHEMES["orthogonal"]
-  )
+  scheme = initializers.SCHEMES["orthogonal"]
+  settings = layers.TorsoSettings("mlp", (16,), activation, scheme)
+  return policy_network.PolicyNetwork(spec, settings, kind)
 
 
 _DECLARATIONS = {
