@@ -5,8 +5,14 @@ import tensorflow as tf
 from acme import specs
 
 from slipway.agents import core, dead_units, q_learner
-from slipway.agents.dqn import objectives
-from slipway.agents.networks import q_network, tf_network
+from slipway.agents.losses import (
+  categorical,
+  munchausen,
+  output,
+  q_learning,
+  quantile,
+)
+from slipway.agents.networks import heads, q_network, tf_network
 from slipway.replay.items import priorities, transitions
 from slipway.replay.tables import dataset as dataset_lib
 
@@ -17,25 +23,21 @@ _CALLS_PER_UPDATE = 4
 class DQNLearner(q_learner.QLearner):
   """Learner of DQN and its variants, from n-step transitions.
 
-  `objectives.make_objective` selects the loss by the config.
+  Head and `learner` section of the config select the loss.
   """
 
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes the online and target networks with equal variables.
-
-    Args:
-      config: the whole config.
-      spec: spec of an environment with discrete actions.
-    """
+    """Makes the online and target networks with equal variables."""
     network = q_network.QNetwork(config.network, spec)
     super().__init__(
       config, spec, lambda: tf_network.Network(network, config.seed)
     )
-    self._objective = objectives.make_objective(config)
+    head = heads.make_head(config.network)
+    self._atoms = None if head.atoms is None else tf.constant(head.atoms)
     self._needs_random = network.needs_random
-    self._samples_quantiles = config.network.head == "implicit_quantile"
+    self._samples_quantiles = head.sampled
     self._quantiles = config.network.quantiles
     self._seed = config.seed
 
@@ -45,11 +47,18 @@ class DQNLearner(q_learner.QLearner):
     New priorities come from the TD errors before the step; see `core.Learner`.
     """
     data = self.normalizer.normalize_transitions(batch.data)
-    target, target_tm1, selector = self._compute_targets(data)
+    target = self.target(data.o_t, self._make_seed(1), self._quantiles)
+    chosen = target  # whose values choose the action of the bootstrap
+    if self._learner.double or self._samples_quantiles:
+      network = self.online if self._learner.double else self.target
+      chosen = network(data.o_t, self._make_seed(2))
+    target_tm1 = None
+    if self._learner.munchausen_scale:
+      target_tm1 = self.target(data.o_tm1, self._make_seed(3))
     with tf.GradientTape() as tape:
       online = self.online(data.o_tm1, self._make_seed(0), self._quantiles)
-      output = self._objective.loss(
-        data, objectives.NetworkOutputs(online, target, target_tm1, selector)
+      found = self._compute_loss(
+        data, online, target, chosen.values, target_tm1
       )
     dead = self.dead_units.update(
       self.steps,
@@ -58,43 +67,57 @@ class DQNLearner(q_learner.QLearner):
       ),
     )
     metrics = {
-      **self.descend(tape, batch, output.loss),
+      **self.descend(tape, batch, found.loss),
       dead_units.NAME: dead,
       "q_mean": self._mean_over_legal(online.values),
-      "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
+      "td_error_abs_mean": tf.reduce_mean(tf.abs(found.td_error)),
     }
-    if output.outside_support is not None:
-      metrics.update(output.outside_support.metrics())
-    return core.Update(metrics, priorities.from_td_errors(output.td_error))
+    if found.outside_support is not None:
+      metrics.update(found.outside_support.metrics())
+    return core.Update(metrics, priorities.from_td_errors(found.td_error))
 
-  def _compute_targets(
-    self, batch: transitions.Transition
-  ) -> tuple[q_network.Output, q_network.Output | None, tf.Tensor]:
-    """Computes the bootstraps of a batch of transitions.
-
-    Returns:
-      The fields `target`, `target_tm1` and `selector` of
-      `objectives.NetworkOutputs`.
-    """
-    target = self.target(batch.o_t, self._make_seed(1), self._quantiles)
-    if self._learner.double or self._samples_quantiles:
-      network = self.online if self._learner.double else self.target
-      chosen = network(batch.o_t, self._make_seed(2))
-    else:
-      chosen = target
-    target_tm1 = None
-    if self._objective.needs_target_tm1:
-      target_tm1 = self.target(batch.o_tm1, self._make_seed(3))
-    return target, target_tm1, chosen.values
+  def _compute_loss(
+    self,
+    data: transitions.Transition,
+    online: q_network.Output,
+    target: q_network.Output,
+    selector: tf.Tensor,
+    target_tm1: q_network.Output | None,
+  ) -> output.LossOutput:
+    """Returns the losses of a batch, by the paper of the config's algorithm."""
+    settings, given = self._learner, (data.a_tm1, data.r_t, data.discount_t)
+    if self._atoms is not None:
+      return categorical.categorical_q_learning(
+        online.outputs, *given, target.outputs, selector, self._atoms
+      )
+    if online.taus is not None:
+      return quantile.quantile_q_learning(
+        online.outputs,
+        tf.convert_to_tensor(online.taus),
+        *given,
+        target.outputs,
+        selector,
+        settings.huber_delta,
+      )
+    if target_tm1 is not None:
+      return munchausen.munchausen_q_learning(
+        online.values,
+        *given,
+        target_tm1.values,
+        target.values,
+        settings.munchausen_temperature,
+        settings.munchausen_scale,
+        settings.munchausen_lowest,
+        settings.huber_delta,
+      )
+    return q_learning.q_learning(
+      online.values, *given, target.values, selector, settings.huber_delta
+    )
 
   def _make_seed(self, call: int) -> tf.Tensor | None:
-    """Returns a seed int32 [2] for one network call of the current update.
+    """Returns a seed int32 [2] for a network call of the current update.
 
-    Seeds differ between calls and updates. Returns None if the network needs no
-    noise.
-
-    Args:
-      call: index of the call in the update, below `_CALLS_PER_UPDATE`.
+    Seeds differ between calls and updates. Networks without noise need none.
     """
     if not self._needs_random:
       return None

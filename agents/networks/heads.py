@@ -10,130 +10,55 @@ import numpy as np
 GREEDY_QUANTILES = 32
 
 
-class Head(typing.Protocol):
-  """Defines the meaning of a Q-network's outputs [B, A, K].
+class Head(typing.NamedTuple):
+  """The meaning of a Q-network's outputs [B, A, K]: one of four.
 
-  B is the batch size, A the number of actions, and K the outputs per action.
+  'expected', the value itself (K = 1): Mnih et al. 2015. 'categorical', logits
+  of equally spaced returns: Bellemare et al. 2017, "A distributional
+  perspective on reinforcement learning". 'quantile', quantiles at N fixed
+  fractions: Dabney et al. 2018, "Distributional reinforcement learning with
+  quantile regression". 'implicit_quantile', quantiles at fractions that each
+  call of the network samples: Dabney et al. 2018, "Implicit quantile networks".
 
   Attributes:
     outputs: number K of outputs per action, or 1 if `sampled`, as K is then an
       argument of each call.
-    sampled: whether the outputs are quantiles, at fractions tau that each call
-      of the network samples.
-    taus: float32 [K], fixed fractions of the quantiles, or None if the outputs
-      are not quantiles or the fractions are sampled.
+    sampled: whether the fractions of the quantiles are sampled.
+    taus: float32 [K], fixed fractions of the quantiles: the midpoints of equal
+      parts of [0, 1].
+    atoms: float32 [K], the returns of 'categorical', in ascending order.
   """
 
-  outputs: int
-  sampled: bool
-  taus: np.ndarray | None
-
-  def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
-    """Returns the action values [B, A] of outputs [B, A, K].
-
-    Args:
-      ops: array operations: `numpy_ops` or `tf_ops`.
-      outputs: outputs of the network [B, A, K].
-    """
-    ...
-
-
-class Expected:
-  """Head with one output per action, its value, as in DQN.
-
-  Mnih et al. 2015, "Human-level control through deep reinforcement learning".
-  """
-
-  outputs, sampled = 1, False
+  outputs: int = 1
+  sampled: bool = False
   taus: np.ndarray | None = None
+  atoms: np.ndarray | None = None
 
   def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
-    """Returns the outputs [B, A, 1] as values [B, A]."""
-    del ops
+    """Returns the action values [B, A] of outputs [B, A, K], by `ops`."""
+    if self.atoms is not None:
+      return ops.sum(ops.softmax(outputs) * self.atoms, -1)
+    if self.sampled or self.taus is not None:
+      return ops.mean(outputs, -1)
     return outputs[:, :, 0]
 
 
-class Categorical:
-  """Head whose outputs are logits of equally spaced returns, as in C51.
-
-  Bellemare et al. 2017, "A distributional perspective on reinforcement
-  learning".
-
-  Attributes:
-    outputs: number K of atoms.
-    atoms: float32 [K], the returns, in ascending order.
-  """
-
-  sampled = False
-  taus: np.ndarray | None = None
-
-  def __init__(self, lowest: float, highest: float, atoms: int):
-    """Makes `atoms` equally spaced returns from `lowest` to `highest`."""
-    self.outputs = atoms
-    self.atoms = np.linspace(lowest, highest, atoms, dtype=np.float32)
-
-  def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
-    """Returns the mean returns [B, A] of logits [B, A, K]."""
-    return ops.sum(ops.softmax(outputs) * self.atoms, -1)
-
-
-class Quantile:
-  """Head whose outputs are quantiles at N fixed fractions, as in QR-DQN.
-
-  Dabney et al. 2018, "Distributional reinforcement learning with quantile
-  regression".
-  """
-
-  sampled = False
-
-  def __init__(self, quantiles: int):
-    """Sets the fractions to the midpoints of equal parts of [0, 1].
-
-    Args:
-      quantiles: N, the number of quantiles.
-    """
-    self.outputs = quantiles
-    self.taus: np.ndarray | None = make_midpoints(quantiles)
-
-  def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
-    """Returns the mean returns [B, A] of quantiles [B, A, N]."""
-    return ops.mean(outputs, -1)
-
-
-class ImplicitQuantile:
-  """Head whose outputs are quantiles at sampled fractions, as in IQN.
-
-  Dabney et al. 2018, "Implicit quantile networks for distributional
-  reinforcement learning".
-  """
-
-  outputs, sampled = 1, True
-  taus: np.ndarray | None = None
-
-  def values(self, ops: typing.Any, outputs: typing.Any) -> typing.Any:
-    """Returns the mean returns [B, A] of quantiles [B, A, K]."""
-    return ops.mean(outputs, -1)
-
-
 def make_head(config: ml_collections.ConfigDict) -> Head:
-  """Makes the head that `config.head` names.
-
-  Args:
-    config: the `network` section of a config.
+  """Makes the head that the `network` section of a config names.
 
   Raises:
     ValueError: no head has this name.
   """
   if config.head == "expected":
-    return Expected()
+    return Head()
   if config.head == "categorical":
-    return Categorical(
-      config.lowest_return, config.highest_return, config.atoms
-    )
+    ends = config.lowest_return, config.highest_return
+    atoms = np.linspace(*ends, config.atoms, dtype=np.float32)
+    return Head(config.atoms, atoms=atoms)
   if config.head == "quantile":
-    return Quantile(config.quantiles)
+    return Head(config.quantiles, taus=make_midpoints(config.quantiles))
   if config.head == "implicit_quantile":
-    return ImplicitQuantile()
+    return Head(sampled=True)
   raise ValueError(f"config.network.head={config.head!r} is no head")
 
 

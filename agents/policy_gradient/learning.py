@@ -117,15 +117,9 @@ class PolicyGradientLearner:
   ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
     """Takes one gradient step on a whole batch of rollouts.
 
-    The networks run once, for both the advantages and the loss.
-
-    Args:
-      rollout: rollouts with normalized observations.
-      reward: normalized rewards [B, T].
-
-    Returns:
-      Metrics by name; results of `_estimate_targets`, [B * T, ...] each; and
-      values [B * T] before the update.
+    The networks run once, for both the advantages and the loss. Returns metrics
+    by name; results of `_estimate_targets`, [B * T, ...] each; and values
+    [B * T] before the update.
     """
     with tf.GradientTape() as tape:
       parameters, values = self._model.unroll(rollout)
@@ -147,15 +141,7 @@ class PolicyGradientLearner:
     """Takes one gradient step per minibatch, for several epochs.
 
     Stops early if the KL divergence of a minibatch exceeds `learner.kl_limit`,
-    unless that is 0.
-
-    Args:
-      rollout: rollouts with normalized observations.
-      reward: normalized rewards [B, T].
-
-    Returns:
-      Metrics by name; results of `_estimate_targets`, [B * T, ...] each; and
-      values [B * T] before the update.
+    unless that is 0. Returns what `_learn_in_one_step` does.
     """
     parameters, values = self._model.unroll(rollout)
     estimated = self._estimate_targets(rollout, reward, parameters, values)

@@ -1,6 +1,6 @@
 """Models: the policy and value networks that the learner trains."""
 
-import typing
+import abc
 from collections.abc import Mapping
 
 import ml_collections
@@ -12,7 +12,6 @@ from slipway.agents import policies
 from slipway.agents.networks import layers as layers_lib
 from slipway.agents.networks import (
   network,
-  policy_head,
   policy_network,
   recurrent,
   tf_network,
@@ -25,11 +24,12 @@ from slipway.replay.items import sequences
 Outputs = tuple[tf.Tensor, tf.Tensor]
 
 
-class Model(typing.Protocol):
+class Model(abc.ABC):
   """Computes policies and state values, of whole rollouts and of minibatches.
 
   The learner shuffles units, and combines them into minibatches. A unit is one
-  step, or a whole rollout of T steps if the network is recurrent.
+  step, or a whole rollout of T steps if the network is recurrent. Rollouts have
+  normalized observations.
 
   Attributes:
     head: output layer of the policy, which converts parameters to
@@ -39,30 +39,49 @@ class Model(typing.Protocol):
       is recurrent.
   """
 
-  head: policy_head.PolicyHead
-  networks: Mapping[str, tf_network.Network]
-  steps_per_minibatch_unit: int
+  steps_per_minibatch_unit = 1
 
-  def unroll(self, rollout: sequences.Sequence) -> Outputs:
-    """Returns outputs [B, T + 1, ...] for all observations of rollouts.
+  def __init__(
+    self,
+    acting: policies.Declaration,
+    made: Mapping[str, network.Declaration],
+    seed: int,
+  ):
+    """Makes the networks, with variables initialized from a seed.
 
     Args:
-      rollout: B rollouts of T steps, with normalized observations.
+      acting: declaration of the network that acts, which needs a part of the
+        variables of the network `policies.POLICY`.
+      made: declarations of the networks that learn, by name.
+      seed: seed of the initial values.
     """
-    ...
+    self.head, self._acting = acting.head, acting
+    self.networks: Mapping[str, tf_network.Network] = {
+      name: tf_network.Network(declaration, seed, name)
+      for name, declaration in made.items()
+    }
 
+  def unroll(self, rollout: sequences.Sequence) -> Outputs:
+    """Returns outputs [B, T + 1, ...] for all observations of B rollouts."""
+    parameters, values = self._unroll(rollout)
+    steps = rollout.first.shape[1]  # T + 1
+    parameters = tf.reshape(parameters, (-1, steps, parameters.shape[1]))
+    return parameters, tf.reshape(values, (-1, steps))
+
+  @abc.abstractmethod
+  def _unroll(self, rollout: sequences.Sequence) -> Outputs:
+    """Returns outputs [B * (T + 1), ...] for all observations of B rollouts."""
+
+  @abc.abstractmethod
   def split_into_units(
     self, rollout: sequences.Sequence
   ) -> dict[str, tf.Tensor]:
-    """Returns the inputs of `evaluate` for all units of rollouts.
+    """Returns the inputs of `evaluate` for all units of B rollouts of T steps.
 
     The result has tensors [number of units, ...] by name.
-
-    Args:
-      rollout: B rollouts of T steps, with normalized observations.
     """
-    ...
 
+  @abc.abstractmethod
   def evaluate(self, units: Mapping[str, tf.Tensor]) -> Outputs:
     """Returns outputs [N, ...] for the N steps of a minibatch.
 
@@ -70,21 +89,20 @@ class Model(typing.Protocol):
       units: inputs of the minibatch's units, gathered from the result of
         `split_into_units`.
     """
-    ...
 
+  @abc.abstractmethod
   def compute_dead_units(self, rollout: sequences.Sequence) -> tf.Tensor:
     """Returns the part [] of the ReLUs that give 0 for all observations.
 
     It is that of the network which has more of them.
-
-    Args:
-      rollout: B rollouts of T steps, with normalized observations.
     """
-    ...
 
   def get_variables(self) -> dict[str, np.ndarray]:
     """Returns a copy of the variables that actors need, as arrays by name."""
-    ...
+    prefix = f"{policies.POLICY}/"
+    names = {prefix + name for name in network.variable_shapes(self._acting)}
+    found = self.networks[policies.POLICY].get_variables()
+    return {name: value for name, value in found.items() if name in names}
 
 
 def make_model(
@@ -93,52 +111,32 @@ def make_model(
   """Makes a config's model, with variables initialized from `config.seed`.
 
   The model is recurrent if `config.network.lstm_size` is not 0.
-
-  Args:
-    config: the whole config, with the fields of `policy_gradient.FIELDS`.
-    spec: spec of one environment.
   """
   if config.network.lstm_size:
     return _RecurrentModel(config, spec)
   return _FeedForwardModel(config, spec)
 
 
-class _FeedForwardModel:
-  """Model with feed-forward networks; see `Model`.
-
-  Policy and values have a network each, or share a torso if `network.shared`. A
-  unit of a minibatch is one step.
-  """
-
-  steps_per_minibatch_unit = 1
+class _FeedForwardModel(Model):
+  """Model whose policy and values have a network each, or share a torso."""
 
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
     """Makes the networks, with variables initialized from `config.seed`."""
     settings = config.network
-    self._policy = policies.make_policy(settings, spec, settings.distribution)
-    self.head, self._shared = self._policy.head, settings.shared
+    policy = policies.make_policy(settings, spec, settings.distribution)
     torso = layers_lib.TorsoSettings.from_config(settings)
+    self._shared = settings.shared
+    made: dict[str, network.Declaration] = {policies.POLICY: policy}
     if self._shared:
-      both = policy_network.PolicyValueNetwork(self._policy, torso)
-      made = {policies.POLICY: both}
+      made[policies.POLICY] = policy_network.PolicyValueNetwork(policy, torso)
     else:
-      value = value_network.ValueNetwork(spec, torso)
-      made = {policies.POLICY: self._policy, "value": value}
-    self.networks: Mapping[str, tf_network.Network] = {
-      name: tf_network.Network(declaration, config.seed, name)
-      for name, declaration in made.items()
-    }
+      made["value"] = value_network.ValueNetwork(spec, torso)
+    super().__init__(policy, made, config.seed)
 
-  def unroll(self, rollout: sequences.Sequence) -> Outputs:
-    """Returns outputs [B, T + 1, ...] for all observations; see `Model`."""
-    shape = rollout.observation.shape  # [B, T + 1, ...]
-    parameters, values = self._compute(
-      tf.reshape(rollout.observation, (-1, *shape[2:]))
-    )
-    parameters = tf.reshape(parameters, (-1, shape[1], parameters.shape[1]))
-    return parameters, tf.reshape(values, (-1, shape[1]))
+  def _unroll(self, rollout: sequences.Sequence) -> Outputs:
+    return self._compute(tf_ops.merge_batch_and_time(rollout.observation))
 
   def split_into_units(
     self, rollout: sequences.Sequence
@@ -146,9 +144,7 @@ class _FeedForwardModel:
     """Returns the observations [B * T, ...] of all steps; see `Model`."""
     # Each observation once: the last one is the first one of the next rollout.
     observation = rollout.observation[:, :-1]
-    return {
-      "observation": tf.reshape(observation, (-1, *observation.shape[2:]))
-    }
+    return {"observation": tf_ops.merge_batch_and_time(observation)}
 
   def evaluate(self, units: Mapping[str, tf.Tensor]) -> Outputs:
     """Returns outputs [N, ...] for N observations; see `Model`."""
@@ -158,16 +154,7 @@ class _FeedForwardModel:
     """Returns the part [] of dead units; see `Model`."""
     observation = self.split_into_units(rollout)["observation"]
     return tf.reduce_max(
-      [
-        network.compute_dead_units(observation)
-        for network in self.networks.values()
-      ]
-    )
-
-  def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the policy's variables, as arrays by name."""
-    return _select_acting_variables(
-      self._policy, self.networks[policies.POLICY]
+      [x.compute_dead_units(observation) for x in self.networks.values()]
     )
 
   def _compute(self, observation: tf.Tensor) -> Outputs:
@@ -178,7 +165,7 @@ class _FeedForwardModel:
     return policy(observation), value(observation)
 
 
-class _RecurrentModel:
+class _RecurrentModel(Model):
   """Model with an LSTM for policy and values, or one for each; see `Model`.
 
   LSTMs start with the states that actors stored. A unit of a minibatch is a
@@ -193,26 +180,16 @@ class _RecurrentModel:
     self.steps_per_minibatch_unit = config.adder.unroll
     # The trained network computes policy and values. Workers need no values, so
     # they have a network without the variables of the value head.
-    self._policy_with_values = policies.make_recurrent_policy(
-      settings, spec, settings.distribution, role="learner"
+    self._policy, acting = (
+      policies.make_recurrent_policy(
+        settings, spec, settings.distribution, role=role
+      )
+      for role in ("learner", "worker")
     )
-    self._acting_policy = policies.make_recurrent_policy(
-      settings, spec, settings.distribution, role="worker"
-    )
-    self.head = self._policy_with_values.head
-    self._network = tf_network.Network(
-      self._policy_with_values, config.seed, policies.POLICY
-    )
-    self.networks: Mapping[str, tf_network.Network] = {
-      policies.POLICY: self._network
-    }
+    super().__init__(acting, {policies.POLICY: self._policy}, config.seed)
 
-  def unroll(self, rollout: sequences.Sequence) -> Outputs:
-    """Returns outputs [B, T + 1, ...] for all observations; see `Model`."""
-    parameters, values = self._compute(self.split_into_units(rollout))
-    steps = rollout.first.shape[1]  # T + 1
-    parameters = tf.reshape(parameters, (-1, steps, parameters.shape[1]))
-    return parameters, tf.reshape(values, (-1, steps))
+  def _unroll(self, rollout: sequences.Sequence) -> Outputs:
+    return self._compute(self.split_into_units(rollout))
 
   def split_into_units(
     self, rollout: sequences.Sequence
@@ -235,40 +212,19 @@ class _RecurrentModel:
   def compute_dead_units(self, rollout: sequences.Sequence) -> tf.Tensor:
     """Returns the part [] of dead units; see `Model`."""
     units = self.split_into_units(rollout)
-    return self._network.compute_dead_units_of(
-      lambda layers: self._unroll(layers, units)
+    return self.networks[policies.POLICY].compute_dead_units_of(
+      lambda layers: self._compute(units, layers)
     )
 
-  def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the policy's variables, as arrays by name."""
-    return _select_acting_variables(self._acting_policy, self._network)
-
-  def _compute(self, units: Mapping[str, tf.Tensor]) -> Outputs:
-    """Returns outputs [B * T, ...] of the LSTM over T steps."""
-    return self._unroll(self._network.layers, units)
-
-  def _unroll(
-    self, layers: layers_lib.Layers, units: Mapping[str, tf.Tensor]
+  def _compute(
+    self,
+    units: Mapping[str, tf.Tensor],
+    layers: layers_lib.Layers | None = None,
   ) -> Outputs:
-    """Returns outputs [B * T, ...] of the LSTM, with the given layers."""
+    """Returns outputs [B * T, ...] of T steps, by other layers if given."""
     inputs = recurrent.Inputs(*(units[x] for x in recurrent.Inputs._fields))
-    state = units[recurrent.STATE]
-    return self._policy_with_values.unroll(layers, inputs, state)
-
-
-def _select_acting_variables(
-  acting: policies.Declaration, learning: tf_network.Network
-) -> dict[str, np.ndarray]:
-  """Returns a copy of the variables that the acting network needs.
-
-  Args:
-    acting: declaration of the acting network.
-    learning: trained network, which may have more variables.
-
-  Returns:
-    Arrays by name, with the prefix 'policy/'.
-  """
-  prefix = f"{policies.POLICY}/"
-  names = {prefix + name for name in network.variable_shapes(acting)}
-  found = learning.get_variables()
-  return {name: value for name, value in found.items() if name in names}
+    return self._policy.unroll(
+      layers or self.networks[policies.POLICY].layers,
+      inputs,
+      units[recurrent.STATE],
+    )

@@ -288,7 +288,7 @@ def test_distributions_are_estimated(learn, tmp_path, algorithm, field):
   outputs = network(observation).outputs[0].astype(float)  # [A, K]
   head = heads.make_head(config.network)
   for action, expected in enumerate(toys.NoisyReward.REWARDS):
-    if isinstance(head, heads.Categorical):
+    if head.atoms is not None:
       values = head.atoms
       weights = np.exp(outputs[action]) / np.exp(outputs[action]).sum()
     else:
