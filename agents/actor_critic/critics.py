@@ -113,11 +113,7 @@ class Critics:
     return observation if self._encoder is None else self._encoder(observation)
 
   def encode_for_targets(self, observation: tf.Tensor) -> tf.Tensor:
-    """Returns features [B, ...] by the encoder's moving average.
-
-    Args:
-      observation: observations [B, ...].
-    """
+    """Returns features [B, ...] by the encoder's moving average."""
     if self._target_encoder is None:
       return observation
     return self._target_encoder(observation)

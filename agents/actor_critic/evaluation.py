@@ -3,8 +3,6 @@
 The critics evaluate a policy: that of `improvement`, or its target network.
 """
 
-import typing
-
 import ml_collections
 import tensorflow as tf
 
@@ -17,40 +15,8 @@ from slipway.agents.networks import tf_ops
 from slipway.replay.items import priorities, sequences, transitions
 
 
-class Evaluation(typing.Protocol):
-  """The critics' targets of `config.learner.critic_target`."""
-
-  def make_inputs(
-    self,
-    data: typing.Any,
-    weights: tf.Tensor,
-    action_seed: tf.Tensor,
-    critic_seed: tf.Tensor,
-  ) -> critics_lib.CriticInputs:
-    """Normalizes a batch, and returns its steps with their targets.
-
-    Args:
-      data: B items of the replay table.
-      weights: importance weights of the items, [B].
-      action_seed: int32 [2], seed of the next actions.
-      critic_seed: int32 [2], seed of the choice of `target_critics`.
-    """
-    ...
-
-  def compute_priorities(
-    self, data: typing.Any, td_error: tf.Tensor
-  ) -> tf.Tensor:
-    """Returns the new priorities [B] of a batch's items.
-
-    Args:
-      data: B items of the replay table.
-      td_error: the critics' error of each step of `make_inputs`.
-    """
-    ...
-
-
 class TransitionEvaluation:
-  """Targets of n-step transitions, each of which is one step."""
+  """The critics' targets of n-step transitions, each of which is one step."""
 
   def __init__(
     self,
@@ -69,7 +35,14 @@ class TransitionEvaluation:
     action_seed: tf.Tensor,
     critic_seed: tf.Tensor,
   ) -> critics_lib.CriticInputs:
-    """Returns B transitions with their targets; see `Evaluation`."""
+    """Normalizes a batch, and returns its steps with their targets.
+
+    Args:
+      data: B items of the replay table.
+      weights: importance weights of the items, [B].
+      action_seed: int32 [2], seed of the next actions.
+      critic_seed: int32 [2], seed of the choice of `target_critics`.
+    """
     data = self._normalizer.normalize_transitions(data)
     features_t = self._critics.encode_for_targets(data.o_t)
     seen = features_t
@@ -84,7 +57,7 @@ class TransitionEvaluation:
   def compute_priorities(
     self, data: transitions.Transition, td_error: tf.Tensor
   ) -> tf.Tensor:
-    """Returns the priorities of B transitions; see `Evaluation`."""
+    """Returns new priorities [B], from the critics' error of each step."""
     del data
     return priorities.from_td_errors(td_error)
 
@@ -102,16 +75,9 @@ class RetraceEvaluation:
     config: ml_collections.ConfigDict,
     normalizer: normalizer_lib.Normalizer,
     critics: critics_lib.Critics,
-    policy: improvement.StochasticImprovement,
+    policy: improvement.Improvement,
   ):
-    """Makes the evaluation of a learner's policy by its critics.
-
-    Args:
-      config: the whole config.
-      normalizer: the learner's normalizer.
-      critics: critics with one value per action.
-      policy: the policy, which has a density.
-    """
+    """Makes the evaluation of a learner's policy, which has a density."""
     self._lambda, self._eta = config.learner.retrace_lambda, config.replay.eta
     self._normalizer, self._critics = normalizer, critics
     self._policy = policy
@@ -123,7 +89,7 @@ class RetraceEvaluation:
     action_seed: tf.Tensor,
     critic_seed: tf.Tensor,
   ) -> critics_lib.CriticInputs:
-    """Returns the steps of B sequences of T steps; see `Evaluation`."""
+    """Returns the steps of B sequences of T steps; as for transitions."""
     self._normalizer.add_observations(data.observation[:, :-1])
     data = self._normalizer.normalize_sequences(data)
     targets = self._compute_targets(data, action_seed, critic_seed)
@@ -139,7 +105,7 @@ class RetraceEvaluation:
   def compute_priorities(
     self, data: sequences.Sequence, td_error: tf.Tensor
   ) -> tf.Tensor:
-    """Returns the priorities of B sequences; see `Evaluation`."""
+    """Returns the priorities of B sequences; as for transitions."""
     learned = _find_learned(data)
     errors = tf.scatter_nd(
       tf.where(learned), td_error, tf.shape(learned, tf.int64)
@@ -194,18 +160,10 @@ def make_evaluation(
   normalizer: normalizer_lib.Normalizer,
   critics: critics_lib.Critics,
   policy: improvement.Improvement,
-) -> Evaluation:
-  """Makes the evaluation of `config.learner.critic_target`.
-
-  Args:
-    config: the whole config.
-    normalizer: the learner's normalizer.
-    critics: the learner's critics.
-    policy: the learner's policy.
-  """
+) -> TransitionEvaluation | RetraceEvaluation:
+  """Makes the evaluation of `config.learner.critic_target`."""
   if config.learner.critic_target == "n_step":
     return TransitionEvaluation(normalizer, critics, policy)
-  assert isinstance(policy, improvement.StochasticImprovement)
   return RetraceEvaluation(config, normalizer, critics, policy)
 
 

@@ -4,6 +4,7 @@ The next actions of the critics' targets come from the same policy. Its inputs
 are the critics' features; see `critics.Critics`.
 """
 
+import abc
 import math
 import typing
 from collections.abc import Callable, Sequence
@@ -36,8 +37,8 @@ class NextAction(typing.NamedTuple):
   entropy_cost: tf.Tensor | None  # alpha log pi(action | o), [B], or None
 
 
-class Improvement(typing.Protocol):
-  """A policy with its loss and optimizer.
+class Improvement(abc.ABC):
+  """A policy with its loss and optimizer, and often a target network.
 
   Attributes:
     has_target: whether a target network chooses the next actions. Its inputs
@@ -46,10 +47,31 @@ class Improvement(typing.Protocol):
     metrics: names of the scalars that `update` returns.
   """
 
-  has_target: bool
-  network: tf_network.Network
+  has_target = True
   metrics: Sequence[str]
 
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    policy: policy_network.PolicyNetwork,
+  ):
+    """Makes policy and target, if there is one, with equal variables.
+
+    Args:
+      config: the whole config.
+      policy: declaration of the policy's network.
+    """
+    self._learner = config.learner.copy_and_resolve_references()
+    self._head = policy.head
+    self.network, *self._targets = (
+      tf_network.Network(policy, config.seed, policies.POLICY)
+      for _ in range(1 + self.has_target)
+    )
+    self._optimizer = self._make_optimizer(
+      self.network.trainable_variables, "policy"
+    )
+
+  @abc.abstractmethod
   def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
     """Returns the actions in o_t that the critics' targets expect.
 
@@ -57,8 +79,8 @@ class Improvement(typing.Protocol):
       features: features of the observations o_t, [B, ...]; see `has_target`.
       seed: int32 [2], seed of the noise.
     """
-    ...
 
+  @abc.abstractmethod
   def update(
     self,
     features: tf.Tensor,
@@ -74,33 +96,64 @@ class Improvement(typing.Protocol):
       seed: int32 [2], seed of the noise.
       rate: step size, [].
     """
-    ...
+
+  def log_prob(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+    """Returns log-densities [B] of actions [B, A], by the target if any.
+
+    Only policies that have a density can compute it.
+    """
+    network = (*self._targets, self.network)[0]
+    return self._make_distribution(network(features)).log_prob(action)
 
   def follow(self) -> None:
     """Moves the target network, if there is one, towards the policy."""
-    ...
+    for target in self._targets:
+      targets.soft_update(
+        target.trainable_variables,
+        self.network.trainable_variables,
+        self._learner.tau,
+      )
 
   @property
   def checkpointed(self) -> dict[str, typing.Any]:
     """State to save, for `core.Learner.checkpointed`."""
-    ...
+    return {
+      "policy": self.network,
+      **({"target_policy": self._target} if self._targets else {}),
+      "policy_optimizer": self._optimizer,
+    }
+
+  @property
+  def _target(self) -> tf_network.Network:
+    """The target network of a policy that has one."""
+    return self._targets[0]
+
+  def _make_distribution(self, parameters: tf.Tensor) -> typing.Any:
+    """Returns the distributions of actions with parameters [B, P]."""
+    return self._head.distribution(tf_ops, parameters)
+
+  def _make_optimizer(
+    self, variables: Sequence[tf.Variable], name: str
+  ) -> optimizer.Optimizer:
+    """Makes the optimizer of some variables."""
+    return optimizer.Optimizer(
+      variables,
+      self._learner.adam_epsilon,
+      self._learner.max_gradient_norm,
+      name,
+    )
 
 
-class SoftImprovement:
-  """A policy that is rewarded for entropy: SAC.
+class SoftImprovement(Improvement):
+  """A policy that is rewarded for entropy, without a target network: SAC.
 
   It is a tanh-Gaussian, or categorical for discrete actions. Then probabilities
   take the place of actions, and expectations that of samples; see
   `critics.DiscreteCritics`.
-
-  Attributes:
-    has_target: False.
-    network: the policy.
-    metrics: names of the scalars that `update` returns.
   """
 
   has_target = False
-  metrics: Sequence[str] = ("policy_loss", "entropy", "temperature")
+  metrics = ("policy_loss", "entropy", "temperature")
 
   def __init__(
     self,
@@ -116,23 +169,18 @@ class SoftImprovement:
       policy: declaration of the policy's network, a tanh-Gaussian or
         categorical.
     """
-    self._learner = config.learner.copy_and_resolve_references()
-    self._declaration = policy
-    self.network = tf_network.Network(policy, config.seed, policies.POLICY)
+    super().__init__(config, policy)
     self._log_temperature = tf.Variable(tf.math.log(self._learner.temperature))
-    sizes = arrays.component_sizes(spec.actions)
-    self._is_discrete = sizes is not None
+    self._is_discrete = arrays.component_sizes(spec.actions) is not None
     self._dimensions = math.prod(spec.actions.shape)
-    self._optimizer = _make_optimizer(
-      self._learner, self.network.trainable_variables, "policy"
-    )
-    self._temperature_optimizer = _make_optimizer(
-      self._learner, [self._log_temperature], "temperature"
+    self._temperature_optimizer = self._make_optimizer(
+      [self._log_temperature], "temperature"
     )
 
   def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
     """Samples actions; see `Improvement`."""
-    action, log_prob = self._sample(self._make_distribution(features), seed)
+    policy = self._make_distribution(self.network(features))
+    action, log_prob = self._sample(policy, seed)
     return NextAction(action[None], tf.exp(self._log_temperature) * log_prob)
 
   def update(
@@ -147,7 +195,7 @@ class SoftImprovement:
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       # Gradients flow through the critics' inputs, not into their weights.
       tape.watch(self.network.trainable_variables)
-      policy = self._make_distribution(features)
+      policy = self._make_distribution(self.network(features))
       action, log_prob = self._sample(policy, seed)
       loss = tf.reduce_mean(
         losses.soft_policy_loss(value(features, action), log_prob, temperature)
@@ -166,31 +214,14 @@ class SoftImprovement:
       "temperature": temperature,
     }
 
-  def log_prob(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
-    """Returns the policy's log-densities [B] of continuous actions.
-
-    Args:
-      features: features of B observations, [B, ...].
-      action: one action for each observation, [B, A].
-    """
-    return self._make_distribution(features).log_prob(action)
-
-  def follow(self) -> None:
-    """Does nothing, since there is no target policy."""
-
   @property
   def checkpointed(self) -> dict[str, typing.Any]:
     """Policy, temperature and optimizers."""
     return {
-      "policy": self.network,
+      **super().checkpointed,
       "log_temperature": self._log_temperature,
-      "policy_optimizer": self._optimizer,
       "temperature_optimizer": self._temperature_optimizer,
     }
-
-  def _make_distribution(self, features: tf.Tensor) -> typing.Any:
-    """Returns the policy's distributions of actions for features [B, ...]."""
-    return self._declaration.head.distribution(tf_ops, self.network(features))
 
   def _compute_target_entropy(self, policy: typing.Any) -> float | tf.Tensor:
     """Returns the policy's desired entropy, in nats.
@@ -223,61 +254,10 @@ class SoftImprovement:
     return policy.sample_with_log_prob(seed)
 
 
-class _PolicyWithTarget:
-  """A policy with a target network and an optimizer.
+class DeterministicImprovement(Improvement):
+  """A deterministic policy with a target network: DDPG, TD3 and D4PG."""
 
-  Attributes:
-    has_target: True.
-    network: the policy.
-  """
-
-  has_target = True
-
-  def __init__(
-    self,
-    config: ml_collections.ConfigDict,
-    policy: policy_network.PolicyNetwork,
-  ):
-    """Makes policy and target, with equal variables.
-
-    Args:
-      config: the whole config.
-      policy: declaration of the policy's network.
-    """
-    self._learner = config.learner.copy_and_resolve_references()
-    self.network, self._target = (
-      tf_network.Network(policy, config.seed, policies.POLICY) for _ in range(2)
-    )
-    self._optimizer = _make_optimizer(
-      self._learner, self.network.trainable_variables, "policy"
-    )
-
-  def follow(self) -> None:
-    """Moves the target policy towards the policy."""
-    targets.soft_update(
-      self._target.trainable_variables,
-      self.network.trainable_variables,
-      self._learner.tau,
-    )
-
-  @property
-  def checkpointed(self) -> dict[str, typing.Any]:
-    """Policy, target and optimizer."""
-    return {
-      "policy": self.network,
-      "target_policy": self._target,
-      "policy_optimizer": self._optimizer,
-    }
-
-
-class DeterministicImprovement(_PolicyWithTarget):
-  """A deterministic policy with a target network: DDPG, TD3 and D4PG.
-
-  Attributes:
-    metrics: names of the scalars that `update` returns.
-  """
-
-  metrics: Sequence[str] = ("policy_loss",)
+  metrics = ("policy_loss",)
 
   def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
     """Returns the target policy's actions, with TD3's noise if there is any."""
@@ -308,14 +288,10 @@ class DeterministicImprovement(_PolicyWithTarget):
     return {"policy_loss": loss}
 
 
-class ConstrainedImprovement(_PolicyWithTarget):
-  """A tanh-Gaussian policy that stays close to its target network: MPO.
+class ConstrainedImprovement(Improvement):
+  """A tanh-Gaussian policy that stays close to its target network: MPO."""
 
-  Attributes:
-    metrics: names of the scalars that `update` returns.
-  """
-
-  metrics: Sequence[str] = ("policy_loss", "kl", "temperature", "kl_multiplier")
+  metrics = ("policy_loss", "kl", "temperature", "kl_multiplier")
 
   def __init__(
     self,
@@ -331,7 +307,7 @@ class ConstrainedImprovement(_PolicyWithTarget):
       policy: declaration of the policy's network, a tanh-Gaussian.
     """
     super().__init__(config, policy)
-    learner, self._declaration = self._learner, policy
+    learner = self._learner
     components = float(np.prod(spec.actions.shape))
     # Bounds for the mean and the deviation of all components together.
     self._kl_bounds = components * np.array(
@@ -341,28 +317,14 @@ class ConstrainedImprovement(_PolicyWithTarget):
     self._multipliers = optimizer.Dual(
       [learner.kl_multiplier, learner.std_kl_multiplier]
     )
-    self._dual_optimizer = _make_optimizer(
-      learner,
-      [self._temperature.variable, self._multipliers.variable],
-      "dual",
+    self._dual_optimizer = self._make_optimizer(
+      [self._temperature.variable, self._multipliers.variable], "dual"
     )
 
   def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
     """Samples actions of the target policy; see `Improvement`."""
     samples = self._sample(self._target(features), seed)
     return NextAction(tf.tanh(samples), None)
-
-  def log_prob(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
-    """Returns the target policy's log-densities [B] of actions.
-
-    Args:
-      features: features of B observations, [B, ...]; see `has_target`.
-      action: one action for each observation, [B, A].
-    """
-    target: typing.Any = self._declaration.head.distribution(
-      tf_ops, self._target(features)
-    )
-    return target.log_prob(action)
 
   def update(
     self,
@@ -424,12 +386,7 @@ class ConstrainedImprovement(_PolicyWithTarget):
 
   def _make_normal(self, parameters: tf.Tensor) -> distributions.Gaussian:
     """Returns the distributions before tanh of parameters [B, 2 A]."""
-    policy: typing.Any = self._declaration.head.distribution(tf_ops, parameters)
-    return policy.normal
-
-
-# Policies that have a density, which Retrace needs.
-StochasticImprovement = SoftImprovement | ConstrainedImprovement
+    return self._make_distribution(parameters).normal
 
 
 def make_improvement(
@@ -451,14 +408,3 @@ def make_improvement(
   if config.learner.policy_loss == "constrained":
     return ConstrainedImprovement(config, spec, policy)
   return SoftImprovement(config, spec, policy)
-
-
-def _make_optimizer(
-  learner: ml_collections.ConfigDict,
-  variables: Sequence[tf.Variable],
-  name: str,
-) -> optimizer.Optimizer:
-  """Makes the optimizer of some variables."""
-  return optimizer.Optimizer(
-    variables, learner.adam_epsilon, learner.max_gradient_norm, name
-  )

@@ -21,40 +21,34 @@ class LastUpdate(typing.NamedTuple):
   versions: np.ndarray | None
 
 
-class Updates(typing.Protocol):
+class Updates:
   """Runs a learner's updates on batches from one source, for the trainer."""
 
   def trace(self) -> None:
     """Traces the update's graph, so that the first `run` does not have to.
 
-    Does nothing if the graph is traced already.
+    Does nothing if the graph is traced already, or if that would save no time.
     """
-    ...
 
   def run(self, updates: int) -> LastUpdate | None:
     """Runs up to `updates` updates, while batches are available.
-
-    Args:
-      updates: maximum number of updates.
 
     Returns:
       Result of the last update, or None if there was no batch or the source
       went down during the call. Earlier updates of the call remain applied, and
       `run` may be called again.
     """
-    ...
+    raise NotImplementedError
 
   def statuses(self) -> Sequence[table_status.TableStatus]:
     """Returns the item counts of each table whose server is up."""
-    ...
+    raise NotImplementedError
 
   def drop_rest(self) -> None:
     """Removes the oldest items of queues that are no whole number of batches.
 
     Does nothing if the source is no queue.
     """
-    ...
 
   def close(self) -> None:
-    """Closes all connections to the source."""
-    ...
+    """Closes all connections to the source, if there are any."""

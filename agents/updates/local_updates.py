@@ -13,7 +13,7 @@ from slipway.replay.tables import (
 )
 
 
-class LocalUpdates:
+class LocalUpdates(updates_core.Updates):
   """Runs updates on batches of an in-process table; see `Updates`.
 
   Updates are due at fixed counts of items, so a run is reproducible with a
@@ -39,9 +39,6 @@ class LocalUpdates:
     self._update = graph_loop.SampledUpdate(learner, spec)
     self._spec, self._table, self._is_due = spec, table, is_due
 
-  def trace(self) -> None:
-    """Does nothing: in one process, tracing early would save no time."""
-
   def run(self, updates: int) -> updates_core.LastUpdate | None:
     """Runs at most `updates` updates, while `is_due` holds; see `Updates`."""
     last = None
@@ -64,9 +61,3 @@ class LocalUpdates:
         table.size, table.inserted, table.sampled, self._spec.min_size
       )
     ]
-
-  def drop_rest(self) -> None:
-    """Does nothing: the source is no queue of rounds."""
-
-  def close(self) -> None:
-    """Does nothing: an in-process table has no connection."""

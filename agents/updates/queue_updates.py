@@ -13,7 +13,7 @@ from slipway.replay.tables import (
 )
 
 
-class QueueUpdates:
+class QueueUpdates(updates_core.Updates):
   """Takes whole batches out of queues, and runs an update on each batch.
 
   Batches are not prefetched, so a killed trainer loses at most the batch of its
@@ -65,9 +65,6 @@ class QueueUpdates:
     """Removes the oldest items of queues that are no whole batches."""
     for reader in self._readers:
       reader.drop_rest()
-
-  def close(self) -> None:
-    """Does nothing: no call to a server is open between two updates."""
 
   def _take_batch(self) -> queue_reader.Samples | None:
     """Takes a batch out of the next queue with a whole batch.

@@ -11,7 +11,7 @@ from slipway.replay.tables import dataset as dataset_lib
 from slipway.replay.tables import table_status
 
 
-class RecordedUpdates:
+class RecordedUpdates(updates_core.Updates):
   """Runs updates on batches of recorded data; see `Updates`.
 
   The learner's step count determines the batch of each update.
@@ -29,9 +29,6 @@ class RecordedUpdates:
     # Without AutoGraph, which would slowly rewrite all functions called.
     self._function: typing.Any = tf.function(self._update, autograph=False)
 
-  def trace(self) -> None:
-    """Does nothing: the first `run` has data, so it traces the graph."""
-
   def run(self, updates: int) -> updates_core.LastUpdate | None:
     """Runs exactly `updates` updates, as batches never run out.
 
@@ -48,12 +45,6 @@ class RecordedUpdates:
   def statuses(self) -> list[table_status.TableStatus]:
     """Returns an empty list: recorded data has no table."""
     return []
-
-  def drop_rest(self) -> None:
-    """Does nothing: the source is no queue of rounds."""
-
-  def close(self) -> None:
-    """Does nothing: recorded data has no connection."""
 
   def _update(self, data: typing.Any) -> tf.Tensor:
     """Runs one update in the graph.

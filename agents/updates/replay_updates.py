@@ -114,7 +114,7 @@ class ShardReader:
     self._cancellation.start_cancel()
 
 
-class ReplayUpdates:
+class ReplayUpdates(updates_core.Updates):
   """Runs updates on replay servers; see `Updates`.
 
   All updates of one `run` use batches of one server. Servers alternate from run
@@ -163,9 +163,6 @@ class ReplayUpdates:
   def statuses(self) -> list[table_status.TableStatus]:
     """Returns the item counts of each table whose server is up."""
     return shard_monitor.statuses([reader.monitor for reader in self._readers])
-
-  def drop_rest(self) -> None:
-    """Does nothing: the source is no queue of rounds."""
 
   def close(self) -> None:
     """Closes datasets and priority pushers; the caller closes the monitors."""
