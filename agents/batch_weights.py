@@ -18,7 +18,6 @@ def compute(
   Args:
     replay: the `replay` section of a config, with the fields of
       `groups.REPLAY` and `groups.PRIORITIES`.
-    batch: the batch.
     steps: updates done so far, which determine the exponent.
   """
   if replay.sampler == "uniform":

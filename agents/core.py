@@ -121,7 +121,6 @@ class Adder(typing.Protocol):
 
     Args:
       observation: observations [B, ...] before the step.
-      output: output of the actor for these observations.
       reward: float32 [B], rewards of the step.
       terminated: bool [B], whether the step reached a terminal state.
       truncated: bool [B], whether a time limit ended the episode; its last
@@ -210,8 +209,6 @@ class Builder(typing.Protocol):
     """Makes the exploring actor of one worker.
 
     Args:
-      config: the whole config.
-      spec: spec of one environment.
       worker: index of the worker, from 0.
       restarts: number of earlier processes of this worker. Each number gives
         other random numbers.

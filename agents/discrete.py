@@ -17,10 +17,6 @@ def check(
   Actions must be discrete, with at most `arrays.MAX_JOINT_ACTIONS` joint
   actions, and the torso must accept the observations.
 
-  Args:
-    config: the whole config.
-    spec: spec of one environment.
-
   Raises:
     ValueError: a field does not fit the environment.
   """
@@ -47,12 +43,7 @@ def check(
 def _check_support(
   network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> None:
-  """Raises ValueError if masked actions could have values above legal ones.
-
-  Args:
-    network: the `network` section of a config.
-    spec: spec of one environment.
-  """
+  """Raises ValueError if masked actions could have values above legal ones."""
   is_masked = isinstance(spec.observations, arrays.MaskedArray)
   if not is_masked or network.get("head") != "categorical":
     return

@@ -47,11 +47,7 @@ class EpsilonGreedyActor:
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
   ) -> adder.ActorOutput:
-    """Returns actions and extras for observations [B, ...].
-
-    A recurrent network also uses `reward` and `first` [B], and the LSTM states
-    before the observations are added to the extras. See `core.Actor`.
-    """
+    """Returns actions and extras for observations [B, ...]."""
     if self._memory is None:
       noise = None if self._schedule is None else self._random
       q_t = self._network(observation, random=noise).values
@@ -71,11 +67,7 @@ class EpsilonGreedyActor:
     self._network.load(variables)
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns a copy of the actor's state, without the network's variables.
-
-    The state has the random generator, the position in the epsilon schedule
-    and, if the network is recurrent, the last actions and LSTM states.
-    """
+    """Returns a copy of the actor's state, without the network's variables."""
     state: dict[str, typing.Any] = {
       "random": self._random.bit_generator.state,
       "env_steps": self._schedule and self._schedule.env_steps,
@@ -95,16 +87,7 @@ class EpsilonGreedyActor:
   def _choose(
     self, observation: np.ndarray, q_t: np.ndarray
   ) -> adder.ActorOutput:
-    """Chooses an epsilon-greedy action per environment.
-
-    Args:
-      observation: observations [B, ...], with masks if there is a splitter.
-      q_t: action values float32 [B, A]; illegal actions have the lowest.
-
-    Returns:
-      Actions int32 [B], and two extras for initial priorities: the value of the
-      chosen action and the highest action value, float32 [B].
-    """
+    """Chooses an epsilon-greedy action per environment."""
     batch_size, num_actions = q_t.shape
     action = q_t.argmax(axis=1).astype(np.int32)
     rows = np.arange(batch_size)

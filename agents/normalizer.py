@@ -29,7 +29,6 @@ class RunningStatistics(tf.Module):
 
     Args:
       shape: shape of one value.
-      name: name of the TensorFlow module.
     """
     super().__init__(name=name)
     zeros = tf.zeros(shape, tf.float64)
@@ -102,8 +101,6 @@ class Normalizer(tf.Module):
     """Makes the running statistics that the config selects, all at zero.
 
     Args:
-      config: the whole config.
-      spec: spec of one environment.
       name: prefix of the acting network's variables, or '' if they have none;
         see `tf_network.Network`.
     """
@@ -176,7 +173,6 @@ class Normalizer(tf.Module):
     """Adds observations to their statistics, if the config normalizes them.
 
     Args:
-      observations: observations with any leading dimensions.
       is_due: bool [], whether to add the observations.
     """
     if self._observations is not None:

@@ -43,11 +43,9 @@ class Optimizer(tf.Module):
     """Makes Adam's moments, with value 0.
 
     Args:
-      variables: variables to optimize.
       epsilon: term of the denominator that keeps it above 0.
       max_gradient_norm: limit of the L2 norm of all gradients together; larger
         gradients are scaled down to it.
-      name: name of the TensorFlow module.
     """
     super().__init__(name=name)
     self._variables = list(variables)
@@ -94,24 +92,14 @@ class Optimizer(tf.Module):
   def _clip(
     self, gradients: Sequence[tf.Tensor], norm: tf.Tensor
   ) -> list[tf.Tensor]:
-    """Scales gradients down to the largest norm, or to 0 if it is not finite.
-
-    Args:
-      gradients: gradients, one per variable.
-      norm: the L2 norm of all gradients together, [].
-    """
+    """Scales gradients to the largest norm, or to 0 if it is not finite."""
     scale = tf.where(tf.math.is_finite(norm), self._max_norm / norm, 0.0)
     return [tf.math.multiply_no_nan(x, scale) for x in gradients]
 
   def _apply(
     self, gradients: Sequence[tf.Tensor], learning_rate: float | tf.Tensor
   ) -> None:
-    """Applies one Adam step to the variables and the moments.
-
-    Args:
-      gradients: clipped gradients, one per variable.
-      learning_rate: step size alpha, a number or a tensor [].
-    """
+    """Applies one Adam step to the variables and the moments."""
     for gradient, variable, first, second in zip(
       gradients, self._variables, self._first, self._second, strict=True
     ):

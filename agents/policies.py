@@ -44,7 +44,6 @@ def make_policy(
   Args:
     network: the `network` section of a config, with the fields of
       `groups.POLICY`.
-    spec: spec of one environment.
     continuous: distribution of continuous actions, one of
       `distributions.CONTINUOUS`. Ignored if actions are discrete.
     normalized: see `layers.TorsoSettings`.
@@ -68,8 +67,6 @@ def make_recurrent_policy(
 
   Args:
     network: the `network` section of a config.
-    spec: spec of one environment.
-    continuous: distribution of continuous actions.
     normalized: see `layers.TorsoSettings`.
     role: 'evaluator', for the policy alone; 'worker', with the LSTM of the
       state values, whose state rollouts store; or 'learner', with the values.
@@ -95,7 +92,6 @@ def choose_distribution_kind(
   """Returns the name of the distribution for an environment's actions.
 
   Args:
-    spec: spec of one environment.
     continuous: name that is returned if actions are continuous.
 
   Returns:
@@ -131,11 +127,7 @@ class PolicyActor:
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
   ) -> adder.ActorOutput:
-    """Returns actions and extras for observations [B, ...].
-
-    A recurrent policy also uses `reward` and `first` [B], and adds the LSTM
-    states before the observations to the extras. See `core.Actor`.
-    """
+    """Returns actions and extras for observations [B, ...]."""
     if self._memory is None:
       return self._choose(self._network(observation))
     action_before, state_before = self._memory.recall(len(observation))
@@ -153,10 +145,7 @@ class PolicyActor:
     self._network.load(variables)
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns the state of the random generator and of a recurrent policy.
-
-    Either part is None if the actor lacks it.
-    """
+    """Returns the state of the random generator and of a recurrent policy."""
     return {
       "random": self._random and self._random.bit_generator.state,
       "memory": self._memory and self._memory.get_state(),
@@ -170,11 +159,7 @@ class PolicyActor:
       self._memory.set_state(state["memory"])
 
   def _choose(self, parameters: np.ndarray) -> adder.ActorOutput:
-    """Returns actions for distribution parameters [B, P].
-
-    A greedy actor returns the modes, without extras. Other actors return
-    samples, with their log-probabilities and the parameters as extras.
-    """
+    """Returns actions for distribution parameters [B, P]."""
     policy = self._policy.head.distribution(numpy_ops, parameters)
     if self._random is None:
       return adder.ActorOutput(policy.mode(), {})
@@ -195,10 +180,7 @@ class PolicyBuilder:
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> Declaration:
-    """Returns the declaration of the policy's network, which actors use.
-
-    Continuous actions have a normal distribution.
-    """
+    """Returns the declaration of the policy's network, which actors use."""
     return make_policy(
       config.network,
       spec,
@@ -209,10 +191,7 @@ class PolicyBuilder:
   def make_worker_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> Declaration:
-    """Returns the network of workers' actors: by default, the policy's.
-
-    Another network also computes further values that items store.
-    """
+    """Returns the network of workers' actors: by default, the policy's."""
     return self.make_network(config, spec)
 
   def make_actor(
@@ -223,11 +202,7 @@ class PolicyBuilder:
     restarts: int = 0,
     earlier_env_steps: int = 0,
   ) -> PolicyActor:
-    """Makes the actor of one worker, which samples the policy's actions.
-
-    See `core.Builder`. `earlier_env_steps` is unused, since no schedule depends
-    on it.
-    """
+    """Makes the actor of one worker, which samples the policy's actions."""
     del earlier_env_steps
     seed = seeds.for_worker(config.seed, worker, restarts)
     return PolicyActor(

@@ -44,8 +44,6 @@ class QLearner:
     """Makes the online and the target network, with equal variables.
 
     Args:
-      config: the whole config.
-      spec: spec of one environment.
       make_network: returns a new network; two calls must return networks with
         equal variables.
     """
@@ -101,19 +99,13 @@ class QLearner:
     return {"loss": loss, "gradient_norm": norm}
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the variables that actors need, as arrays by name.
-
-    They are those of the moving average of networks, if there is one.
-    """
+    """Returns a copy of the variables that actors need, as arrays by name."""
     network = self._average or self.online
     return network.get_variables() | self.normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """Objects by name that checkpoints save; see `core.Learner`.
-
-    They are the networks, optimizer, step count, dead units and statistics.
-    """
+    """Objects by name that checkpoints save; see `core.Learner`."""
     return {
       **self.normalizer.checkpointed,
       "online": self.online,

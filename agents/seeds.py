@@ -19,7 +19,6 @@ def for_evaluation(seed: int, restarts: int) -> int:
   """Returns the seed of the evaluation's environments.
 
   Args:
-    seed: seed of the run.
     restarts: number of restarts of the evaluator so far.
   """
   return for_restart(seed + _EVALUATION, restarts)

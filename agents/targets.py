@@ -21,8 +21,6 @@ def soft_update(
   (https://arxiv.org/abs/1509.02971), algorithm 1.
 
   Args:
-    target: variables of the target network.
-    online: variables of the online network, in the same order.
     tau: weight of the online variables, in [0, 1], a number or a tensor [].
   """
   for to, origin in zip(target, online, strict=True):

@@ -359,9 +359,6 @@ RECIPE = recipes.Recipe(
 def check(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between fields of an actor-critic config.
 
-  Args:
-    config: the whole config, valid field by field.
-
   Raises:
     ValueError: names the fields, their values and the consequence.
   """
@@ -401,14 +398,7 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_retrace(config: ml_collections.ConfigDict) -> None:
-  """Checks that a config's other fields fit the critics' target 'retrace'.
-
-  Args:
-    config: the whole config, valid field by field.
-
-  Raises:
-    ValueError: names the fields, their values and the consequence.
-  """
+  """Checks that a config's other fields fit the critics' target 'retrace'."""
   if config.learner.policy_loss == "deterministic":
     raise ValueError(
       "config.learner.critic_target='retrace' needs the probabilities of "

@@ -372,7 +372,6 @@ def check(name: str, value: typing.Any) -> None:
 
   Args:
     name: the field's dotted name, such as 'limits.episodes'.
-    value: the value, of any type.
 
   Raises:
     ValueError: names the field, its value and the consequence.
@@ -404,9 +403,6 @@ def check_environment(config: ml_collections.ConfigDict) -> None:
 
 def check_evaluations(config: ml_collections.ConfigDict) -> None:
   """Checks that a run has the evaluations which its limits need.
-
-  Args:
-    config: the whole config, valid field by field.
 
   Raises:
     ValueError: names the fields, their values and the consequence.

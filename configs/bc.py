@@ -37,9 +37,6 @@ PRESETS, get_config = RECIPE.presets, RECIPE.get_config
 def check(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between fields of behaviour cloning's config.
 
-  Args:
-    config: the whole config, valid field by field.
-
   Raises:
     ValueError: names the field, its value and the consequence.
   """

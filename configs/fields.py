@@ -203,7 +203,6 @@ def check(name: str, value: typing.Any, field: Field) -> None:
 
   Args:
     name: the field's dotted name, such as 'replay.capacity'.
-    value: the value, of any type.
     field: the field's declaration.
 
   Raises:
@@ -297,7 +296,6 @@ def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
   Args:
     name: the unknown field's dotted name.
     known: dotted names of all fields that exist.
-    prefix: text before each field name in the advice.
   """
 
   def list_fields(section: str) -> str:
@@ -317,10 +315,7 @@ def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
 
 
 def _has_type(value: typing.Any, default: typing.Any) -> bool:
-  """Returns whether a value has the type of a field's default.
-
-  A float field also accepts an int, but not a bool.
-  """
+  """Returns whether a value has the type of a field's default."""
   if isinstance(default, float):
     return isinstance(value, int | float) and not isinstance(value, bool)
   if isinstance(default, tuple):

@@ -112,7 +112,6 @@ def find_preset(name: str, presets: Collection[str]) -> str | None:
   Args:
     name: name of a preset that does not exist, or of its environment, such as
       'CartPole-v1' or 'breakout'.
-    presets: names of all presets.
   """
   task = re.sub(r"[-_]?v\d+$", "", name.strip().lower())
   for preset in presets:  # 'breakout' stands for 'minatar_breakout'

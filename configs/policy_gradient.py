@@ -227,10 +227,8 @@ def make_image_tasks(
   the whole run.
 
   Args:
-    learner: values of the network, the rollouts and the learner.
     workers: workers of MinAtar, which have 16 environments each, since these
       take little time.
-    environments: environments of all workers together, for Atari games.
   """
 
   def make(
@@ -268,9 +266,6 @@ def make_image_tasks(
 def check(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between fields of a policy gradient's config.
 
-  Args:
-    config: the whole config, valid field by field.
-
   Raises:
     ValueError: names the fields, their values and the consequence.
   """
@@ -282,15 +277,7 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_minibatches(config: ml_collections.ConfigDict) -> None:
-  """Checks that minibatches divide a batch into equal parts.
-
-  With an LSTM, a minibatch must consist of whole rollouts, which must not be
-  too long. Advantages that are compared need two steps. Limits of changes of
-  policy and values during a batch need more than one gradient step.
-
-  Raises:
-    ValueError: names the fields, their values and the consequence.
-  """
+  """Checks that minibatches divide a batch into equal parts."""
   size, unroll = config.learner.minibatch_size, config.adder.unroll
   steps = config.learner.batch_size * unroll
   if size and steps % size:

@@ -130,9 +130,6 @@ PRESETS, get_config = RECIPE.presets, RECIPE.get_config
 def check(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between fields of R2D2's config.
 
-  Args:
-    config: the whole config, valid field by field.
-
   Raises:
     ValueError: names the fields, their values and the consequence.
   """

@@ -76,7 +76,6 @@ def check_requirements(
   Values that presets set are valid, too; see `Requirement.presets`.
 
   Args:
-    config: the whole config, valid field by field.
     declared: the declarations of the config's fields, by dotted name.
     requirements: the fields that may have no effect.
 
@@ -107,9 +106,7 @@ def check_effect(
   """Checks that a field has its default where the actions ignore it.
 
   Args:
-    config: the whole config, valid field by field.
     declared: the declarations of the config's fields, by dotted name.
-    name: dotted name of the field.
     kind: kind of the environment's actions, 'discrete' or 'continuous'.
 
   Raises:
@@ -196,10 +193,7 @@ def count_unfinished_rollouts(config: ml_collections.ConfigDict) -> int:
 
 
 def _check_age(config: ml_collections.ConfigDict) -> None:
-  """Raises ValueError if the limit on the policy age leaves no batch a place.
-
-  `table_spec` computes the queue's capacity from that limit.
-  """
+  """Raises ValueError if the limit on the policy age leaves no batch."""
   topology, batch_size = config.topology, config.learner.batch_size
   environments = topology.workers * topology.environments_per_worker
   # A batch in the queue, that of the trainer, and the unfinished rollouts.

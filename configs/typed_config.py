@@ -19,7 +19,6 @@ class TypedConfig(ml_collections.ConfigDict):
     """Sets a field; a number becomes one of the field's type.
 
     Args:
-      key: name of the field.
       value: the new value. In a tuple, each item is converted.
 
     Raises:
@@ -69,8 +68,6 @@ def to_type_of(old: typing.Any, value: typing.Any) -> typing.Any:
   """Returns a number as the type of another one, if no digit is lost.
 
   Args:
-    old: a value of the wanted type. The items of a tuple have the type of its
-      first one.
     value: a number, or a tuple or list of numbers; other values are returned
       unchanged, and so are numbers that can't be converted.
   """

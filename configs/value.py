@@ -135,9 +135,6 @@ _REQUIREMENTS = (
 def check(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between fields of the DQN family's configs.
 
-  Args:
-    config: the whole config, valid field by field.
-
   Raises:
     ValueError: names the fields, their values and the consequence.
   """
@@ -158,11 +155,7 @@ def check(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_munchausen(config: ml_collections.ConfigDict) -> None:
-  """Checks that a Munchausen bonus is used with mean values.
-
-  Raises:
-    ValueError: names the fields, their values and the consequence.
-  """
+  """Checks that a Munchausen bonus is used with mean values."""
   scale = config.learner.munchausen_scale
   if scale and config.network.head != "expected":
     raise ValueError(

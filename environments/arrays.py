@@ -26,7 +26,6 @@ class MultiDiscreteArray(specs.BoundedArray):
     """Makes the spec of actions whose component k is in [0, sizes[k] - 1].
 
     Args:
-      sizes: Number of values of each component.
       name: Name of the spec, or None.
     """
     self.sizes = tuple(int(size) for size in sizes)
@@ -50,7 +49,6 @@ class JointActionArray(specs.DiscreteArray):
     """Makes the spec of all combinations of the components' values.
 
     Args:
-      sizes: Number of values of each of the K components.
       name: Name of the spec, or None.
     """
     self._sizes = tuple(int(size) for size in sizes)
@@ -80,7 +78,6 @@ class MaskedArray(specs.Array):
 
     Args:
       observation: Spec of the observation without the mask, of any shape.
-      mask_size: M, the length of a mask.
     """
     self.observation, self.mask_size = observation, int(mask_size)
     size = math.prod(observation.shape) + self.mask_size
@@ -115,9 +112,6 @@ def list_joint_actions(sizes: Sequence[int]) -> np.ndarray:
 
   The last component changes fastest.
 
-  Args:
-    sizes: Number of values of each of the K components.
-
   Returns:
     Values of the K components of each of the A joint actions, int32 [A, K].
   """
@@ -127,9 +121,6 @@ def list_joint_actions(sizes: Sequence[int]) -> np.ndarray:
 
 def component_sizes(actions: specs.Array) -> tuple[int, ...] | None:
   """Returns the number of values of each component of a discrete action.
-
-  Args:
-    actions: Spec of the actions.
 
   Returns:
     A tuple with one number per component, or None for continuous actions.
@@ -159,11 +150,8 @@ def sample_actions(
   """Samples actions uniformly: legal discrete ones, or all within the bounds.
 
   Args:
-    observations: Spec of the observations.
-    actions: Spec of the actions.
     observation: Observations, including masks if their spec has masks.
       # [B, ...]
-    random: Random number generator.
 
   Returns:
     Actions of the spec `actions`.  # [B, ...]

@@ -119,7 +119,6 @@ class CallStarter:
 
     Args:
       envs: `checked.CheckedEnvironment`s, each around a `ThreadedEnvironment`.
-      space: action space of the batch.
     """
     self._envs = [env.env for env in envs]
     self._space = space
@@ -166,12 +165,7 @@ def make_call_starter(
 
 
 def _run_calls(calls: queue.SimpleQueue, results: queue.SimpleQueue) -> None:
-  """Runs an environment's calls one after another; the thread's main function.
-
-  Args:
-    calls: functions to call; None ends the thread.
-    results: receives a tuple per call: the result, and the error or None.
-  """
+  """Runs an environment's calls in order; the thread's main function."""
   while (call := calls.get()) is not None:
     try:
       results.put((call(), None))

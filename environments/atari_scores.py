@@ -78,7 +78,6 @@ def normalize(environment: str, score: float) -> float:
 
   Args:
     environment: gymnasium's id, such as 'ALE/Pong-v5'.
-    score: mean return of unclipped rewards.
 
   Returns:
     The normalized score, or nan for an environment that is none of the games.

@@ -90,8 +90,6 @@ class EnvironmentFailedError(user_code.UserCodeError):
     """Makes the error's message from a fault and its environment.
 
     Args:
-      name: gymnasium id of the environment.
-      fault: the fault of the environment.
       seed: seed of the environment's last seeded reset, or None.
       step: number of steps since that reset; 0 if it is unknown.
     """
@@ -109,7 +107,6 @@ class InvalidActionError(user_code.UserCodeError):
     """Makes the error's message.
 
     Args:
-      name: gymnasium id of the environment.
       actions: actions of the spec, some of which are not finite.  # [B, ...]
     """
     value = actions[~np.isfinite(actions)][0]
@@ -145,8 +142,6 @@ class CheckedEnvironment(gymnasium.Wrapper):
     """Wraps an environment.
 
     Args:
-      env: The environment.
-      index: Index of the environment in its batch.
       masked: Whether the environment's infos have action masks.
       info_names: Names of the numbers to keep from the info of an episode's
         last step.
@@ -264,14 +259,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     )
 
   def _check_integers(self, call: str) -> None:
-    """Checks that the types of integer leaves can hold the last observation.
-
-    Args:
-      call: the call that returned the observation, 'reset()' or 'step()'.
-
-    Raises:
-      EnvironmentFault: a value would wrap around.
-    """
+    """Checks that the types of integer leaves can hold the last observation."""
     for leaf in self._integers:
       try:
         value = spaces.select(self._observation, leaf.path)
@@ -295,16 +283,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
   def _read_mask(
     self, call: str, info: Any, terminated: bool
   ) -> dict[str, np.ndarray]:
-    """Returns an info that has only the action mask of another info.
-
-    Args:
-      call: the call that returned `info`, 'reset()' or 'step()'.
-      info: info of the environment.
-      terminated: whether the episode has terminated.
-
-    Raises:
-      EnvironmentFault: the mask is missing or invalid.
-    """
+    """Returns an info that has only the action mask of another info."""
     assert self._masks is not None
     try:
       return self._masks.read_one(self.index, info, terminated)
@@ -312,17 +291,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
       raise EnvironmentFault(self.index, f"{call} returned {error}") from None
 
   def _check_number(self, field: str, value: Any, kind: str) -> None:
-    """Checks that a value is a single number, or a single bool.
-
-    Args:
-      field: name of the value in the result of `step`, such as 'reward'.
-      value: the value that `step` returned.
-      kind: 'a number' or 'a bool'.
-
-    Raises:
-      EnvironmentFault: the value is an array of another size, or of another
-        type.
-    """
+    """Checks that a value is a single number, or a single bool."""
     is_valid = isinstance(
       value, (bool, int, float, np.generic, np.ndarray)
     ) and (
@@ -338,16 +307,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
 
 
 def _find_wrong_api(call: str, error: BaseException) -> str | None:
-  """Returns how an environment differs from gymnasium's API, or None.
-
-  Args:
-    call: 'reset()' or 'step()'; for other calls, the result is None.
-    error: the error that the call, or the unpacking of its result, raised.
-
-  Returns:
-    A clause that follows the name of the call, or None if the error has
-    another cause, such as the environment's own code.
-  """
+  """Returns how an environment differs from gymnasium's API, or None."""
   text = str(error) if isinstance(error, (TypeError, ValueError)) else ""
   if call not in _RESULTS or not text or user_code.is_in_user_code(error):
     return None
@@ -376,9 +336,6 @@ def share_observations(envs: Sequence[CheckedEnvironment]) -> bool:
 
   An example is an array in a class attribute, to which each environment of the
   class writes its observations.
-
-  Args:
-    envs: environments of one batch, after a reset or step.
   """
   seen: set[int] = set()
   for env in envs:
@@ -427,7 +384,6 @@ class BatchChecker:
 
     Args:
       masked: Whether the environments' infos have action masks.
-      info_names: Names of the numbers to keep from infos.
     """
     self.count, self._masked, self._info_names = 0, masked, tuple(info_names)
 

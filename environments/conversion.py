@@ -51,11 +51,7 @@ def make_observation_converter_to_spec(
 
 
 def _make_flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
-  """Makes the function that converts structured observations to vectors.
-
-  The function takes a batch in the space's structure, and returns a float32
-  array [B, N], in which each leaf has the columns of `spaces.leaf_slices`.
-  """
+  """Makes the function that converts structured observations to vectors."""
   slices = list(spaces_lib.leaf_slices(space))
   _, last_slice = slices[-1]
   size = last_slice.stop
@@ -74,17 +70,7 @@ def _make_flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
 def _write_leaf(
   leaf: spaces_lib.Leaf, values: np.ndarray, vectors: np.ndarray
 ) -> None:
-  """Writes a leaf's values [B, ...] to its columns of the vectors.
-
-  Args:
-    leaf: leaf of the observation space.
-    values: the leaf's values in the space.  # [B, ...]
-    vectors: the leaf's columns, float32 zeros, which are overwritten.
-      # [B, leaf.size]
-
-  Raises:
-    checked.EnvironmentFault: a discrete value is not in the leaf's space.
-  """
+  """Writes a leaf's values [B, ...] to its columns of the vectors."""
   values = values.reshape(len(values), -1)
   space: Any = leaf.space
   if not isinstance(space, (spaces.Discrete, spaces.MultiDiscrete)):
@@ -105,13 +91,7 @@ def _write_leaf(
 def _raise_outside(
   leaf: spaces_lib.Leaf, values: np.ndarray, outside: np.ndarray
 ) -> None:
-  """Raises `checked.EnvironmentFault` for the first row with a value outside.
-
-  Args:
-    leaf: leaf of the observation space.
-    values: the leaf's values.  # [B, K]
-    outside: bool [B, K], whether each value is not in the leaf's space.
-  """
+  """Raises `checked.EnvironmentFault` for the first row outside."""
   rows = outside.any(axis=1)
   if not rows.any():
     return
@@ -134,7 +114,6 @@ def make_recorded_space(
   a Box of vectors.
 
   Args:
-    space: Observation space of the environment.
     observations: Spec of the observations, without a mask.
   """
   if isinstance(space, spaces.Discrete):
@@ -246,7 +225,6 @@ def convert_actions_to_spec(
   equal becomes 0.
 
   Args:
-    space: Action space of one environment.
     actions: Actions of the space.  # [B, ...]
 
   Returns:
@@ -267,11 +245,7 @@ def convert_actions_to_spec(
 def _make_component_converter_to_space(
   space: spaces.MultiDiscrete | spaces.MultiBinary,
 ) -> Convert:
-  """Makes the function that converts actions of several discrete components.
-
-  The function takes values of the components [B, K], or numbers of joint
-  actions [B], and returns actions of the space, [B, ...].
-  """
+  """Makes the function that converts actions of several discrete components."""
   shape: Any = space.shape
   start = np.reshape(getattr(space, "start", 0), -1)
   sizes = spaces_lib.component_sizes(space) or ()

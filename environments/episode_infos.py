@@ -39,7 +39,6 @@ class InfoReader:
     """Returns the numbers in the infos of gymnasium's vector environment.
 
     Args:
-      infos: infos of a step of B environments.
       ended: bool [B], whether each environment's episode has ended.
 
     Returns:

@@ -97,18 +97,7 @@ class Exchange:
     self._should_stop = should_stop
 
   def act(self, observation: typing.Any) -> typing.Any:
-    """Waits for the worker's action for an observation; called by the loop.
-
-    Args:
-      observation: observation of the space.
-
-    Returns:
-      The action, in the environment's action space.
-
-    Raises:
-      ValueError: the call or the observation is invalid, and had no effect.
-      Interrupted: the worker has stopped.
-    """
+    """Waits for the worker's action for an observation; called by the loop."""
     with self._changed:
       if self._is_closed:
         raise Interrupted
@@ -137,10 +126,8 @@ class Exchange:
     The call does not wait for the worker.
 
     Args:
-      reward: reward of the action, a finite number.
       terminated: whether the environment has ended the episode.
       truncated: whether a limit has ended the episode.
-      observation: observation after the action, of the space.
 
     Raises:
       ValueError: the call or a value is invalid, and had no effect.
@@ -162,9 +149,6 @@ class Exchange:
 
   def wait_for_step(self) -> tuple[typing.Any, float, bool, bool]:
     """Waits for the loop's next step; called by the worker.
-
-    Returns:
-      Observation, reward, terminated and truncated.
 
     Raises:
       Interrupted: the worker should stop.
@@ -195,14 +179,7 @@ class Exchange:
       self._changed.notify_all()
 
   def _pass_step(self, step: tuple[typing.Any, float, bool, bool]) -> None:
-    """Passes a step to the worker, once the worker has taken the previous step.
-
-    Args:
-      step: observation, reward, terminated and truncated.
-
-    Raises:
-      Interrupted: the worker has stopped.
-    """
+    """Passes a step to the worker, once it has taken the previous one."""
     # The worker may not have taken an episode's end when the next one begins.
     while self._pending_step is not None:
       if self._is_closed:
@@ -212,14 +189,7 @@ class Exchange:
     self._changed.notify_all()
 
   def _check_order(self, called: _NextCall) -> None:
-    """Checks that the loop called `act` and `observe` in the right order.
-
-    Args:
-      called: the method that the loop has called.
-
-    Raises:
-      ValueError: the loop must call the other method next.
-    """
+    """Checks that the loop called `act` and `observe` in the right order."""
     if called is self._next:
       return
     if called is _NextCall.ACT:
@@ -233,12 +203,7 @@ class Exchange:
     )
 
   def _check_observation(self, observation: typing.Any) -> typing.Any:
-    """Returns a copy of an observation of the loop, after checking its values.
-
-    Raises:
-      ValueError: the observation is not in the space, or not finite as
-        float32.
-    """
+    """Returns a copy of an observation of the loop, checked."""
     mismatch = spaces.find_mismatch(self._space, observation)
     for leaf in spaces.leaves(self._space) if mismatch is None else ():
       value = np.asarray(spaces.select(observation, leaf.path))
@@ -290,7 +255,6 @@ class ExternalEnvironment(gymnasium.Env):
     Args:
       observation_space: space of the loop's observations.
       action_space: space of the worker's actions.
-      exchange: exchange with the loop.
     """
     self.observation_space = observation_space
     self.action_space = action_space
@@ -301,11 +265,7 @@ class ExternalEnvironment(gymnasium.Env):
     self._is_interrupted = False
 
   def reset(self, *, seed=None, options=None):
-    """Waits for the first observation of an episode; ignores the seed.
-
-    If the worker should stop after an episode's end, the method returns the
-    episode's last observation. All later calls raise `Interrupted`.
-    """
+    """Waits for the first observation of an episode; ignores the seed."""
     self._check_not_interrupted()
     last, self._last_observation = self._last_observation, None
     try:
@@ -333,11 +293,7 @@ class ExternalEnvironment(gymnasium.Env):
 
 
 def _read_reward(reward: typing.Any) -> float:
-  """Returns a reward as a float.
-
-  Raises:
-    ValueError: the reward is not a finite number as float32.
-  """
+  """Returns a reward as a float."""
   try:
     number = math.nan if isinstance(reward, str | bytes) else float(reward)
   except (TypeError, ValueError, OverflowError):
@@ -351,15 +307,7 @@ def _read_reward(reward: typing.Any) -> float:
 
 
 def _read_flag(name: str, value: typing.Any) -> bool:
-  """Returns a bool, or NumPy bool, as a bool.
-
-  Args:
-    name: name of the value in the error message, such as 'terminated'.
-    value: the value.
-
-  Raises:
-    ValueError: the value is not a bool.
-  """
+  """Returns a bool, or NumPy bool, as a bool."""
   if isinstance(value, (bool, np.bool_)):
     return bool(value)
   raise ValueError(

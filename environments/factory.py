@@ -246,21 +246,7 @@ def _construct(
   masked: bool,
   info_names: Sequence[str] = (),
 ) -> gymnasium.vector.VectorEnv:
-  """Makes gymnasium's vector environment for a config.
-
-  Args:
-    config: The `environment` section of a config.
-    spec: gymnasium's spec of the id.
-    name: gymnasium id, or 'module:Class'.
-    kwargs: Keyword arguments of the constructor.
-    num_envs: Number of environments.
-    masked: Whether the environments' infos have action masks.
-    info_names: Names of the numbers to keep from infos.
-
-  Raises:
-    ValueError: An argument is invalid; the message names the config field.
-    user_code.UserCodeError: The user's own code failed.
-  """
+  """Makes gymnasium's vector environment for a config."""
   atari = ids.is_atari(spec)
   _check_arguments(kwargs, atari)
   threaded = config.get("asynchronous", False)
@@ -323,15 +309,7 @@ def _explain_failure(
   error: BaseException,
   index: int | None = None,
 ) -> Exception:
-  """Returns the error to raise when an environment could not be made.
-
-  Args:
-    spec: gymnasium's description of the environment.
-    name: gymnasium id, or 'module:Class'.
-    kwargs: keyword arguments of the constructor.
-    error: what making the environment has raised.
-    index: index of the environment in its batch, or None.
-  """
+  """Returns the error to raise when an environment could not be made."""
   if isinstance(error, checked.EnvironmentFault):
     return checked.EnvironmentFailedError(name, error)
   if isinstance(error, ImportError | gymnasium.error.DependencyNotInstalled):
@@ -349,12 +327,7 @@ def _explain_failure(
 def _warn_of_lasting_state(
   environment: vector.VectorEnvironment, actions: np.ndarray
 ) -> None:
-  """Logs a warning about wrappers with a state that outlasts episodes.
-
-  Args:
-    environment: one environment, which has been reset with its seed.
-    actions: actions that are legal after this reset.
-  """
+  """Logs a warning about wrappers with a state that outlasts episodes."""
   states: list[dict[str, bytes | None]] = []
   try:
     for env in environment.environments * 2:
@@ -382,17 +355,7 @@ def _warn_of_lasting_state(
 
 
 def _check_arguments(kwargs: dict[str, Any], atari: bool) -> None:
-  """Checks that a run can have the constructor arguments.
-
-  Slipway sets some arguments itself, and one of ale_py breaks episodes.
-
-  Args:
-    kwargs: keyword arguments of the constructor, from the config.
-    atari: whether the constructor is that of `ale_py.AtariVectorEnv`.
-
-  Raises:
-    ValueError: a run can't have one of the arguments.
-  """
+  """Checks that a run can have the constructor arguments."""
   if atari and kwargs.get("life_loss_info"):
     raise ValueError(
       "config.environment.kwargs.life_loss_info is True, with which ale_py "
@@ -417,15 +380,7 @@ def _check_arguments(kwargs: dict[str, Any], atari: bool) -> None:
 
 
 def _check_asynchronous(name: str, spec: registration.EnvSpec) -> None:
-  """Checks that the environments of an id can have a thread each.
-
-  Args:
-    name: gymnasium id, or 'module:Class'.
-    spec: gymnasium's spec of the id.
-
-  Raises:
-    ValueError: the id has only a vector environment, which steps one batch.
-  """
+  """Checks that the environments of an id can have a thread each."""
   atari = ids.is_atari(spec)
   if spec.entry_point is not None and not atari:
     return
@@ -445,14 +400,7 @@ def _explain_constructor_failure(
   kwargs: dict[str, Any],
   error: BaseException,
 ) -> str:
-  """Returns one line that explains why an environment's constructor failed.
-
-  Args:
-    spec: gymnasium's spec of the id.
-    name: gymnasium id, or 'module:Class'.
-    kwargs: keyword arguments that the constructor got.
-    error: the error that the constructor raised.
-  """
+  """Returns one line that explains why an environment's constructor failed."""
   text = user_code.describe(error)
   unknown = re.search(r"unexpected keyword argument '(\w+)'", text)
   if unknown and unknown[1] in kwargs:
@@ -495,10 +443,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _spread_seed(seed: int) -> int:
-  """Returns a pseudorandom seed in [0, 2^30), computed from a batch's seed.
-
-  gymnasium seeds environment i of a batch with s + i. So batches with
-  consecutive seeds s would share all but one of their environments. The result
-  is below 2^30, since ale_py's seeds s + i must be below 2^31.
-  """
+  """Returns a pseudorandom seed in [0, 2^30), computed from a batch's seed."""
+  # gymnasium seeds environment i of a batch with s + i, so that batches with
+  # consecutive seeds s would share environments. ale_py needs s + i < 2^31.
   return int(np.random.SeedSequence(seed).generate_state(1)[0] >> 2)

@@ -36,13 +36,7 @@ _BATCH_CALLS = {
 
 
 class _Call(typing.NamedTuple):
-  """A reset or a step that has not returned.
-
-  Attributes:
-    frame: stack frame of the call. A later call has another frame.
-    since_s: time of the inspection that found the call first, in seconds of
-      `time.monotonic`.
-  """
+  """A reset or a step that has not returned."""
 
   frame: types.FrameType
   since_s: float
@@ -76,15 +70,7 @@ def detect_hanging(timeout_s: float) -> Iterator[None]:
 
 
 def _watch(timeout_s: float, ended: threading.Event) -> None:
-  """Inspects all threads until a call takes too long or `ended` is set.
-
-  Args:
-    timeout_s: seconds that a call may take.
-    ended: event that ends the inspections.
-
-  Raises:
-    checked.EnvironmentFailedError: a call takes longer.
-  """
+  """Inspects all threads until a call takes too long or `ended` is set."""
   period_s = timeout_s / _INSPECTIONS_PER_TIMEOUT
   period_s = min(max(period_s, _MIN_PERIOD_S), _MAX_PERIOD_S)
   known: dict[int, _Call] = {}  # calls of the last inspection, by thread id
@@ -101,10 +87,7 @@ def _watch(timeout_s: float, ended: threading.Event) -> None:
 
 
 def _find_calls() -> Iterator[tuple[int, types.FrameType]]:
-  """Yields the unfinished calls: thread id and stack frame of the call.
-
-  A thread has a call if it is in a reset or step of an environment or a batch.
-  """
+  """Yields the unfinished calls: thread id and stack frame of the call."""
   for thread, top in sys._current_frames().items():
     frame = _find_frame(top, _ENVIRONMENT_CALLS) or _find_frame(
       top, _BATCH_CALLS
@@ -116,15 +99,7 @@ def _find_calls() -> Iterator[tuple[int, types.FrameType]]:
 def _find_frame(
   top: types.FrameType | None, codes: typing.Container[types.CodeType]
 ) -> types.FrameType | None:
-  """Returns the innermost frame of a stack that runs one of some functions.
-
-  Args:
-    top: innermost frame of the stack, or None for an empty stack.
-    codes: compiled code of the functions to find.
-
-  Returns:
-    The frame, or None if the stack has none of the functions.
-  """
+  """Returns the innermost frame of a stack that runs one of some functions."""
   while top is not None and top.f_code not in codes:
     top = top.f_back
   return top
@@ -133,14 +108,7 @@ def _find_frame(
 def _make_error(
   thread: int, call: _Call, waited_s: float, timeout_s: float
 ) -> checked.EnvironmentFailedError:
-  """Makes the error for a call that takes too long.
-
-  Args:
-    thread: id of the thread that made the call.
-    call: the call.
-    waited_s: seconds since the call was first seen.
-    timeout_s: seconds that a call may take.
-  """
+  """Makes the error for a call that takes too long."""
   frame = call.frame
   owner: _Environment = frame.f_locals["self"]
   batch_frame = _find_frame(frame, _BATCH_CALLS)

@@ -24,8 +24,6 @@ class InputReader:
     """Makes a reader of the values of one environment's spaces.
 
     Args:
-      observation_space: space of the observations.
-      action_space: space of the actions.
       bounded: whether observations beyond the space's bounds are errors.
     """
     self._bounded = bounded
@@ -82,7 +80,6 @@ class InputReader:
     Args:
       mask: mask [M] of all observations, masks [B, M], or a tuple of those of
         an action's components.
-      batch_size: B.
 
     Raises:
       ValueError: the argument is no mask, or a component of an action has no
@@ -103,12 +100,7 @@ class InputReader:
 
 
 def _read_leaf(observation: typing.Any, leaf: spaces.Leaf) -> np.ndarray | None:
-  """Returns the array at a leaf of an observation, or None if there is none.
-
-  Args:
-    observation: an element of the observation space, or a batch of elements.
-    leaf: a leaf of the observation space.
-  """
+  """Returns the array at a leaf of an observation, or None if there is none."""
   try:
     values = np.asarray(spaces.select(observation, leaf.path))
   except (KeyError, IndexError, TypeError, ValueError):
@@ -117,16 +109,7 @@ def _read_leaf(observation: typing.Any, leaf: spaces.Leaf) -> np.ndarray | None:
 
 
 def _cast_exactly(values: np.ndarray, leaf: spaces.Leaf) -> np.ndarray:
-  """Returns values [B, ...] in the type of their space, as environments do.
-
-  Args:
-    values: values of a leaf of the observation space.
-    leaf: the leaf.
-
-  Raises:
-    ValueError: a value is not finite, or the space has whole numbers, and a
-      value is not one of its type.
-  """
+  """Returns values [B, ...] in the type of their space, as environments do."""
   dtype: typing.Any = leaf.space.dtype
   if not np.isfinite(values).all():
     raise ValueError(
@@ -181,11 +164,6 @@ def check_size(observations: np.ndarray) -> None:
 
 
 def _format_shapes(shapes: Sequence[tuple[int, ...] | None]) -> str:
-  """Returns the shapes of an observation's arrays as text.
-
-  Args:
-    shapes: shape of each array of the observation; None where there is no
-      array of numbers.
-  """
+  """Returns the shapes of an observation's arrays as text."""
   shown = ["no numbers" if s is None else str(list(s)) for s in shapes]
   return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"

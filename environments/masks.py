@@ -51,11 +51,7 @@ class MaskReader:
   """
 
   def __init__(self, action_space: gymnasium.Space):
-    """Makes a reader of the masks for an action space.
-
-    Args:
-      action_space: A Discrete, MultiDiscrete or MultiBinary.
-    """
+    """Makes a reader of the masks for an action space."""
     sizes = np.array(spaces.component_sizes(action_space) or ())
     self.size = int(sizes.sum())
     self._starts = np.cumsum(sizes) - sizes
@@ -68,7 +64,6 @@ class MaskReader:
     """Returns an info that has only the mask of one environment's info.
 
     Args:
-      index: Index of the environment in its batch.
       info: Info that the environment's `reset` or `step` returned.
       terminated: Whether the episode has terminated, so that a missing mask is
         replaced by ones.
@@ -131,15 +126,7 @@ class MaskReader:
     return masks
 
   def _join(self, index: int, masks: tuple[Any, ...]) -> np.ndarray:
-    """Returns the masks of an action's components as one mask, [M].
-
-    Args:
-      index: Index of the environment in its batch.
-      masks: Value of the info's key `KEY`, with one mask per component.
-
-    Raises:
-      InvalidMaskError: The masks are not those of the components.
-    """
+    """Returns the masks of an action's components as one mask, [M]."""
     try:
       if [np.shape(mask) for mask in masks] == self._shapes:
         return np.concatenate(masks)
@@ -157,17 +144,7 @@ class MaskReader:
   def _check(
     self, index: int | None, mask: Any, shape: tuple[int, ...]
   ) -> np.ndarray:
-    """Returns a mask as a new bool array, after checking its values.
-
-    Args:
-      index: Index of the environment in its batch, or None for all of them.
-      mask: Value of the info's key `KEY`.
-      shape: Shape of a valid mask: (M,) or (B, M).
-
-    Raises:
-      InvalidMaskError: The mask has another shape or type, or a value other
-        than 0 and 1.
-    """
+    """Returns a mask as a new bool array, after checking its values."""
     if not isinstance(mask, np.ndarray) or (
       mask.shape != shape or mask.dtype.kind not in "bui"
     ):
@@ -192,11 +169,7 @@ class MaskReader:
 
 
 def _describe_missing(where: str) -> str:
-  """Returns the text of an `InvalidMaskError` for a missing mask.
-
-  Args:
-    where: "info" for one environment, or "infos" for a vector environment.
-  """
+  """Returns the text of an `InvalidMaskError` for a missing mask."""
   return (
     f"no {where}['{KEY}'], though config.environment.action_mask is True: "
     "return it from reset() and step(), or set "

@@ -74,11 +74,7 @@ class MinAtar(gymnasium.Env):
     return self._observe(), {}
 
   def step(self, action):
-    """Plays one frame of the game; games are never truncated.
-
-    Args:
-      action: index in the game's minimal set of actions.
-    """
+    """Plays one frame of the game; games are never truncated."""
     reward, terminated = self._game.act(self._actions[int(action)])
     return self._observe(), float(reward), bool(terminated), False, {}
 
@@ -99,10 +95,7 @@ class MinAtar(gymnasium.Env):
 
 
 def _import_minatar():
-  """Returns the package `minatar`, imported without its log messages.
-
-  The import would warn that a plotting library is missing.
-  """
+  """Returns the package `minatar`, imported without its log messages."""
   disabled = logging.root.manager.disable
   logging.disable(logging.WARNING)
   try:

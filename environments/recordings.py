@@ -204,12 +204,7 @@ class Recorder:
       self.discard()
 
   def _write_episode(self, observations: list, steps: list) -> None:
-    """Writes one complete episode of N steps to the temporary dataset.
-
-    Args:
-      observations: N + 1 observations of the spec.
-      steps: N tuples of action of the space, reward, terminated and truncated.
-    """
+    """Writes one complete episode of N steps to the temporary dataset."""
     actions, rewards, terminated, truncated = map(
       np.stack, zip(*steps, strict=True)
     )
@@ -348,13 +343,7 @@ def read(
 
 
 def _check_numbers(prefix: str, what: str, values: np.ndarray) -> None:
-  """Raises ValueError for numbers that no environment may return.
-
-  Args:
-    prefix: text with folder and episode, which begins the error message.
-    what: name of the values.
-    values: numbers of any type and shape.
-  """
+  """Raises ValueError for numbers that no environment may return."""
   small = np.abs(values) <= specs.LARGEST
   if not small.all():
     raise ValueError(
@@ -366,15 +355,7 @@ def _check_numbers(prefix: str, what: str, values: np.ndarray) -> None:
 def _check_actions(
   prefix: str, space: gymnasium.Space, actions: np.ndarray
 ) -> None:
-  """Raises ValueError for an action that is not in its space.
-
-  Actions of a Box may be beyond its bounds, to which they are clipped.
-
-  Args:
-    prefix: text with folder and episode, which begins the error message.
-    space: action space of the dataset.
-    actions: actions of the space.  # [N, ...]
-  """
+  """Raises ValueError for an action that is not in its space."""
   sizes = spaces.component_sizes(space)
   if sizes is None:
     _check_numbers(prefix, "actions", actions)
@@ -395,11 +376,7 @@ def _check_actions(
 def _load_dataset(
   folder: pathlib.Path,
 ) -> tuple[minari.MinariDataset, list[minari.EpisodeData]]:
-  """Returns the Minari dataset in a folder, and its episodes.
-
-  Raises:
-    ValueError: The folder does not exist, or is not a Minari dataset.
-  """
+  """Returns the Minari dataset in a folder, and its episodes."""
   if not folder.is_dir():
     raise ValueError(
       f"folder is {str(folder)!r}, which does not exist, so no episodes can be "
@@ -419,10 +396,7 @@ def _load_dataset(
 
 
 def _describe_values(spec: specs.Array) -> str:
-  """Returns the type and shape of a spec's values, such as 'float32 [4]'.
-
-  For discrete actions, the text is such as '3 x 2 discrete values'.
-  """
+  """Returns the type and shape of a spec's values, such as 'float32 [4]'."""
   sizes = arrays.component_sizes(spec)
   if sizes is not None:
     return f"{' x '.join(map(str, sizes))} discrete values"
@@ -432,16 +406,7 @@ def _describe_values(spec: specs.Array) -> str:
 def _read_masks(
   folder: str | os.PathLike[str], episode: minari.EpisodeData, size: int
 ) -> np.ndarray:
-  """Returns the action masks [N + 1, M] of an episode of N steps.
-
-  Args:
-    folder: Folder of the dataset, for the error message.
-    episode: Episode that Minari has read.
-    size: M, the length of a mask.
-
-  Raises:
-    ValueError: The episode has no masks of this shape.
-  """
+  """Returns the action masks [N + 1, M] of an episode of N steps."""
   mask = np.asarray((episode.infos or {}).get(masks.KEY))
   if mask.shape != (len(episode) + 1, size):
     raise ValueError(

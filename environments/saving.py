@@ -93,16 +93,7 @@ def _continues_equally(
   restored: vector.VectorEnvironment,
   should_stop: Callable[[], bool],
 ) -> bool:
-  """Returns whether two batches make equal steps once they have equal states.
-
-  Args:
-    saved: environments that are stepped, and whose state is then saved.
-    restored: environments into which the state is restored.
-    should_stop: function called before each step; True stops the test.
-
-  Raises:
-    _StoppedError: the test was stopped.
-  """
+  """Returns whether two batches with equal states make equal steps."""
 
   def check_not_stopped() -> None:
     if should_stop():

@@ -87,7 +87,6 @@ def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
       x = layers.ops.concat([parts["goal"], parts["place"]])
 
   Args:
-    space: the observation space of the environment, with its wrappers.
     vectors: flat observations [B, N] of NumPy or TensorFlow.
 
   Returns:
@@ -198,7 +197,6 @@ def find_overflow(space: gymnasium.Space, values: typing.Any) -> int | None:
   NumPy would wrap it around: 300 becomes 44 in uint8.
 
   Args:
-    space: leaf of an observation space.
     values: values of any type that environments return for the leaf.
   """
   dtype: typing.Any = space.dtype
@@ -218,7 +216,6 @@ def find_mismatch(
   """Returns a description of an observation's first mismatch with its space.
 
   Args:
-    space: observation space of one environment.
     observation: value that the environment returned as its observation.
 
   Returns:

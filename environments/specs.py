@@ -52,12 +52,10 @@ def make_spec(
   """Makes the spec of one environment, without the batch dimension.
 
   Args:
-    name: gymnasium id, for error messages.
     observation_space: Discrete, MultiDiscrete, MultiBinary, Box, or a Dict or
       Tuple of them.
     action_space: Discrete, MultiDiscrete, MultiBinary, or a Box of bounded
       floats.
-    masked: Whether observations include action masks.
 
   Returns:
     Acme's spec, with observations and actions as in the module's table, float32
@@ -110,11 +108,6 @@ def check_equal(
   The names are compared, too: they describe the environment's own spaces, with
   keys, bounds, and the number from which discrete values count.
 
-  Args:
-    name: gymnasium id, for the error message.
-    found: spec of the environments of this process.
-    expected: spec of the run.
-
   Raises:
     user_code.UserCodeError: observations or actions differ.
   """
@@ -129,15 +122,7 @@ def check_equal(
 
 
 def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:
-  """Returns the spec of an observation space's values, without action masks.
-
-  Args:
-    name: gymnasium id, for the error message.
-    space: observation space of one environment.
-
-  Raises:
-    ValueError: no network supports the space.
-  """
+  """Returns the spec of an observation space's values, without action masks."""
   unsupported = spaces_lib.find_unsupported(space)
   if unsupported:
     raise ValueError(
@@ -161,17 +146,7 @@ def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:
 
 
 def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
-  """Returns the spec of an action space's values.
-
-  Discrete actions count from 0; continuous actions are in [-1, 1].
-
-  Args:
-    name: gymnasium id, for the error message.
-    space: action space of one environment.
-
-  Raises:
-    ValueError: no algorithm supports the space.
-  """
+  """Returns the spec of an action space's values."""
   described = spaces_lib.describe(space)
   if isinstance(space, spaces.Discrete):
     return specs.DiscreteArray(int(space.n), np.int32, described)
@@ -196,13 +171,7 @@ def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
 
 
 def _bounded(space: spaces.Box, dtype: type, name: str) -> specs.BoundedArray:
-  """Returns a spec of observations with a Box's shape and bounds.
-
-  Args:
-    space: the Box.
-    dtype: data type of the spec, to which the bounds are converted.
-    name: name of the spec.
-  """
+  """Returns a spec of observations with a Box's shape and bounds."""
   # The largest float64 means "unbounded", and becomes infinity in float32.
   with np.errstate(over="ignore"):
     bounds = [bound.astype(dtype) for bound in (space.low, space.high)]

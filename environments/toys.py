@@ -26,7 +26,6 @@ class Catch(gymnasium.Env):
 
     Args:
       rows: height of the board; the paddle is in the last row.
-      columns: width of the board.
     """
     self.observation_space = spaces.Box(0.0, 1.0, (rows, columns), np.float32)
     self.action_space = spaces.Discrete(3)
@@ -42,11 +41,7 @@ class Catch(gymnasium.Env):
     return self._observe(), {}
 
   def step(self, action):
-    """Moves the ball down by one row, and the paddle left, right or not at all.
-
-    Args:
-      action: `LEFT`, `STAY` or `RIGHT`.
-    """
+    """Moves the ball down by one row, and the paddle left, right or not."""
     moved = self._paddle + int(action) - STAY
     self._paddle = min(max(moved, 0), self._columns - 1)
     row, column = self._ball
@@ -95,13 +90,7 @@ class MemoryChain(gymnasium.Env):
     return self._observe(), {}
 
   def step(self, action):
-    """Ends the episode after the last step, whose action decides the reward.
-
-    All other actions are ignored.
-
-    Args:
-      action: 1 for the sign 1, or 0 for the sign -1.
-    """
+    """Ends the episode after the last step, whose action decides the reward."""
     terminated = self._steps == self._length
     self._steps += 1
     result = 1.0 if int(action) == self._correct_action else -1.0
@@ -185,13 +174,7 @@ class CombinationLock(gymnasium.Env):
     return self._observe(), {}
 
   def step(self, action):
-    """Advances to the next state if the action is correct.
-
-    A wrong action returns to the first state, unless the lock is forgiving.
-
-    Args:
-      action: correct is 0 in even states, and 1 in odd states.
-    """
+    """Advances to the next state if the action is correct."""
     correct = int(action) == self._state % 2
     if correct:
       self._state += 1
@@ -286,11 +269,7 @@ class Pointing(gymnasium.Env):
   STEPS = 10
 
   def __init__(self, size: int = 10):
-    """Makes an environment.
-
-    Args:
-      size: S, the width and height of the image in pixels.
-    """
+    """Makes an environment."""
     self.observation_space = spaces.Box(0.0, 1.0, (size, size), np.float32)
     self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
     self._size, self._steps = size, 0
@@ -303,11 +282,7 @@ class Pointing(gymnasium.Env):
     return self._place_dot(), {}
 
   def step(self, action):
-    """Gives the reward for the last dot, and places the next one.
-
-    Args:
-      action: column at which the agent points, float32 [1] in [-1, 1].
-    """
+    """Gives the reward for the last dot, and places the next one."""
     column = 2.0 * self._dot[1] / (self._size - 1) - 1.0
     reward = -abs(float(action[0]) - column)
     self._steps += 1

@@ -74,7 +74,7 @@ def _may_make_environment(module: types.ModuleType, value: typing.Any) -> bool:
 
 
 def _find_module(name: str) -> str | None:
-  """Returns 'module:Class' for 'module.Class', or None if there is no module."""
+  """Returns 'module:Class' for 'module.Class', or None without a module."""
   module, _, attribute = name.rpartition(".")
   try:
     is_module = bool(module) and importlib.util.find_spec(module) is not None
@@ -84,10 +84,7 @@ def _find_module(name: str) -> str | None:
 
 
 def _find_nearest_id(env_id: str) -> str | None:
-  """Returns the registered id most similar to an unknown id, or None.
-
-  Case, namespaces and versions matter only between equally similar names.
-  """
+  """Returns the registered id most similar to an unknown id, or None."""
   version = _VERSION.search(env_id)
 
   def compare(known: str) -> tuple[float, bool, int, float]:

@@ -159,10 +159,6 @@ def wrap(error: BaseException) -> UserCodeError:
   """Returns a `UserCodeError` whose cause is an error of the user's own code.
 
   Code in installed packages does not count as the user's own.
-
-  Args:
-    error: any error. An error of Slipway or an installed package, and a
-      KeyboardInterrupt, are raised again.
   """
   is_from_user_code = any(
     map(_is_uninstalled_frame, traceback.extract_tb(error.__traceback__))
@@ -214,7 +210,6 @@ def load(error_prefix: str, name: str, expected: str) -> typing.Any:
       error message.
     name: 'module:Name'; the module is on Python's path or in the working
       directory of the command.
-    expected: description of a valid object, for the error message.
 
   Raises:
     ValueError: the module or the name does not exist, or the import failed
@@ -249,12 +244,7 @@ def name_of_file(path: str) -> str:
 
 
 def _find_similar(module: str, attribute: str) -> str | None:
-  """Returns the 'module:Name' that was probably meant by a wrong one, or None.
-
-  Args:
-    module: name of a module, or path of its file, which may not exist.
-    attribute: the name after the colon.
-  """
+  """Returns the 'module:Name' that was probably meant, or None."""
   if module.endswith(".py"):
     return f"{name_of_file(module)}:{attribute}"
   known = vars(sys.modules[module]) if module in sys.modules else ()
@@ -264,10 +254,6 @@ def _find_similar(module: str, attribute: str) -> str | None:
 
 def find_line(error: BaseException, file: str) -> int | None:
   """Returns the number of the line of a file at which an error was raised.
-
-  Args:
-    error: error with a traceback.
-    file: path of the file, as in the traceback.
 
   Returns:
     Line number, from 1, of the syntax error in the file, or of the file's
@@ -350,20 +336,13 @@ def _is_slipway_frame(frame: traceback.FrameSummary) -> bool:
 
 
 def _is_uninstalled_frame(frame: traceback.FrameSummary) -> bool:
-  """Returns whether a traceback's frame is in user code outside of packages.
-
-  Code of installed packages is in a folder such as `site-packages`.
-  """
+  """Returns whether a traceback's frame is in user code outside of packages."""
   path = pathlib.Path(frame.filename).resolve()
   return _is_user_frame(frame) and not is_installed(path)
 
 
 def _is_user_frame(frame: traceback.FrameSummary) -> bool:
-  """Returns whether a traceback's frame is in user code.
-
-  User code is all code except for Slipway, the standard library, and the
-  libraries that call user code.
-  """
+  """Returns whether a traceback's frame is in user code."""
   if frame.filename.startswith("<frozen ") or _is_slipway_frame(frame):
     return False
   path = pathlib.Path(frame.filename).resolve()

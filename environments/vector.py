@@ -102,8 +102,6 @@ class VectorEnvironment:
     """Wraps gymnasium's vector environment.
 
     Args:
-      envs: Environments with the autoreset mode NEXT_STEP.
-      name: gymnasium id.
       seed: Seed of the first `reset`, and so of every trajectory; later resets
         continue with the environments' random generators.
       copy_observations: Whether to copy observations. False requires that
@@ -279,7 +277,6 @@ class VectorEnvironment:
     Args:
       observation: Observations, including masks if the spec has masks.
         # [B, ...]
-      random: Random number generator.
 
     Returns:
       Actions of the spec.  # [B, ...]
@@ -342,26 +339,14 @@ class VectorEnvironment:
       raise self._make_error("close()", error) from error
 
   def _stop_needless_copies(self) -> None:
-    """Stops the copies of each environment's observations, after one step.
-
-    If two environments return the same array, such as a class attribute, each
-    observation must be copied before the next environment's step.
-    """
+    """Stops the copies of each environment's observations, after one step."""
     if self._share_observations("step()") or self._observations_are_shared:
       return
     for env in self.environments:
       env.copies = False
 
   def _share_observations(self, call: str) -> bool:
-    """Returns whether several environments returned the same array.
-
-    Args:
-      call: "reset()" or "step()", for the error message.
-
-    Raises:
-      checked.EnvironmentFault: They did, but run at the same time, so each may
-        have overwritten the others' observations.
-    """
+    """Returns whether several environments returned the same array."""
     shared = checked.share_observations(self.environments)
     if shared and self._threads is not None:
       raise checked.EnvironmentFault(
@@ -373,18 +358,7 @@ class VectorEnvironment:
     return shared
 
   def _copy_flags(self, field: str, flags: Any) -> np.ndarray:
-    """Returns a copy of the flags that a batch's step returned, bool [B].
-
-    A vector environment of the user's own may overwrite its array in the next
-    step, or return the integers 0 and 1.
-
-    Args:
-      field: "terminated" or "truncated", for the error message.
-      flags: bools or integers.  # [B]
-
-    Raises:
-      checked.EnvironmentFault: The flags have another shape or type.
-    """
+    """Returns a copy of the flags that a batch's step returned, bool [B]."""
     found = np.asarray(flags)
     if found.shape != (self.num_envs,) or found.dtype.kind not in "biu":
       raise checked.EnvironmentFault(
@@ -405,20 +379,7 @@ class VectorEnvironment:
     first: np.ndarray,
     infos: dict[str, Any],
   ) -> StepBatch:
-    """Returns the checked and converted results of gymnasium's reset or step.
-
-    Args:
-      call: "reset()" or "step()", for error messages.
-      observation: Observations of the gymnasium space.  # [B, ...]
-      reward: Rewards of any number type.  # [B]
-      terminated: bool.  # [B]
-      truncated: bool.  # [B]
-      first: bool, whether the observation is an episode's first.  # [B]
-      infos: gymnasium's infos, with the action masks and episodes' numbers.
-
-    Raises:
-      checked.EnvironmentFault: A value is invalid.
-    """
+    """Returns checked and converted results of gymnasium's reset or step."""
     if self._unchecked_leaves:
       reward = self._check_batch(call, observation, reward)
     observation = self._observe(observation)
@@ -454,17 +415,7 @@ class VectorEnvironment:
     infos: dict[str, Any],
     terminated: np.ndarray,
   ) -> np.ndarray:
-    """Returns observations with action masks appended, [B, N + M].
-
-    Args:
-      call: "reset()" or "step()", for error messages.
-      observation: Observations of the spec without masks.  # [B, ...]
-      infos: gymnasium's infos, which contain the action masks [B, M].
-      terminated: bool, whether each episode has terminated.  # [B]
-
-    Raises:
-      checked.EnvironmentFault: A mask is missing or invalid.
-    """
+    """Returns observations with action masks appended, [B, N + M]."""
     assert self._masks is not None
     assert isinstance(self.spec.observations, arrays.MaskedArray)
     try:
@@ -476,24 +427,7 @@ class VectorEnvironment:
     return self.spec.observations.join(observation, mask)
 
   def _check_batch(self, call: str, observation: Any, reward: Any) -> Any:
-    """Checks the results of a vector environment of the user's own.
-
-    NumPy converts floats to integers without an error, even NaN and numbers
-    that are out of range.
-
-    Args:
-      call: "reset()" or "step()", for the error message.
-      observation: Observations of the gymnasium space.  # [B, ...]
-      reward: Rewards.  # [B]
-
-    Returns:
-      The rewards as an array.
-
-    Raises:
-      checked.EnvironmentFault: A part of the observations is missing, has
-        another shape, or a type or value that its space can't hold; or the
-        rewards are no numbers [B].
-    """
+    """Checks the results of a vector environment of the user's own."""
     prefix = f"{call} of the vector environment returned"
     for leaf in self._unchecked_leaves:
       where = f"observations{spaces.subscripts(leaf.path)}"
@@ -529,17 +463,7 @@ class VectorEnvironment:
     return rewards
 
   def _check_size(self, call: str, field: str, values: np.ndarray) -> None:
-    """Checks that the values of all environments have a usable size.
-
-    Args:
-      call: "reset()" or "step()", for the error message.
-      field: "observation", "reward" or `_SCALED_REWARD`, for the error.
-      values: float32 values.  # [B, ...]
-
-    Raises:
-      checked.EnvironmentFault: A value is NaN or beyond `specs.LARGEST`; names
-        the first environment that has such a value.
-    """
+    """Checks that the values of all environments have a usable size."""
     small = (np.abs(values) <= specs.LARGEST).reshape(self.num_envs, -1)
     if small.all():
       return
@@ -560,12 +484,7 @@ class VectorEnvironment:
   def _make_error(
     self, call: str, error: BaseException
   ) -> checked.EnvironmentFailedError:
-    """Makes the error that reports a failed call, with the environment's seed.
-
-    Args:
-      call: "reset()", "step()" or "close()".
-      error: the error that the call raised.
-    """
+    """Makes the error of a failed call, with the environment's seed."""
     fault = self._find_fault(call, error)
     seed, steps = self._first_seed, self._steps
     envs = self.environments
@@ -582,14 +501,7 @@ class VectorEnvironment:
   def _find_fault(
     self, call: str, error: BaseException
   ) -> checked.EnvironmentFault:
-    """Returns the fault of the environment that caused an error, if known.
-
-    If the environment is unknown, the fault has no index.
-
-    Args:
-      call: "reset()", "step()" or "close()".
-      error: the error that the call raised.
-    """
+    """Returns the fault of the environment that caused an error, if known."""
     if isinstance(error, checked.EnvironmentFault):
       return error
     faults = (env.find_observation_fault(call) for env in self.environments)

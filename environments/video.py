@@ -46,9 +46,6 @@ def record(
     seed: Seed of the episode, at least 0.
     max_steps: Steps after which a longer episode is cut, at least 1.
 
-  Returns:
-    The sum of the raw rewards until the end of the video.
-
   Raises:
     ValueError: An argument is invalid, or the environment has no `rgb_array`
       frames, or this machine can't render them.
@@ -96,17 +93,7 @@ def record(
 def _make_renderer(
   config: ml_collections.ConfigDict, path: pathlib.Path, seed: int
 ) -> vector.VectorEnvironment:
-  """Makes one environment that renders its frames.
-
-  Args:
-    config: The `environment` section of a config.
-    path: Path of the video, for the error message.
-    seed: Seed of the environment.
-
-  Raises:
-    ValueError: The environment has no `rgb_array` frames.
-    Exception: as `factory.make`.
-  """
+  """Makes one environment that renders its frames."""
   reason = ""
   try:
     environment = factory.make(
@@ -134,19 +121,7 @@ def _play_episode(
   act: Callable[[vector.StepBatch], np.ndarray],
   max_steps: int,
 ) -> tuple[list[np.ndarray], float]:
-  """Plays one episode.
-
-  Args:
-    environment: The environment of the policy.
-    coloured: A copy of the environment whose observations are the frames, or
-      None if the environment itself renders the frames.
-    act: Policy: a function from a step of one environment to an action
-      [1, ...].
-    max_steps: Steps after which a longer episode is cut.
-
-  Returns:
-    The episode's frames, uint8 [H, W, 3], and the sum of its raw rewards.
-  """
+  """Plays one episode."""
   episode_return = 0.0
   step = environment.reset()
   frames = [
@@ -169,12 +144,7 @@ def _play_episode(
 
 
 def _render_first(environment: vector.VectorEnvironment) -> np.ndarray:
-  """Renders the first frame of an episode, uint8 [H, W, 3].
-
-  Raises:
-    ValueError: The renderer failed, or returned no image in colour; renderers
-      load their libraries for the first frame.
-  """
+  """Renders the first frame of an episode, uint8 [H, W, 3]."""
   try:
     frame = environment.render()
   except Exception as error:
@@ -190,17 +160,7 @@ def _render_first(environment: vector.VectorEnvironment) -> np.ndarray:
 def _check_frame(
   environment: vector.VectorEnvironment, frame: np.ndarray
 ) -> np.ndarray:
-  """Returns a rendered frame as uint8 [H, W, 3].
-
-  A fourth channel, the opacity, is removed.
-
-  Args:
-    environment: The environment that rendered the frame.
-    frame: Array of any shape and type.
-
-  Raises:
-    ValueError: The array is no image in colour.
-  """
+  """Returns a rendered frame as uint8 [H, W, 3]."""
   is_image = frame.ndim == 3 and frame.shape[2] in (3, 4)
   if not is_image or frame.dtype.kind not in "uif":
     shown = f"{frame.dtype} {list(frame.shape)}"
@@ -217,13 +177,7 @@ def _check_frame(
 def _write_video(
   frames: list[np.ndarray], path: pathlib.Path, frames_per_second: float
 ) -> None:
-  """Writes frames as an mp4 file, which appears at `path` once complete.
-
-  Args:
-    frames: Images, uint8 [H, W, 3].
-    path: Path of the video; missing folders are created.
-    frames_per_second: Frame rate of the video.
-  """
+  """Writes frames as an mp4 file, which appears at `path` once complete."""
   path.parent.mkdir(parents=True, exist_ok=True)
   with tempfile.TemporaryDirectory(dir=path.parent) as folder:
     save_video.save_video(
@@ -239,12 +193,7 @@ def _write_video(
 def _with_kwargs(
   config: ml_collections.ConfigDict, kwargs: dict[str, Any]
 ) -> ml_collections.ConfigDict:
-  """Returns a copy of a config with some constructor arguments changed.
-
-  Args:
-    config: The `environment` section of a config.
-    kwargs: Constructor arguments that are added or replaced, by name.
-  """
+  """Returns a copy of a config with some constructor arguments changed."""
   changed = config.copy_and_resolve_references()
   with changed.unlocked():
     changed.kwargs.update(kwargs)

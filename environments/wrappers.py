@@ -170,12 +170,9 @@ def make_reward_transform(
 
 
 class _CopiedObservations(gymnasium.ObservationWrapper):
-  """Wrapper that returns copies of observations.
-
-  gymnasium's wrapper that stacks frames keeps the last observations, not copies
-  of them. Without this wrapper, an environment that writes each observation to
-  the same array would fill the stack with its newest frame.
-  """
+  """Wrapper that returns copies of observations."""
+  # gymnasium's stack keeps the last observations, not copies of them, which an
+  # environment may overwrite.
 
   def observation(self, observation: Any) -> Any:
     """Returns a copy of an observation of the space's structure."""
@@ -183,12 +180,8 @@ class _CopiedObservations(gymnasium.ObservationWrapper):
 
 
 class _CopiedActions(gymnasium.ActionWrapper):
-  """Wrapper that passes copies of actions to its environment.
-
-  gymnasium's wrapper that repeats an action passes the same array each time.
-  Without this wrapper, an environment that changes the array in place would get
-  another action in the next frame.
-  """
+  """Wrapper that passes copies of actions to its environment."""
+  # gymnasium repeats the same array, which an environment may change in place.
 
   def action(self, action: Any) -> Any:
     """Returns a copy of an action if the action is an array."""
@@ -196,28 +189,15 @@ class _CopiedActions(gymnasium.ActionWrapper):
 
 
 class _UserWrapper:
-  """Function object that calls a wrapper of the user's own code.
-
-  Errors of the wrapper are raised as errors that name the config field.
-  """
+  """Function object that calls a wrapper of the user's own code."""
 
   def __init__(self, name: str):
-    """Imports the wrapper.
-
-    Args:
-      name: 'module:Name' of a function or class that takes an environment.
-    """
+    """Imports the wrapper."""
     self._name = name
     self._wrap = _load_wrapper(name)
 
   def __call__(self, env: gymnasium.Env) -> gymnasium.Env:
-    """Returns the wrapped environment.
-
-    Raises:
-      WrapperError: The wrapper returned no environment, or a wrapper of a
-        library failed.
-      checked.EnvironmentFault: The user's own code failed.
-    """
+    """Returns the wrapped environment."""
     try:
       wrapped = self._wrap(env)
     except KeyboardInterrupt:
@@ -246,15 +226,7 @@ class _UserWrapper:
 
 
 def _load_wrapper(name: str) -> Callable[[gymnasium.Env], Any]:
-  """Imports a wrapper of the user's own code.
-
-  Args:
-    name: 'module:Name' of a function or class that takes an environment.
-
-  Raises:
-    ValueError: The name can't be imported, or can't be called.
-    user_code.UserCodeError: The wrapper's module failed.
-  """
+  """Imports a wrapper of the user's own code."""
   error_prefix = f"config.environment.wrappers has {name!r}, which"
   wrap = user_code.load(
     error_prefix, name, "a function or class that takes an environment"

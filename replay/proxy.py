@@ -98,7 +98,6 @@ class WorkerProxy:
       tls: context, or `relay_tls.INSECURE`, for a server behind a gateway.
         None: the server is not behind a gateway, or it is and `server_address`
         is a function, which implies INSECURE.
-      shards: pairs (listen, server_address) for each further replay server.
 
     Raises:
       ValueError: an argument is invalid, or another proxy uses the control
@@ -168,7 +167,6 @@ class WorkerProxy:
     """Sets the command that all workers of the machine read at each step.
 
     Args:
-      command: run, pause or drain.
       steps_per_s: limit of environment steps per second, summed over the live
         workers; 0: no limit. Set it again when the number of workers changes.
     """
@@ -181,9 +179,6 @@ class WorkerProxy:
 
     Args:
       timeout_s: seconds to wait at most.
-
-    Returns:
-      Whether all streams are closed.
     """
     self._handle.set_command(control_block.WorkerCommand.DRAIN, 0.0)
     began_s = time.monotonic()
@@ -258,11 +253,7 @@ class WorkerProxy:
     return relay.RelayStats.total(each.stats() for each in self._relays)
 
   def _count_open_streams(self, with_externals: bool) -> int:
-    """Returns the number of open streams of live workers.
-
-    Args:
-      with_externals: whether to include the streams of external processes.
-    """
+    """Returns the number of open streams of live workers."""
     clients = self._relay_stats().clients
     pids = {
       pid
@@ -298,11 +289,7 @@ class WorkerProxy:
     return "the replay server, which this proxy cannot reach"
 
   def _fetch_once(self, client) -> None:
-    """Copies the newest variables to shared memory, if they have changed.
-
-    Args:
-      client: a `variables.VariablesClient`.
-    """
+    """Copies the newest variables to shared memory, if they have changed."""
     try:
       packed = client.poll(timeout_ms=int(_FETCH_TIMEOUT_S * 1_000))
     except (TimeoutError, ConnectionError):

@@ -47,14 +47,7 @@ class Noise:
   ) -> np.ndarray:
     """Returns the noise of the next step, float32 [B, *shape].
 
-    The Ornstein-Uhlenbeck process has the stationary deviation `noise_std`:
-
-      x := (1 - theta) x + sqrt(1 - (1 - theta)^2) std e,  e ~ N(0, 1)
-
-    Args:
-      random: generator of the random numbers.
-      first: bool [B], whether an observation begins an episode; the process
-        restarts at zero there.
+    x := (1 - theta) x + sqrt(1 - (1 - theta)^2) std e,  e ~ N(0, 1)
     """
     e = random.standard_normal(self._state.shape, np.float32)
     if not self._is_correlated:
@@ -91,8 +84,6 @@ class ExploringActor(policies.PolicyActor):
 
     Args:
       policy: declaration of the policy's network.
-      spec: spec of one environment.
-      random: generator of the random numbers.
       noise: noise on the modes of the policy, or None to sample from it.
       random_steps: steps of this worker's environments with random actions.
       earlier_env_steps: steps of this worker's environments in its earlier
@@ -148,12 +139,7 @@ class ExploringActor(policies.PolicyActor):
   def _make_output(
     self, action: np.ndarray, policy: typing.Any
   ) -> adder.ActorOutput:
-    """Returns actions [B, ...], and log-densities [B] if these are stored.
-
-    Args:
-      action: the actions.
-      policy: the distributions of the actions, or None if they are uniform.
-    """
+    """Returns actions [B, ...], and log-densities [B] if these are stored."""
     if not self._with_log_prob:
       return adder.ActorOutput(action, {})
     if policy is None:

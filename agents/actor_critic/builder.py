@@ -135,12 +135,7 @@ class Builder(policies.PolicyBuilder):
 def _check_actions(
   config: ml_collections.ConfigDict, actions: specs.Array
 ) -> None:
-  """Raises ValueError if an algorithm can't take an environment's actions.
-
-  Args:
-    config: the whole config.
-    actions: spec of the actions.
-  """
+  """Raises ValueError if an algorithm can't take an environment's actions."""
   name, loss = config.environment.name, config.learner.policy_loss
   sizes = arrays.component_sizes(actions)
   if sizes is None:

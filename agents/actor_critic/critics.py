@@ -75,8 +75,6 @@ class Critics:
     """Makes critics, encoder and targets, with equal variables.
 
     Args:
-      config: the whole config.
-      spec: spec of the environment, with features in place of observations.
       encoder: declaration of the encoder, or None if the features are the
         observations.
     """
@@ -119,12 +117,7 @@ class Critics:
     return self._target_encoder(observation)
 
   def update(self, inputs: CriticInputs, rate: tf.Tensor) -> CriticUpdate:
-    """Takes a gradient step of the critics and their encoder.
-
-    Args:
-      inputs: the steps from which they learn.
-      rate: step size, [].
-    """
+    """Takes a gradient step of the critics and their encoder."""
     with tf.GradientTape() as tape:
       features = self.encode(inputs.observation)
       outputs = self._evaluate(features, inputs.action)
@@ -152,7 +145,6 @@ class Critics:
     """Returns the loss of n-step transitions, with the targets' bootstrap.
 
     Args:
-      data: batch of n-step transitions.
       features_t: results of `encode_for_targets` for o_t, [B, ...].
       next_action: N actions for each o_t, [N, B, A].
       entropy_cost: alpha log pi of these actions, [B], or None.
@@ -200,12 +192,7 @@ class Critics:
   def compute_dead_units(
     self, features: tf.Tensor, action: tf.Tensor
   ) -> tf.Tensor:
-    """Returns the part [] of the critics' ReLUs that give 0 for B actions.
-
-    Args:
-      features: features of B observations, [B, ...].
-      action: one action for each observation, [B, ...].
-    """
+    """Returns the part [] of the critics' ReLUs that give 0 for B actions."""
     return self._online.compute_dead_units(features, action)
 
   def follow(self) -> None:
@@ -255,13 +242,7 @@ class Critics:
   def _bootstrap(
     self, features: tf.Tensor, action: tf.Tensor, seed: tf.Tensor
   ) -> tf.Tensor:
-    """Returns the outputs [B, M, K] of M target critics.
-
-    Args:
-      features: results of `encode_for_targets`, [B, ...].
-      action: N actions for each observation, [N, B, A].
-      seed: int32 [2], seed of the choice of `target_critics`.
-    """
+    """Returns the outputs [B, M, K] of M target critics."""
     return self._choose(self._expect(features, action), seed)
 
   def _combine(self, values: tf.Tensor) -> tf.Tensor:
@@ -279,12 +260,7 @@ class Critics:
     return tf.reduce_sum(tf.nn.softmax(outputs) * self._atoms, -1)
 
   def _expect(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
-    """Returns the target critics' outputs, averaged over actions, [B, C, K].
-
-    Args:
-      features: features of B observations, [B, ...].
-      action: N actions for each observation, [N, B, A].
-    """
+    """Returns the target critics' outputs, averaged over actions, [B, C, K]."""
     samples: typing.Any = action.shape[0]
     if samples == 1:
       return self._target(features, action[0])
@@ -361,7 +337,6 @@ def make_critics(
   """Makes the critics for an environment's kind of actions.
 
   Args:
-    config: the whole config.
     spec: spec of the environment; see `Critics`.
     encoder: see `Critics`.
   """

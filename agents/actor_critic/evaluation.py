@@ -35,14 +35,7 @@ class TransitionEvaluation:
     action_seed: tf.Tensor,
     critic_seed: tf.Tensor,
   ) -> critics_lib.CriticInputs:
-    """Normalizes a batch, and returns its steps with their targets.
-
-    Args:
-      data: B items of the replay table.
-      weights: importance weights of the items, [B].
-      action_seed: int32 [2], seed of the next actions.
-      critic_seed: int32 [2], seed of the choice of `target_critics`.
-    """
+    """Normalizes a batch, and returns its steps with their targets."""
     data = self._normalizer.normalize_transitions(data)
     features_t = self._critics.encode_for_targets(data.o_t)
     seen = features_t

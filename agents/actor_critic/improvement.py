@@ -58,7 +58,6 @@ class Improvement(abc.ABC):
     """Makes policy and target, if there is one, with equal variables.
 
     Args:
-      config: the whole config.
       policy: declaration of the policy's network.
     """
     self._learner = config.learner.copy_and_resolve_references()
@@ -73,12 +72,7 @@ class Improvement(abc.ABC):
 
   @abc.abstractmethod
   def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
-    """Returns the actions in o_t that the critics' targets expect.
-
-    Args:
-      features: features of the observations o_t, [B, ...]; see `has_target`.
-      seed: int32 [2], seed of the noise.
-    """
+    """Returns the actions in o_t that the critics' targets expect."""
 
   @abc.abstractmethod
   def update(
@@ -88,20 +82,10 @@ class Improvement(abc.ABC):
     seed: tf.Tensor,
     rate: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
-    """Takes a gradient step towards higher values; returns `metrics`.
-
-    Args:
-      features: features of B observations, [B, ...].
-      value: returns values of features and actions.
-      seed: int32 [2], seed of the noise.
-      rate: step size, [].
-    """
+    """Takes a gradient step towards higher values; returns `metrics`."""
 
   def log_prob(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
-    """Returns log-densities [B] of actions [B, A], by the target if any.
-
-    Only policies that have a density can compute it.
-    """
+    """Returns log-densities [B] of actions [B, A], by the target if any."""
     network = (*self._targets, self.network)[0]
     return self._make_distribution(network(features)).log_prob(action)
 
@@ -164,8 +148,6 @@ class SoftImprovement(Improvement):
     """Makes the policy and the temperature.
 
     Args:
-      config: the whole config.
-      spec: spec of one environment.
       policy: declaration of the policy's network, a tanh-Gaussian or
         categorical.
     """
@@ -224,15 +206,7 @@ class SoftImprovement(Improvement):
     }
 
   def _compute_target_entropy(self, policy: typing.Any) -> float | tf.Tensor:
-    """Returns the policy's desired entropy, in nats.
-
-    Minus the number of an action's dimensions, []: appendix D. For discrete
-    actions a part of the largest entropy [B], that of the legal ones:
-    Christodoulou 2019, section 3.
-
-    Args:
-      policy: distributions of B actions.
-    """
+    """Returns the policy's desired entropy, in nats."""
     if not self._is_discrete:
       return -float(self._dimensions)
     # Probabilities of legal actions may round to 0, but their logits are far
@@ -245,10 +219,7 @@ class SoftImprovement(Improvement):
   def _sample(
     self, policy: typing.Any, seed: tf.Tensor
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Samples actions [B, A] of a policy; also returns log-densities [B].
-
-    For discrete actions: probabilities [B, A], and expected log-probabilities.
-    """
+    """Samples actions [B, A] of a policy; also returns log-densities [B]."""
     if self._is_discrete:
       return tf.nn.softmax(policy.logits), -policy.entropy()
     return policy.sample_with_log_prob(seed)
@@ -302,8 +273,6 @@ class ConstrainedImprovement(Improvement):
     """Makes policy, target, temperature and multipliers.
 
     Args:
-      config: the whole config.
-      spec: spec of an environment with continuous actions.
       policy: declaration of the policy's network, a tanh-Gaussian.
     """
     super().__init__(config, policy)
@@ -397,7 +366,6 @@ def make_improvement(
   """Makes the improvement of `config.learner.policy_loss`.
 
   Args:
-    config: the whole config.
     spec: spec of one environment, whose actions may be discrete only for
       'soft'.
     policy: declaration of the policy's network: deterministic, a tanh-Gaussian

@@ -40,8 +40,6 @@ class ActorCriticLearner:
     """Makes the networks.
 
     Args:
-      config: the whole config.
-      spec: spec of the environment.
       policy: declaration of the policy's network on the features.
       encoder: declaration of the network that computes the features, or None if
         they are the observations.
@@ -131,11 +129,7 @@ class ActorCriticLearner:
     )
 
   def _make_seed(self, index: int) -> tf.Tensor:
-    """Returns a seed int32 [2] that is unique in the run.
-
-    Args:
-      index: index of the seed in an update, from 0 to `_SEEDS` - 1.
-    """
+    """Returns a seed int32 [2] that is unique in the run."""
     step = _SEEDS * tf.cast(self.steps, tf.int32) + index
     return tf.stack([self._seed, step])
 
@@ -143,17 +137,10 @@ class ActorCriticLearner:
 def _run_every(
   period: int, steps: typing.Any, function: Callable[[], None]
 ) -> None:
-  """Calls a function if `period` divides `steps`.
-
-  A function of every step may begin before the steps are counted. So the
-  policy's outputs are computed while the critics learn; TensorFlow lets no
-  variable be read before its last write.
-
-  Args:
-    period: number of steps between two calls.
-    steps: updates done, int64 [].
-    function: changes variables.
-  """
+  """Calls a function if `period` divides `steps`."""
+  # A function of every step may begin before the steps are counted. So the
+  # policy's outputs are computed while the critics learn; TensorFlow lets no
+  # variable be read before its last write.
   if period > 1:
     tf.cond(steps % period == 0, function, lambda: None)
   else:

@@ -33,10 +33,6 @@ class Batches:
   ):
     """Reads all episodes of `config.dataset.path`.
 
-    Args:
-      config: the whole config.
-      spec: spec of one environment.
-
     Raises:
       ValueError: the folder has no episodes of this environment, or fewer steps
         than a batch.

@@ -30,12 +30,7 @@ class BCLearner:
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes the policy's network and the optimizer.
-
-    Args:
-      config: the whole config.
-      spec: spec of one environment.
-    """
+    """Makes the policy's network and the optimizer."""
     self._learning_rate = config.learner.learning_rate
     self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
     self._declaration = policies.make_policy(config.network, spec)
@@ -50,10 +45,7 @@ class BCLearner:
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Takes one gradient step on a batch of `batches.Steps`.
-
-    The result has no priorities; see `core.Learner`.
-    """
+    """Takes one gradient step on a batch of `batches.Steps`."""
     self._normalizer.add_observations(batch.data.observation)
     observation = self._normalizer.normalize_observations(
       batch.data.observation
@@ -74,10 +66,7 @@ class BCLearner:
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """Objects by name that checkpoints save; see `core.Learner`.
-
-    They are the policy, optimizer, step count, and any statistics.
-    """
+    """Objects by name that checkpoints save; see `core.Learner`."""
     return {
       **self._normalizer.checkpointed,
       "policy": self._policy,

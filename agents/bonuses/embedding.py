@@ -46,8 +46,6 @@ def make_embedding(
   """Returns a network of `bonus.features` features, with the config's torso.
 
   Args:
-    config: the whole config.
-    observations: spec of observations.
     sizes: number of units of each linear layer before the output.
     name: name of the network, on which its initial weights depend.
   """

@@ -33,9 +33,7 @@ class IntrinsicCuriosity(tf.Module):
     """Makes the features, the forward model and the inverse model.
 
     Args:
-      config: the whole config.
       observations: spec of observations, as in `novelty.Steps`.
-      actions: spec of actions.
     """
     super().__init__(name="icm")
     features = config.bonus.features
@@ -89,15 +87,7 @@ class IntrinsicCuriosity(tf.Module):
     return tf.concat(codes, axis=1)
 
   def _inverse_loss(self, predicted: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
-    """Returns the losses [N] of the inverse model's predictions [N, W].
-
-    They are cross-entropies of discrete components, or else half the squared
-    error.
-
-    Args:
-      predicted: logits of the components, or continuous actions.
-      action: vectors of the actions, from `_encode`.
-    """
+    """Returns the losses [N] of the inverse model's predictions [N, W]."""
     if not self._component_sizes:
       return 0.5 * tf.reduce_mean((predicted - action) ** 2, axis=1)
     sizes = list(self._component_sizes)

@@ -71,9 +71,7 @@ class BonusLearner:
     """Makes the bonus's networks, statistics and optimizer.
 
     Args:
-      config: the whole config.
       spec: spec of one environment, with the learner's actions.
-      learner: the learner of the increased rewards.
     """
     self._settings = config.bonus.copy_and_resolve_references()
     self._learner = learner
@@ -100,11 +98,7 @@ class BonusLearner:
     return self._learner.steps
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Learns from a batch with a bonus, and learns which steps are new.
-
-    Metrics are those of the other learner, and 'bonus_mean', the mean bonus of
-    the batch's steps, and 'bonus_loss'.
-    """
+    """Learns from a batch with a bonus, and learns which steps are new."""
     data = batch.data
     if isinstance(data, transitions.Transition):
       steps = self._prepare(data.o_tm1, data.a_tm1, data.o_t)
@@ -151,13 +145,7 @@ class BonusLearner:
   def _prepare(
     self, observation: tf.Tensor, action: tf.Tensor, after: tf.Tensor
   ) -> novelty.Steps:
-    """Returns steps without action masks, and with normalized vectors.
-
-    Args:
-      observation: [N, ...], observations of the spec before the steps.
-      action: [N, ...], actions.
-      after: [N, ...], observations of the spec after the steps.
-    """
+    """Returns steps without action masks, and with normalized vectors."""
     observation, after = (
       self._splitter.split(tf_ops, x)[0] for x in (observation, after)
     )
@@ -172,12 +160,7 @@ class BonusLearner:
     return novelty.Steps(observation, action, after)
 
   def _update_mean(self, found: tf.Tensor, weights: tf.Tensor) -> None:
-    """Adds a batch to the recent mean, unless it has no step that counts.
-
-    Args:
-      found: float32 [N], novelty of each step, or 0.
-      weights: float32 [N], 1 for steps that count, and 0 for autoresets.
-    """
+    """Adds a batch to the recent mean, unless it has no step that counts."""
     total = tf.reduce_sum(weights)
     mean = tf.math.divide_no_nan(tf.reduce_sum(found), total)
     updates = tf.cast(self.steps, tf.float32) + 1.0
@@ -185,15 +168,7 @@ class BonusLearner:
     self._mean.assign_add(rate * (mean - self._mean))
 
   def _learn(self, steps: novelty.Steps, weights: tf.Tensor) -> tf.Tensor:
-    """Takes a gradient step per `bonus.batch_size` steps.
-
-    Args:
-      steps: N steps.
-      weights: float32 [N], 1 for steps that count, and 0 for autoresets.
-
-    Returns:
-      The mean loss [] of the gradient steps.
-    """
+    """Takes a gradient step per `bonus.batch_size` steps."""
     number = tf.shape(weights)[0]
     passes = tf.maximum(number // self._settings.batch_size, 1)
 
@@ -221,12 +196,7 @@ class BonusLearner:
 
 
 def _add(data: typing.Any, bonus: tf.Tensor) -> typing.Any:
-  """Returns transitions or sequences with a bonus added to their rewards.
-
-  Args:
-    data: B transitions, or B sequences of T steps.
-    bonus: float32 [B] or [B, T].
-  """
+  """Returns transitions or sequences with a bonus added to their rewards."""
   if isinstance(data, transitions.Transition):
     return data._replace(r_t=data.r_t + bonus)
   assert isinstance(data, sequences.Sequence)

@@ -30,7 +30,6 @@ class RandomNetworkDistillation(tf.Module):
     """Makes both networks.
 
     Args:
-      config: the whole config.
       observations: spec of observations, as in `novelty.Steps`.
       actions: spec of actions, which have no effect.
     """

@@ -42,10 +42,7 @@ class DQNLearner(q_learner.QLearner):
     self._seed = config.seed
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Takes one gradient step on a batch of transitions.
-
-    New priorities come from the TD errors before the step; see `core.Learner`.
-    """
+    """Takes one gradient step on a batch of transitions."""
     data = self.normalizer.normalize_transitions(batch.data)
     target = self.target(data.o_t, self._make_seed(1), self._quantiles)
     chosen = target  # whose values choose the action of the bootstrap
@@ -115,10 +112,7 @@ class DQNLearner(q_learner.QLearner):
     )
 
   def _make_seed(self, call: int) -> tf.Tensor | None:
-    """Returns a seed int32 [2] for a network call of the current update.
-
-    Seeds differ between calls and updates. Networks without noise need none.
-    """
+    """Returns a seed int32 [2] for a network call of the current update."""
     if not self._needs_random:
       return None
     step = tf.cast(self.steps, tf.int32)

@@ -220,8 +220,6 @@ def smooth_action(
   Args:
     action: [B, A], actions of the target policy, in [-1, 1].
     noise: [B, A], standard normal numbers.
-    std: sigma, the standard deviation of the noise.
-    clip: c, the largest absolute noise.
   """
   output.check_ranks(action=(action, 2), noise=(noise, 2))
   noise = tf.clip_by_value(std * noise, -clip, clip)

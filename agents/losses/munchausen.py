@@ -37,8 +37,6 @@ def munchausen_q_learning(
     discount_t: [B], discount of the bootstrap: gamma^n, or 0 if terminated.
     q_tm1_target: [B, A], the target network's action values of o_tm1.
     q_t: [B, A], the target network's action values of o_t.
-    temperature: tau, the temperature of the softmax policy of target values.
-    scale: alpha, the weight of the bonus.
     lowest: l_0, the lower bound of temperature * log-policy, below 0.
     huber_delta: absolute error above which the loss is linear, not quadratic.
 

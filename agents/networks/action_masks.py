@@ -105,14 +105,7 @@ class MaskSplitter:
 
 
 def _make_joint_weights(actions: arrays.JointActionArray) -> np.ndarray:
-  """Returns the matrix from mask entries to joint actions.
-
-  It is float32 [M, A], with 1 where joint action a uses mask entry m, else 0.
-
-  Args:
-    actions: spec of A joint actions, whose mask has M entries: one for each
-      value of each component.
-  """
+  """Returns the matrix from mask entries to joint actions."""
   components = actions.components  # [A, K]
   sizes = components.max(axis=0) + 1
   index = np.cumsum(sizes) - sizes + components
@@ -124,17 +117,7 @@ def _make_joint_weights(actions: arrays.JointActionArray) -> np.ndarray:
 def _make_component_weights(
   actions: arrays.MultiDiscreteArray,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the matrix from mask entries to outputs, and the illegal outputs.
-
-  Args:
-    actions: spec of actions with K components, the largest of N values. The
-      mask has M entries: one for each value of each component.
-
-  Returns:
-    float32 [M, K * N], 1 where mask entry m belongs to an output; and float32
-    [K * N], 1 for outputs beyond the size of their component, which are always
-    illegal.
-  """
+  """Returns the matrix from mask entries to outputs, and illegal outputs."""
   used = np.arange(max(actions.sizes)) < np.array(actions.sizes)[:, None]
   outputs = np.flatnonzero(used)  # of each value of each component
   weights = np.eye(used.size, dtype=np.float32)[outputs]

@@ -25,8 +25,6 @@ class CriticNetwork:
     """Declares the network.
 
     Args:
-      spec: spec of an environment with continuous actions.
-      settings: linear layers before the output.
       critics: C, the number of critics.
       outputs: K, the number of outputs per critic.
     """

@@ -323,10 +323,6 @@ def kl_parts(
 ) -> tuple[tuple[typing.Any, ...], tuple[Array, ...]]:
   """Splits KL(one || other) into constraints, as MPO and V-MPO need them.
 
-  Args:
-    one: B distributions.
-    other: B distributions of the same kind.
-
   Returns:
     The K results of `replace_parts`, and the divergence [B] from `one` to each
     of them. K is 2 for Gaussians and 1 for categorical distributions.

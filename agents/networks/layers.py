@@ -38,7 +38,6 @@ class VariableShapes:
     """Records a use of a variable.
 
     Args:
-      name: name of the variable.
       shape: shape of the variable.
       is_users: whether a layer of a user's torso uses the variable.
 
@@ -79,8 +78,6 @@ class Layers:
     """Keeps the arguments; see the attributes of the class.
 
     Args:
-      ops: see the attributes.
-      variable: see the attributes.
       user_variable: the function for layers of a user's torso, which may reject
         names; None if it is `variable`.
     """
@@ -128,7 +125,6 @@ class Layers:
       name: prefix of the names of the variables w and b: 'NAME/w', 'NAME/b'.
       x: inputs [B, F].
       size: number of outputs.
-      initializer: initializer of w and b.
     """
     w, b = self._weights_and_biases(name, (x.shape[1], size), initializer)
     return self.ops.linear(x, w, b)
@@ -145,7 +141,6 @@ class Layers:
     the weights serves the whole batch.
 
     Args:
-      name: prefix of the names of the variables w, b, w_std and b_std.
       x: inputs [B, F].
       size: number of outputs.
       std: sigma_0; the initial standard deviations are sigma_0 / sqrt(F).
@@ -186,9 +181,6 @@ class Layers:
       name: prefix of the names of the variables w and b: 'NAME/w', 'NAME/b'.
       x: images [B, H, W, C] of any type.
       channels: number of filters.
-      size: height and width of a filter.
-      stride: pixels between adjacent positions of a filter.
-      initializer: initializer of w and b.
 
     Returns:
       float32 [B, (H - size) // stride + 1, (W - size) // stride + 1, channels].
@@ -212,7 +204,6 @@ class Layers:
       name: prefix of the names of the variables w and b: 'NAME/w', 'NAME/b'.
       frames: uint8 [B, stack, height, width].
       channels: number of filters.
-      initializer: initializer of w and b.
 
     Returns:
       float32 [B, height // 4 - 1, width // 4 - 1, channels]. Pixels beyond the
@@ -245,13 +236,7 @@ class Layers:
     shape: tuple[int, ...],
     initializer: initializers.LayerInitializer,
   ) -> tuple[Array, Array]:
-    """Returns the variables 'NAME/w' and 'NAME/b' of a layer.
-
-    Args:
-      name: name of the layer.
-      shape: shape of w; its last number is the size of b.
-      initializer: initializer of w and b.
-    """
+    """Returns the variables 'NAME/w' and 'NAME/b' of a layer."""
     biases = initializer.biases(initializers.count_inputs(shape))
     return (
       self.variable(f"{name}/w", shape, initializer.weights),
@@ -307,7 +292,6 @@ def mlp(layers: Layers, name: str, x: Array, settings: TorsoSettings) -> Array:
     layers: methods that compute layers with the network's variables.
     name: prefix of the linear layers' names, 'NAME/linear_0' and so on.
     x: inputs [B, F].
-    settings: sizes, activation, initializers and normalization.
   """
   activate = getattr(layers.ops, settings.activation)
   for i, size in enumerate(settings.sizes):

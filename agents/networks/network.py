@@ -69,7 +69,6 @@ class PolicyDeclaration(Declaration, typing.Protocol):
 
     Args:
       ops: array operations: `numpy_ops` or `tf_ops`.
-      outputs: outputs of a call of the network.
     """
     ...
 
@@ -101,7 +100,6 @@ def make_acting(declaration: Declaration, name: str = "") -> ActingNetwork:
   with `prefers_numpy` run in NumPy, without TensorFlow.
 
   Args:
-    declaration: declaration of the network.
     name: name of the network, the prefix of its variables' names; see
       `tf_network.Network`.
   """
@@ -117,9 +115,6 @@ def variable_shapes(declaration: Declaration) -> dict[str, tuple[int, ...]]:
   """Returns the shapes of a network's variables, by name.
 
   No initial values are computed.
-
-  Args:
-    declaration: declaration of the network.
 
   Raises:
     ValueError: layers share a name that should not; see
@@ -160,12 +155,7 @@ class _NumPyNetwork:
   """Acting network that computes in NumPy; see `ActingNetwork`."""
 
   def __init__(self, declaration: Declaration, name: str):
-    """Makes the network without variables; `load` must be called before a call.
-
-    Args:
-      declaration: declaration of the network.
-      name: name of the network, the prefix of its variables' names, or ''.
-    """
+    """Makes the network without variables; `load` must be called first."""
     self._declaration, self._name = declaration, name
     self._layers = layers_lib.Layers(
       numpy_ops, lambda name, shape, initializer: self._variables[name]
@@ -191,7 +181,6 @@ def select_variables(
   """Selects one network's variables, and removes the prefix of their names.
 
   Args:
-    variables: variables of all networks of a learner, by name.
     name: name of the network. If '', all variables are returned.
 
   Returns:

@@ -42,10 +42,6 @@ def check(
 
   Observations with action masks and uint8 images can't; uint8 vectors can. Does
   nothing if the config selects no normalization of observations.
-
-  Args:
-    config: the whole config.
-    spec: spec of one environment.
   """
   observations = spec.observations
   if normalizes_observations(config) and isinstance(
@@ -79,7 +75,6 @@ def apply(
     observation: observations [B, ...].
     mean: mean of observations, [...].
     scale: reciprocal of the standard deviation of observations, [...].
-    clip: largest absolute value of the result.
 
   Returns:
     Normalized observations, float32 [B, ...].

@@ -143,7 +143,6 @@ def conv(
     x: images [B, H, W, C] of any type.
     w: N filters [h, w, C, N].
     b: biases [N].
-    stride: pixels between adjacent positions of a filter.
   """
   windows = np.lib.stride_tricks.sliding_window_view(x, (1, *w.shape[:3]))
   windows = windows[:, ::stride, ::stride]

@@ -50,12 +50,8 @@ def export(
   """Writes the greedy actions of a policy's network as an ONNX model.
 
   Args:
-    path: path of the file.
-    declaration: declaration of the network.
-    variables: variables of the network, by name.
     convert: function of the array operations, which have `take` besides those
       of `tf_ops`, and of the outputs of `greedy`; returns the model's outputs.
-    notes: metadata of the model, texts by name.
   """
   layers = layers_lib.Layers(
     _OPS, lambda name, shape, initializer: tf.constant(variables[name])
@@ -78,11 +74,9 @@ def write(
   """Writes a function of batches in TensorFlow as an ONNX model.
 
   Args:
-    path: path of the file.
     function: function of tensors [B, ...] that returns tensors [B, ...] by
       name.
     inputs: spec of each argument, without the batch dimension, by name.
-    notes: metadata of the model, texts by name.
 
   Raises:
     ImportError: onnx or tf2onnx is not installed.

@@ -27,7 +27,6 @@ class PolicyHead:
       spec: spec of one environment. Actions are one of A discrete values, A
         continuous numbers, or K discrete components of at most N values.
       kind: one of `distributions.KINDS`.
-      scheme: initializers of the layers.
 
     Raises:
       ValueError: no distribution has this name.

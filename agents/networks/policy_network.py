@@ -31,8 +31,6 @@ class PolicyNetwork:
     """Declares the network.
 
     Args:
-      spec: spec of one environment.
-      settings: settings of the torso.
       kind: one of `distributions.KINDS`.
 
     Raises:

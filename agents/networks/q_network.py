@@ -48,7 +48,6 @@ class QNetwork:
 
     Args:
       config: the `network` section of a config.
-      spec: spec of an environment with A discrete actions.
       normalized: whether the first layer normalizes observations. True for
         acting networks only, as learners normalize batches.
     """
@@ -230,7 +229,6 @@ def embed_taus(
     features: features of observations, [B, F].
     taus: fractions of the quantiles, [B, K].
     frequencies: pi i for i = 0, 1, ..., float32 [number of cosines].
-    initializer: initializer of the layer of the cosines.
 
   Returns:
     Features [B * K, F], those of one observation in K successive rows.

@@ -70,8 +70,6 @@ class RecurrentTorso:
     """Declares the torso.
 
     Args:
-      spec: spec of one environment.
-      settings: layers before the LSTM.
       lstm_size: H, number of outputs of the LSTM.
       scope: prefix of the names of the trained variables, for the second torso
         of a network; '': none.
@@ -134,12 +132,7 @@ class RecurrentTorso:
   def _embed_inputs(
     self, layers: layers_lib.Layers, inputs: Inputs
   ) -> tuple[Array, Array, Array | None]:
-    """Computes the LSTM's inputs from the network's inputs of one step.
-
-    Returns:
-      LSTM inputs [B, F]; a mask float32 [B, 1], 0 where an episode begins and 1
-      elsewhere; and penalties of illegal actions [B, A], [A] or None.
-    """
+    """Computes the LSTM's inputs from the network's inputs of one step."""
     ops = layers.ops
     observation, penalty = self._mask_splitter.split(ops, inputs.observation)
     continues = 1.0 - ops.float32(inputs.first)[:, None]
@@ -160,16 +153,7 @@ class RecurrentTorso:
   def _apply_lstm(
     self, layers: layers_lib.Layers, x: Array, state: Array
   ) -> tuple[Array, Array]:
-    """Returns the LSTM's output [B, H] and next state [B, 2 H] for one step.
-
-    Hochreiter and Schmidhuber 1997, "Long short-term memory". The forget
-    gate has a bias of 1, so memory is kept when training starts.
-
-    Args:
-      layers: layers with the network's variables.
-      x: inputs [B, F].
-      state: LSTM states before the step, [B, 2 H]: output, then cell.
-    """
+    """Returns the LSTM's output [B, H] and next state [B, 2 H] for one step."""
     ops, layers = layers.ops, layers.scoped(self._scope)
     h, c = ops.split(state, 2)
     gates = layers.linear("gates", ops.concat([x, h]), 4 * self._lstm_size)

@@ -109,14 +109,7 @@ class RecurrentPolicyNetwork:
     inputs: recurrent.Inputs,
     state: Array,
   ) -> tuple[Array, Array | None, Array]:
-    """Returns policy parameters [N, P], values [N] or None, and state [B, S].
-
-    Args:
-      apply: a method of the torsos, `RecurrentTorso.step` or `.unroll`.
-      layers: layers with the network's variables.
-      inputs: inputs of the N steps.
-      state: LSTM state before them, [B, S].
-    """
+    """Returns parameters [N, P], values [N] or None, and state [B, S]."""
     if self._value_torso is None:
       features = of_values = apply(self._torso, layers, inputs, state)
       next_state = features.state

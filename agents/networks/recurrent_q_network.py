@@ -31,7 +31,6 @@ class RecurrentQNetwork:
 
     Args:
       config: the `network` section of a config.
-      spec: spec of an environment with A discrete actions.
       normalized: whether the first layer normalizes observations. True for
         acting networks only, as learners normalize batches.
     """

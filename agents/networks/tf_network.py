@@ -29,7 +29,6 @@ class Network(tf.Module):
     Initial values depend only on the seed and the variable's full name.
 
     Args:
-      declaration: declaration of the network.
       seed: seed of the initial values, at least 0.
       name: name of the network, the prefix of its variables' names, if a
         learner has several networks.
@@ -61,10 +60,6 @@ class Network(tf.Module):
     """Returns the part [] of the ReLUs that give 0 for all B inputs.
 
     It is 0 for a network without ReLUs. Those in bfloat16 are not counted.
-
-    Args:
-      *inputs: as for a call of the network.
-      **options: the same.
     """
     return self.compute_dead_units_of(
       lambda layers: self._declaration(layers, *inputs, **options)
@@ -116,14 +111,7 @@ class Network(tf.Module):
     shape: tuple[int, ...],
     initializer: initializers.Initializer,
   ) -> tf.Variable:
-    """Returns the variable `name`, and creates it at its first use.
-
-    Args:
-      is_users: whether a layer of a user's torso uses the variable.
-      name: name of the variable, without the network's name.
-      shape: shape of the variable.
-      initializer: function that computes the initial value.
-    """
+    """Returns the variable `name`, and creates it at its first use."""
     self._shapes.add(name, shape, is_users)
     if name not in self._variables:
       name_seed = zlib.crc32((self._prefix + name).encode())
@@ -135,11 +123,7 @@ class Network(tf.Module):
 
 
 class _ReluRecorder:
-  """The operations of `tf_ops`, which keep the outputs of their ReLUs.
-
-  Attributes:
-    outputs: the outputs so far, [..., units] or [..., channels] each.
-  """
+  """The operations of `tf_ops`, which keep the outputs of their ReLUs."""
 
   def __init__(self):
     """Starts without outputs."""
@@ -166,7 +150,6 @@ class ActingNetwork:
     saves 0.3 of 1.9 ms per call with a batch of 8.
 
     Args:
-      declaration: declaration of the network.
       name: name of the network, the prefix of its variables' names, or ''.
     """
     self._network = Network(declaration, 0, name)

@@ -181,8 +181,6 @@ def conv(
     x: images [B, H, W, C] of any type.
     w: N filters [h, w, C, N].
     b: biases [N].
-    stride: pixels between adjacent positions of a filter.
-    dtype: type of the arithmetic and the result.
   """
   x, w, b = (tf.cast(each, dtype) for each in (x, w, b))
   return tf.nn.bias_add(tf.nn.conv2d(x, w, stride, "VALID"), b)
@@ -211,7 +209,6 @@ def frames_conv(
     frames: uint8 [B, stack, height, width].
     w: N filters [8, 8, stack, N].
     b: biases [N].
-    dtype: type of the pixels, the arithmetic and the result.
   """
   groups = _SIZE // _STRIDE
   channels = _static_shape(w)[3]
@@ -252,11 +249,7 @@ def pixels_in_fours(frames: tf.Tensor) -> tf.Tensor:
 
 @tf.custom_gradient
 def _wide_product(x: tf.Tensor, w: tf.Tensor) -> Differentiable:
-  """Returns x w, with a faster gradient if x has many columns.
-
-  TensorFlow computes dx = dy w^T, which takes 0.94 ms for 3136 inputs and 512
-  outputs. This gradient computes dx = (w dy^T)^T, which takes 0.60 ms.
-  """
+  """Returns x w, with a faster gradient if x has many columns."""
 
   def gradient(dy: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the gradients of x [B, F] and w [F, N] for dy [B, N]."""

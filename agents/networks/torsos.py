@@ -87,7 +87,6 @@ def check(
 
   Args:
     config: the `network` section of a config.
-    spec: spec of one environment.
   """
   if checks.is_user_code(config.torso):
     _check_user_torso(config.torso, spec)
@@ -127,7 +126,6 @@ def advise(kind: str | None, spec: specs.EnvironmentSpec) -> str:
 
   Args:
     kind: name of the torso, as for `apply_torso`; None without one.
-    spec: spec of one environment.
 
   Returns:
     One line; '' if the torso fits the observations.
@@ -252,7 +250,6 @@ def count_features(
   """Returns F, the number of features that `encode` computes.
 
   Args:
-    settings: settings of the torso.
     spec: spec of observations without action masks.
   """
   return encode(_make_layers(), settings, _make_zeros(spec)).shape[1]
@@ -275,11 +272,7 @@ def _load_user_torso(kind: str) -> typing.Any:
 
 
 def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
-  """Raises ValueError if a user's torso fails on zeros as observations.
-
-  The torso is called once in NumPy, and must return features [2, ...] for a
-  batch of 2.
-  """
+  """Raises ValueError if a user's torso fails on zeros as observations."""
   observation = _make_zeros(arrays.remove_mask(spec.observations))
   function = _load_user_torso(kind)
   try:
@@ -301,10 +294,7 @@ def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
 
 
 def _make_layers() -> layers_lib.Layers:
-  """Returns layers in NumPy with random variables, which are not kept.
-
-  They raise a ValueError if a name is used with several shapes.
-  """
+  """Returns layers in NumPy with random variables, which are not kept."""
   random = np.random.default_rng(0)
   shapes = layers_lib.VariableShapes()
 
@@ -324,15 +314,7 @@ def _make_zeros(spec: specs.Array) -> np.ndarray:
 
 
 def _to_channels_last(ops: typing.Any, x: typing.Any) -> typing.Any:
-  """Returns images with stack and channels on the last axis.
-
-  Args:
-    ops: array operations: `numpy_ops` or `tf_ops`.
-    x: B stacks of S images with C channels; see `find_image_axes`.
-
-  Returns:
-    float32 [B, H, W, S * C].
-  """
+  """Returns images with stack and channels on the last axis."""
   stack, channels, height, width, last = _get_axes(x)
   x = ops.float32(x)
   if not last:

@@ -64,10 +64,7 @@ class Builder(policies.PolicyBuilder):
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> policies.Declaration:
-    """Returns the declaration of the policy's network.
-
-    The network is recurrent if `config.network.lstm_size` is not 0.
-    """
+    """Returns the declaration of the policy's network."""
     return self._make_network(config, spec, "evaluator")
 
   def make_worker_network(
@@ -96,10 +93,7 @@ class Builder(policies.PolicyBuilder):
   def _make_network_with_values(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> network_lib.Declaration:
-    """Returns the learner's network of the policy, with its state values.
-
-    Values that share neither torso nor LSTM are in another network.
-    """
+    """Returns the learner's network of the policy, with its state values."""
     policy = self._make_network(config, spec, "learner")
     if config.network.shared and isinstance(
       policy, policy_network.PolicyNetwork

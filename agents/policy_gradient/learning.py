@@ -40,12 +40,7 @@ class PolicyGradientLearner:
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes the policy and value networks, and the optimizer.
-
-    Args:
-      config: the whole config.
-      spec: spec of one environment.
-    """
+    """Makes the policy and value networks, and the optimizer."""
     self._learner = config.learner.copy_and_resolve_references()
     self._seed = config.seed
     self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
@@ -63,10 +58,7 @@ class PolicyGradientLearner:
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Updates the variables from one batch of rollouts; see `core.Learner`.
-
-    The result has no priorities.
-    """
+    """Updates the variables from one batch of rollouts; see `core.Learner`."""
     # A batch is normalized with the statistics before it, which its actors used
     # too, so that ratios of probabilities start at 1. The first batch has no
     # earlier ones, and is normalized with its own.
@@ -98,11 +90,7 @@ class PolicyGradientLearner:
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """Objects by name that checkpoints save; see `core.Learner`.
-
-    They are networks, loss variables, optimizer, step count, dead units, and
-    statistics.
-    """
+    """Objects by name that checkpoints save; see `core.Learner`."""
     return {
       **self._normalizer.checkpointed,
       **self._model.networks,
@@ -115,12 +103,7 @@ class PolicyGradientLearner:
   def _learn_in_one_step(
     self, rollout: sequences.Sequence, reward: tf.Tensor
   ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
-    """Takes one gradient step on a whole batch of rollouts.
-
-    The networks run once, for both the advantages and the loss. Returns metrics
-    by name; results of `_estimate_targets`, [B * T, ...] each; and values
-    [B * T] before the update.
-    """
+    """Takes one gradient step on a whole batch of rollouts."""
     with tf.GradientTape() as tape:
       parameters, values = self._model.unroll(rollout)
       steps = self._estimate_targets(rollout, reward, parameters, values)
@@ -138,11 +121,7 @@ class PolicyGradientLearner:
   def _learn_in_minibatches(
     self, rollout: sequences.Sequence, reward: tf.Tensor
   ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
-    """Takes one gradient step per minibatch, for several epochs.
-
-    Stops early if the KL divergence of a minibatch exceeds `learner.kl_limit`,
-    unless that is 0. Returns what `_learn_in_one_step` does.
-    """
+    """Takes one gradient step per minibatch, for several epochs."""
     parameters, values = self._model.unroll(rollout)
     estimated = self._estimate_targets(rollout, reward, parameters, values)
     units = self._model.split_into_units(rollout)
@@ -218,17 +197,7 @@ class PolicyGradientLearner:
     parameters: tf.Tensor,
     values: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
-    """Returns the inputs `steps` of the objective, [B, T, ...] each by name.
-
-    'learned' is 1 for the steps that count, and 0 for others, such as
-    autoresets. 'behaviour' has the distribution parameters of the actor.
-
-    Args:
-      rollout: rollouts of T steps, with normalized observations.
-      reward: normalized rewards [B, T].
-      parameters: distribution parameters before the update, [B, T + 1, P].
-      values: values before the update, [B, T + 1].
-    """
+    """Returns the inputs `steps` of the objective, [B, T, ...] each by name."""
     settings = self._learner
     given = (reward, rollout.discount, rollout.ended, values)
     behaviour = rollout.extras[policies.LOG_PROB]
@@ -261,12 +230,7 @@ class PolicyGradientLearner:
     }
 
   def _minimize(self, loss: tf.Tensor, tape: tf.GradientTape) -> tf.Tensor:
-    """Takes one gradient step; returns the gradient's norm [].
-
-    Args:
-      loss: the loss, [].
-      tape: tape that has recorded the computation of the loss.
-    """
+    """Takes one gradient step; returns the gradient's norm []."""
     rate = self._learner.learning_rate * self._decay_factor
     return self._optimizer.minimize(loss, tape, rate)
 
@@ -282,12 +246,7 @@ class PolicyGradientLearner:
     return tf.stack([self._seed, before + i])
 
   def _shuffle(self, count: int, i: tf.Tensor) -> tf.Tensor:
-    """Returns a random order int32 [count] of units.
-
-    Args:
-      count: number of units.
-      i: index of the epoch's first minibatch, which determines the seed.
-    """
+    """Returns a random order int32 [count] of units."""
     return tf.argsort(tf.random.stateless_uniform([count], self._make_seed(i)))
 
 
@@ -296,14 +255,7 @@ def _explained_variance(
 ) -> tf.Tensor:
   """Returns the explained variance [] of values.
 
-    1 - Var(targets - values) / Var(targets)
-
-  It is 0 without any step that counts.
-
-  Args:
-    values: values [N].
-    targets: targets of the values [N].
-    learned: [N], 1 for steps that count, 0 for others.
+  1 - Var(targets - values) / Var(targets)
   """
   total = tf.reduce_sum(learned)
   count = tf.maximum(total, 1.0)

@@ -53,7 +53,6 @@ class Model(abc.ABC):
       acting: declaration of the network that acts, which needs a part of the
         variables of the network `policies.POLICY`.
       made: declarations of the networks that learn, by name.
-      seed: seed of the initial values.
     """
     self.head, self._acting = acting.head, acting
     self.networks: Mapping[str, tf_network.Network] = {
@@ -76,26 +75,15 @@ class Model(abc.ABC):
   def split_into_units(
     self, rollout: sequences.Sequence
   ) -> dict[str, tf.Tensor]:
-    """Returns the inputs of `evaluate` for all units of B rollouts of T steps.
-
-    The result has tensors [number of units, ...] by name.
-    """
+    """Returns the inputs of `evaluate` for all units, [units, ...] each."""
 
   @abc.abstractmethod
   def evaluate(self, units: Mapping[str, tf.Tensor]) -> Outputs:
-    """Returns outputs [N, ...] for the N steps of a minibatch.
-
-    Args:
-      units: inputs of the minibatch's units, gathered from the result of
-        `split_into_units`.
-    """
+    """Returns outputs [N, ...] for the N steps of a minibatch."""
 
   @abc.abstractmethod
   def compute_dead_units(self, rollout: sequences.Sequence) -> tf.Tensor:
-    """Returns the part [] of the ReLUs that give 0 for all observations.
-
-    It is that of the network which has more of them.
-    """
+    """Returns the part [] of the ReLUs that give 0 for all observations."""
 
   def get_variables(self) -> dict[str, np.ndarray]:
     """Returns a copy of the variables that actors need, as arrays by name."""
@@ -166,11 +154,7 @@ class _FeedForwardModel(Model):
 
 
 class _RecurrentModel(Model):
-  """Model with an LSTM for policy and values, or one for each; see `Model`.
-
-  LSTMs start with the states that actors stored. A unit of a minibatch is a
-  rollout.
-  """
+  """Model with an LSTM for policy and values, or one for each; see `Model`."""
 
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec

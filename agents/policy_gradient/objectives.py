@@ -63,18 +63,7 @@ class Objective:
     decay_factor: tf.Tensor,
     seed: tf.Tensor,
   ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Returns the loss and the metrics of a minibatch of N steps.
-
-    Args:
-      steps: actions, advantages, returns and others by name, [N, ...] each;
-        see `PolicyGradientLearner._estimate_targets`.
-      outputs: distribution parameters [N, P] and values [N] of the model.
-      decay_factor: factor of PPO's clip range, [], which decays over a run.
-      seed: int32 [2], seed of samples that estimate the entropy.
-
-    Returns:
-      The loss [], and the values of `metrics` by name.
-    """
+    """Returns the loss and the metrics of a minibatch of N steps."""
     settings, learned = self._settings, steps["learned"]
     weights = learned / tf.maximum(tf.reduce_sum(learned), 1.0)
 
@@ -121,15 +110,7 @@ class Objective:
   def _value_losses(
     self, values: tf.Tensor, steps: Mapping[str, tf.Tensor]
   ) -> tf.Tensor:
-    """Returns half the squared errors of values, [N].
-
-    With `learner.value_clip`, values are also clipped to that distance from
-    their old values, and the larger error of the two counts.
-
-    Args:
-      values: values [N].
-      steps: see `__call__`; `return` and `old_value` are used.
-    """
+    """Returns half the squared errors of values, [N]."""
     errors, clip = (values - steps["return"]) ** 2, self._settings.value_clip
     if clip:
       old = steps["old_value"]
@@ -145,15 +126,7 @@ class Objective:
     advantage: tf.Tensor,
     learned: tf.Tensor,
   ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
-    """Returns V-MPO's loss [] of N steps, and its metrics by name.
-
-    Args:
-      policy: distributions of the model that is trained.
-      behaviour: distributions of the policy that acted.
-      log_prob: [N], log-probabilities of the actions by `policy`.
-      advantage: [N], advantages of the actions.
-      learned: float32 [N], 1 for the steps that count, and 0 for others.
-    """
+    """Returns V-MPO's loss [] of N steps, and its metrics by name."""
     settings = self._settings
     temperature, multipliers = self._temperature(), self._multipliers()
     bounds = [settings.kl_bound, settings.std_kl_bound]
@@ -174,10 +147,7 @@ class Objective:
     }
 
   def _count_constraints(self) -> int:
-    """Returns the number of KL bounds of V-MPO for the kind of policy.
-
-    It is 2 for Gaussians, for mean and deviation, and 1 for other policies.
-    """
+    """Returns the number of KL bounds of V-MPO for the kind of policy."""
     parameters = tf.zeros([1, self._head.size])
     one = self._head.distribution(tf_ops, parameters)
     return len(one.replace_parts(one))

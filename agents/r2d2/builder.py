@@ -38,10 +38,7 @@ class Builder(q_builder.QBuilder):
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec:
-    """Returns the spec of the replay table, whose items are sequences.
-
-    Sequences include the burn-in steps.
-    """
+    """Returns the spec of the replay table, whose items are sequences."""
     # Sequences overlap, so each adds only `period` new steps.
     return table_spec.TableSpec.from_replay_config(
       config, _make_schema(config, spec), config.adder.period
@@ -83,12 +80,7 @@ class InitialPriority:
     self._eta = config.replay.eta
 
   def __call__(self, inputs: sequence_adder.PriorityInputs) -> np.ndarray:
-    """Returns initial priorities float32 [B] of B sequences.
-
-    Args:
-      inputs: the actor's values and the rewards of T steps, [B, T, ...] or
-        [B, T + 1, ...] in each field.
-    """
+    """Returns initial priorities float32 [B] of B sequences."""
     x = sequence_adder.PriorityInputs(
       *(part[:, self._burn_in :] for part in inputs)
     )

@@ -27,12 +27,7 @@ class R2D2Learner(q_learner.QLearner):
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes the online and target networks with equal variables.
-
-    Args:
-      config: the whole config.
-      spec: spec of an environment with discrete actions.
-    """
+    """Makes the online and target networks with equal variables."""
     self._network = recurrent_q_network.RecurrentQNetwork(config.network, spec)
     super().__init__(
       config, spec, lambda: tf_network.Network(self._network, config.seed)
@@ -40,10 +35,7 @@ class R2D2Learner(q_learner.QLearner):
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Takes one gradient step on a batch of sequences.
-
-    New priorities come from the TD errors before the step; see `core.Learner`.
-    """
+    """Takes one gradient step on a batch of sequences."""
     self.normalizer.add_observations(batch.data.observation)
     sequence: sequences.Sequence = batch.data._replace(
       observation=self.normalizer.normalize_observations(batch.data.observation)
@@ -96,13 +88,7 @@ class R2D2Learner(q_learner.QLearner):
     inputs: recurrent.Inputs,
     state: tf.Tensor,
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns action values [B, T, A] of T steps, and the last LSTM states.
-
-    Args:
-      network: online or target network.
-      inputs: inputs of the steps, [B, T, ...] each.
-      state: LSTM states [B, 2 H] before the first step.
-    """
+    """Returns action values [B, T, A] of T steps, and the last LSTM states."""
     return self._network.unroll(network.layers, inputs, state)
 
   def _warm_up(
@@ -111,13 +97,7 @@ class R2D2Learner(q_learner.QLearner):
     early: recurrent.Inputs | None,
     state: tf.Tensor,
   ) -> tf.Tensor:
-    """Returns the LSTM states [B, 2 H] after the burn-in, without gradients.
-
-    Args:
-      network: online or target network.
-      early: inputs of the burn-in steps, or None if there are none.
-      state: LSTM states [B, 2 H] before the burn-in, which the actor stored.
-    """
+    """Returns the LSTM states [B, 2 H] after the burn-in, without gradients."""
     if early is None:
       return state
     return tf.stop_gradient(self._unroll(network, early, state)[1])
@@ -126,16 +106,7 @@ class R2D2Learner(q_learner.QLearner):
 def _split_inputs(
   inputs: recurrent.Inputs, at: int
 ) -> tuple[recurrent.Inputs | None, recurrent.Inputs]:
-  """Splits a recurrent network's inputs in time.
-
-  Args:
-    inputs: inputs of the steps, [B, T, ...] each.
-    at: number of steps before the split.
-
-  Returns:
-    Inputs of the first `at` steps, or None if `at` is 0, and inputs of the
-    other steps.
-  """
+  """Splits a recurrent network's inputs in time."""
   late = recurrent.Inputs(*(x[:, at:] for x in inputs))
   if not at:
     return None, late

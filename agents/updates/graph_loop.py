@@ -61,13 +61,7 @@ class GraphLoop:
     updates: tf.Tensor,
     shard_weight: tf.Tensor,
   ) -> Outcome:
-    """Runs updates, each on the next batch of an iterator.
-
-    Args:
-      iterator: iterator of a dataset of `dataset.make_dataset`.
-      updates: int32 [], number of updates, at least 1.
-      shard_weight: float32 [], `dataset.Batch.shard_weight` of all batches.
-    """
+    """Runs updates, each on the next batch of an iterator."""
     prioritized = self._spec.prioritized
 
     def update(i, metrics, versions, *pushed):
@@ -131,19 +125,7 @@ class SampledUpdate:
     table_size: int,
     data: np.ndarray,
   ) -> tuple[updates_core.LastUpdate, np.ndarray | None]:
-    """Runs one update on a batch of I items.
-
-    Args:
-      keys: uint64 [I], keys of the I items.
-      probabilities: float64 [I], probabilities with which the items were
-        sampled.
-      table_size: number of items in the table at that time.
-      data: uint8 [I, ...], bytes of the items.
-
-    Returns:
-      Result of the update, and new priorities float32 [I], or None if the table
-      has no priorities.
-    """
+    """Runs one update on a batch of I items."""
     sizes = np.full(len(keys), table_size, np.int64)
     shape = (-1, *self._spec.schema.item_shape)
     metrics, versions, *new = self._function(
@@ -159,10 +141,7 @@ class SampledUpdate:
 
   @functools.cached_property
   def _function(self) -> typing.Any:
-    """The traced graph of `_update`, a concrete function.
-
-    Its calls cost less than those of a `tf.function`.
-    """
+    """The traced graph of `_update`, a concrete function."""
     items = self._spec.batch_size
     # Without AutoGraph, which would slowly rewrite all functions called.
     return tf.function(self._update, autograph=False).get_concrete_function(
@@ -179,18 +158,7 @@ class SampledUpdate:
     sizes: tf.Tensor,
     data: tf.Tensor,
   ) -> tuple[tf.Tensor, ...]:
-    """Runs one update in the graph.
-
-    Args:
-      keys: uint64 [I], keys of the items.
-      probabilities: float64 [I], sampling probabilities of the items.
-      sizes: int64 [I], number of items in the table.
-      data: uint8 [I, *item_shape], bytes of the items.
-
-    Returns:
-      Metrics float32 [M], versions int64 [B, ...], and, if the table is
-      prioritized, new priorities float32 [I].
-    """
+    """Runs one update in the graph."""
     batch = dataset_lib.make_batch(
       self._spec.schema, keys, probabilities, sizes, data
     )
@@ -204,11 +172,7 @@ class SampledUpdate:
 
 
 def stack_metrics(metrics: Mapping[str, typing.Any]) -> tf.Tensor:
-  """Returns the values of metrics, float32 [M], in the order of the mapping.
-
-  Args:
-    metrics: scalar tensors of any numeric type or bool, by name.
-  """
+  """Returns the values of metrics, float32 [M], in the order of the mapping."""
   return tf.stack([tf.cast(value, tf.float32) for value in metrics.values()])
 
 
@@ -218,7 +182,6 @@ def make_last_update(
   """Converts the tensors of an update to a `LastUpdate`.
 
   Args:
-    names: names of the M metrics.
     metrics: float32 [M], values of the metrics.
     versions: int64 [B, ...], versions of the batch, or None for recorded data.
   """

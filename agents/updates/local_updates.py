@@ -31,7 +31,6 @@ class LocalUpdates(updates_core.Updates):
 
     Args:
       learner: the learner whose `update` is traced.
-      spec: spec of the table.
       table: the table that is sampled.
       is_due: function of the table's counts that returns whether another update
         is due.

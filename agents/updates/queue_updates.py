@@ -44,10 +44,7 @@ class QueueUpdates(updates_core.Updates):
     self._update.trace()
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
-    """Runs at most `updates` updates, while a queue has a whole batch.
-
-    See `Updates`.
-    """
+    """Runs at most `updates` updates, while a queue has a whole batch."""
     last = None
     for _ in range(updates):
       batch = self._take_batch()
@@ -67,10 +64,7 @@ class QueueUpdates(updates_core.Updates):
       reader.drop_rest()
 
   def _take_batch(self) -> queue_reader.Samples | None:
-    """Takes a batch out of the next queue with a whole batch.
-
-    Queues alternate. Returns None if no queue has a whole batch.
-    """
+    """Takes a batch out of the next queue with a whole batch."""
     for _ in self._readers:
       reader = self._readers[self._next]
       self._next = (self._next + 1) % len(self._readers)

@@ -22,7 +22,6 @@ class RecordedUpdates(updates_core.Updates):
 
     Args:
       learner: the learner whose `update` is traced.
-      batches: batches of the recorded data.
     """
     self._learner, self._batches = learner, batches
     self._names: list[str] = []  # of the metrics, known once traced
@@ -30,10 +29,7 @@ class RecordedUpdates(updates_core.Updates):
     self._function: typing.Any = tf.function(self._update, autograph=False)
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
-    """Runs exactly `updates` updates, as batches never run out.
-
-    Returns None if `updates` is 0; see `Updates`.
-    """
+    """Runs exactly `updates` updates, as batches never run out."""
     metrics = None
     for _ in range(updates):
       batch = self._batches.batch(int(self._learner.steps))
@@ -47,14 +43,7 @@ class RecordedUpdates(updates_core.Updates):
     return []
 
   def _update(self, data: typing.Any) -> tf.Tensor:
-    """Runs one update in the graph.
-
-    Args:
-      data: the batch, a structure of tensors [B, ...].
-
-    Returns:
-      Values of the metrics, float32 [M].
-    """
+    """Runs one update in the graph."""
     done = self._learner.update(dataset_lib.Batch(data))
     self._names = list(done.metrics)
     return graph_loop.stack_metrics(done.metrics)

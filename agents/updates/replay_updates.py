@@ -49,7 +49,6 @@ class ShardReader:
 
     Args:
       monitor: monitor of the server; cancels a call when the server is down.
-      spec: spec of the table.
     """
     self.monitor = monitor
     self.pusher = None
@@ -134,9 +133,7 @@ class ReplayUpdates(updates_core.Updates):
 
     Args:
       learner: the learner whose `update` is traced.
-      spec: spec of the table.
       limiter: limiter of each server's table.
-      monitors: monitors of the servers.
     """
     self._loop = graph_loop.GraphLoop(learner, spec)
     self._spec, self._limiter = spec, limiter
@@ -149,10 +146,7 @@ class ReplayUpdates(updates_core.Updates):
     self._function  # noqa: B018
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
-    """Runs at most `updates` updates on the next server that has batches.
-
-    See `Updates`.
-    """
+    """Runs at most `updates` updates on the next server that has batches."""
     for _ in self._readers:
       reader = self._readers[self._next]
       self._next = (self._next + 1) % len(self._readers)
@@ -172,10 +166,7 @@ class ReplayUpdates(updates_core.Updates):
         reader.pusher.close(_CLOSE_S)
 
   def _count_allowed(self, reader: ShardReader, updates: int) -> int:
-    """Returns the number of updates, at most `updates`, with available batches.
-
-    Returns 0 if the server is down.
-    """
+    """Returns the number of updates, at most `updates`, that have batches."""
     if not reader.monitor.up:
       reader.drop()
       return 0
@@ -193,12 +184,7 @@ class ReplayUpdates(updates_core.Updates):
   def _run_on(
     self, reader: ShardReader, updates: int
   ) -> updates_core.LastUpdate | None:
-    """Runs updates on batches of one server, and sends the new priorities.
-
-    Returns:
-      Result of the last update, or None if the server had no batch or went
-      down.
-    """
+    """Runs updates on batches of one server, and sends the new priorities."""
     shard, sizes = self._readers.index(reader), self._sizes()
     weight = self._weights.weight(shard, sizes)
     try:
@@ -225,11 +211,7 @@ class ReplayUpdates(updates_core.Updates):
 
   @functools.cached_property
   def _function(self) -> Any:
-    """The traced graph of `GraphLoop`, a concrete function.
-
-    Its arguments are those of `GraphLoop`: an iterator, the number of updates,
-    and the weight of the server's items.
-    """
+    """The traced graph of `GraphLoop`, a concrete function."""
     # Without AutoGraph, which would rewrite the source of all functions that
     # are called: that took 1.7 of the 5 seconds of a run's start.
     return tf.function(self._loop, autograph=False).get_concrete_function(

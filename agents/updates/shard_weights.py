@@ -48,7 +48,6 @@ class ShardWeights:
     """Returns the weight of a shard's items, in (0, 1].
 
     Args:
-      shard: index of the shard.
       sizes: number of items in each shard; 0: the shard can't be sampled.
     """
     own = max(1, sizes[shard]) / max(self._fractions[shard], self._lowest)
@@ -66,7 +65,6 @@ class ShardWeights:
     right weight when it is back.
 
     Args:
-      shard: index of the shard.
       updates: number of updates.
       sizes: number of items in each shard; 0: the shard can't be sampled.
     """

@@ -104,7 +104,6 @@ class NStepAdder:
     """Makes an adder that has no unfinished transitions.
 
     Args:
-      schema: schema of an item.
       num_envs: B, the number of environments stepped at once.
       n_step: n, the maximum number of rewards summed into one transition.
       discount: gamma, per environment step; learners use `discount_t` only.
@@ -190,17 +189,7 @@ class NStepAdder:
   def _complete_transitions(
     self, observation: np.ndarray, extras: Mapping[str, np.ndarray]
   ) -> Items | None:
-    """Removes and packs the transitions that end in an observation.
-
-    A transition ends after n steps, or at the end of its episode.
-
-    Args:
-      observation: observations [B, ...], or their frame numbers [B, S].
-      extras: the actor's extras for `observation`, [B, ...] each.
-
-    Returns:
-      Items of the transitions; None: no transition or no item is complete.
-    """
+    """Removes and packs the transitions that end in an observation."""
     done = (self._ages == self._n) | (self._ended & (self._ages > 0))
     slots, envs = np.nonzero(done)
     if not len(slots):
@@ -238,20 +227,10 @@ class NStepAdder:
   def _frame_ids(
     self, before: np.ndarray, after: np.ndarray, offsets: np.ndarray
   ) -> np.ndarray:
-    """Returns the frame numbers of M items: padding, o_tm1's and o_t's frames.
-
-    An item must not have the same frame twice in succession. Reverb would store
-    both in one chunk, which it can neither read nor reject. So the padding ends
-    with a frame of o_t, which is never the oldest frame of o_tm1.
-
-    Args:
-      before: frame numbers of o_tm1, int64 [M, S].
-      after: frame numbers of o_t, int64 [M, S].
-      offsets: number of frames from o_tm1 to o_t, [M].
-
-    Returns:
-      Frame numbers, int64 [M, W], with W frames per item.
-    """
+    """Returns the frames of M items: padding, o_tm1's and o_t's."""
+    # An item must not have the same frame twice in succession: Reverb would
+    # store both in one chunk, which it can neither read nor reject. So padding
+    # ends with a frame of o_t, which is never the oldest frame of o_tm1.
     stack, size = before.shape[1], self._schema.frames_per_item
     ids = np.empty((len(before), size), np.int64)
     for m in np.unique(offsets):

@@ -45,10 +45,8 @@ class FrameRecordStream:
     """Appends frame records and creates items; does not block.
 
     Args:
-      table: name of the table.
       records: packed records of M items, uint8 [M, record_bytes].
       priorities: priorities of the items, float [M].
-      frames: frame numbers of the items.
     """
     newest = frames.ring.take(frames.ids[:, -1])
     frame_records = np.concatenate([newest, records], axis=1)
@@ -68,15 +66,7 @@ class FrameRecordStream:
       self._writer.create_item(table, priority, history)
 
   def _send(self, id_: int, frame_record: np.ndarray) -> int:
-    """Appends a frame record to the stream and returns its position.
-
-    Args:
-      id_: number of the frame.
-      frame_record: uint8 [bytes of a frame and a packed record].
-
-    Returns:
-      Position in the stream, from 0.
-    """
+    """Appends a frame record to the stream and returns its position."""
     self._writer.append(frame_record)
     self._positions.pop(id_, None)  # moves it to the end of the order
     self._positions[id_] = self._sent

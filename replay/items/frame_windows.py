@@ -53,7 +53,6 @@ class FrameWindows:
 
     Args:
       shape: shape of an observation, [S, ...]: S frames, oldest first.
-      steps: T, steps of a sequence.
     """
     self.shape = shape
     self.frame_bytes = frames_lib.padded_frame_bytes(shape)
@@ -119,18 +118,7 @@ class FrameWindows:
   def _renumber_after_reset(
     self, numbers: np.ndarray, t: int, previous: np.ndarray, current: np.ndarray
   ) -> None:
-    """Corrects the frame indices of the stacks that follow a reset, in place.
-
-    Args:
-      numbers: frame indices of one environment, int32 [T + 1, S].
-      t: index of the observation that begins an episode.
-      previous: observation t - 1, [S, ...].
-      current: observation t, [S, ...].
-
-    Raises:
-      ValueError: observation t is not a stack at a reset as the module
-        describes.
-    """
+    """Corrects the frame indices of stacks that follow a reset, in place."""
     newest = t + self._stack - 1
     older_frames = current[:-1]
     if not older_frames.any():
@@ -149,12 +137,7 @@ class FrameWindows:
   def _check_shifts(
     self, observations: Sequence[np.ndarray], first: np.ndarray
   ) -> None:
-    """Raises ValueError if a checked observation is not a shifted stack.
-
-    Args:
-      observations: T + 1 arrays uint8 [B, S, ...].
-      first: [B, T + 1] bool, whether an observation begins an episode.
-    """
+    """Raises ValueError if a checked observation is not a shifted stack."""
     # Each step is checked in one environment, the next one after that of the
     # step before. To check all of them would cost as much as the rest of
     # `pack`. An environment whose observations are no stacks is found soon, as

@@ -112,11 +112,7 @@ class FrameRing:
     return ids
 
   def _check_shift(self, observation: np.ndarray) -> None:
-    """Raises ValueError if an observation is not its shifted predecessor.
-
-    Args:
-      observation: uint8 [B, S, ...]; one environment per call is checked.
-    """
+    """Raises ValueError if an observation is not its shifted predecessor."""
     # Each call checks the next environment. To check all of them would cost as
     # much as the rest of `add`. An environment whose observations are no stacks
     # is found soon, as most of its steps fail.
@@ -144,10 +140,6 @@ def not_stacked_error(stacked_frames: int) -> ValueError:
 def check_spec(spec: specs.EnvironmentSpec, stacked_frames: int) -> None:
   """Checks that a spec's observations are stacks of uint8 frames.
 
-  Args:
-    spec: spec of one environment.
-    stacked_frames: S, frames in an observation.
-
   Raises:
     ValueError: the observations are not uint8 [stacked_frames, ...].
   """
@@ -170,7 +162,6 @@ def ring_frames(stack: int, steps: int) -> int:
   """Returns how many frames a `FrameRing` stores per environment.
 
   Args:
-    stack: S, frames in an observation.
     steps: minimum number of steps for which a frame stays stored.
   """
   # An observation that begins an episode has S new frames.

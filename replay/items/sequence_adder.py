@@ -49,7 +49,6 @@ class SequenceAdder:
     """Makes an adder without steps.
 
     Args:
-      schema: schema of an item.
       num_envs: B, the number of environments stepped at once.
       period: steps from the start of a sequence to the start of the next, at
         most T.
@@ -123,16 +122,7 @@ class SequenceAdder:
   def _complete_sequences(
     self, observation: np.ndarray, extras: Mapping[str, np.ndarray]
   ) -> adder_lib.Items | None:
-    """Packs the B sequences that end in an observation, if T steps are there.
-
-    Args:
-      observation: observations after the last step, [B, ...].
-      extras: the actor's extras for `observation`; empty if priorities do not
-        need them.
-
-    Returns:
-      B items; None: the sequences have less than T steps.
-    """
+    """Packs the B sequences that end in an observation, after T steps."""
     if len(self._steps) < self._schema.steps:
       return None
 

@@ -72,8 +72,6 @@ class SequenceSchema:
     """Makes the schema for an environment's specs.
 
     Args:
-      spec: spec of one environment.
-      steps: T, steps of a sequence.
       step_extras: dtype and shape, by name, of extras stored for each step.
       start_extras: dtype and shape, by name, of extras stored for the first
         step only.

@@ -75,7 +75,6 @@ class TransitionSchema:
     """Makes the schema for an environment's specs.
 
     Args:
-      spec: spec of one environment.
       n_step: maximum number of steps of a transition.
       stacked_frames: S, the frames of an observation [S, ...], which are stored
         once each; 0: observations are stored whole.

@@ -55,8 +55,6 @@ class ItemWriter:
     """Stores the arguments; the first `wait` opens a stream.
 
     Args:
-      route: route to the server, direct or through a proxy.
-      table: name of the table.
       kept_frame_records: number of newest frame records that items may refer to
         (`table_spec.ItemSchema.kept_frame_records`); 0: items have no frame
         records.
@@ -164,10 +162,6 @@ class ItemWriter:
 
     Args:
       timeout_s: seconds to wait at most.
-
-    Returns:
-      Whether no item is in flight. If the stream was broken before the call,
-      its items are counted as lost and the result is True.
     """
     if self._writer is None:
       return True
@@ -192,14 +186,7 @@ class ItemWriter:
     return flushed
 
   def _open(self, timeout_s: float) -> bool:
-    """Opens a stream as soon as the route allows it.
-
-    Args:
-      timeout_s: seconds to wait at most.
-
-    Returns:
-      Whether a stream was opened.
-    """
+    """Opens a stream as soon as the route allows it."""
     end_s = time.monotonic() + timeout_s
     while (reason := self._route.waits_for()) is not None:
       self.waits_for = reason
@@ -222,15 +209,7 @@ class ItemWriter:
     return True
 
   def _flush_to(self, in_flight: int, timeout_s: float) -> bool:
-    """Waits until at most a given number of items are unconfirmed.
-
-    Args:
-      in_flight: maximum number of unconfirmed items.
-      timeout_s: seconds to wait at most.
-
-    Returns:
-      False after the timeout, or if the stream broke.
-    """
+    """Waits until at most a given number of items are unconfirmed."""
     writer: typing.Any = self._writer
     try:
       writer.flush(in_flight, timeout_ms=max(1, int(1000 * timeout_s)))
@@ -263,15 +242,9 @@ class ItemWriter:
 
 
 def _count_in_flight(writer: reverb.TrajectoryWriter, at_most: int) -> int:
-  """Returns the number of a writer's unconfirmed items, by bisection.
-
-  Reverb has no call that returns this number. `flush` only shows, by a timeout,
-  whether more than a given number of items are unconfirmed.
-
-  Args:
-    writer: the stream's writer.
-    at_most: upper bound of the result, which is returned if the stream failed.
-  """
+  """Returns the number of a writer's unconfirmed items, by bisection."""
+  # Reverb has no call that returns it; `flush` shows, by a timeout, whether more
+  # than some number of items are unconfirmed.
   low, high = 0, at_most
   while low < high:
     middle = (low + high) // 2

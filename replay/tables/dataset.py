@@ -56,7 +56,6 @@ def make_dataset(
   Args:
     server_address: address of the Reverb server; a server in this process is
       read without gRPC, three times as fast.
-    spec: spec of the table.
     device: name of the GPU to which batches are copied before their reader
       needs them; None: they stay in memory.
 
@@ -93,7 +92,6 @@ def unpack(schema: typing.Any, samples: typing.Any) -> Batch:
   graph call per batch, an eighth of the CPU time of a small network's update.
 
   Args:
-    schema: schema of an item.
     samples: `reverb.ReplaySample` of I items of G transitions each (B = I * G),
       with data uint8 [I, *item_shape].
   """
@@ -115,7 +113,6 @@ def make_batch(
   A batch has B = I * G elements, with G transitions per item.
 
   Args:
-    schema: schema of an item.
     keys: keys of the items, uint64 [I].
     probabilities: probability of sampling each item, float64 [I].
     table_size: items in the table when each was sampled, int64 [I].
@@ -144,13 +141,7 @@ def make_batch(
 def _transition_fields(
   schema: transitions.TransitionSchema, data: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-  """Unpacks the fields [B, ...] of B transitions, by name.
-
-  Args:
-    schema: schema of an item.
-    data: packed records, uint8 [B, record_bytes]; with stacked frames, W frame
-      records per item, uint8 [B, W, bytes of a frame record].
-  """
+  """Unpacks the fields [B, ...] of B transitions, by name."""
   if not schema.stacked_frames:
     return _unpack_records(schema.record, data)
   fields = _unpack_records(schema.record, data[:, -1, schema.frame_bytes :])
@@ -164,16 +155,7 @@ def _gather_stacks(
   frame_records: tf.Tensor,
   offsets: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns the stacked observations o_tm1 and o_t of B items.
-
-  Args:
-    schema: schema of an item with stacked frames.
-    frame_records: uint8 [B, W, bytes of a frame record].
-    offsets: number of frames from o_tm1 to o_t, int32 [B].
-
-  Returns:
-    Two tensors, uint8 [B, S, ...].
-  """
+  """Returns the stacked observations o_tm1 and o_t of B items."""
   stack, size = schema.stacked_frames, schema.frames_per_item
   records = tf.reshape(frame_records, (-1, schema.item_shape[1]))
   frame_bytes = schema.frame_bytes
@@ -193,17 +175,7 @@ def _window_observations(
   records: tf.Tensor,
   frame_indices: tf.Tensor,
 ) -> tf.Tensor:
-  """Returns the stacked observations of B sequences.
-
-  Args:
-    schema: schema of an item, with stacked frames.
-    records: packed records, uint8 [B, record_bytes], which begin with frames.
-    frame_indices: index in the record of each observation's S frames, int32
-      [B, T + 1, S].
-
-  Returns:
-    Observations, uint8 [B, T + 1, S, ...].
-  """
+  """Returns the stacked observations of B sequences."""
   windows = schema.windows
   assert windows is not None
   # A record is viewed as rows of a frame's size. The rows after its frames hold
@@ -219,15 +191,7 @@ def _window_observations(
 
 
 def _undo_frame_xor(frames_as_bytes: tf.Tensor, frame_bytes: int) -> tf.Tensor:
-  """Undoes the exclusive or of M frames with `frames.XOR_PATTERN`.
-
-  Args:
-    frames_as_bytes: uint8 [M, frame_bytes].
-    frame_bytes: bytes of a frame, a multiple of 8.
-
-  Returns:
-    The frames as words of 8 bytes, int64 [M, frame_bytes / 8].
-  """
+  """Undoes the exclusive or of M frames with `frames.XOR_PATTERN`."""
   # With two dimensions and words of 8 bytes: more dimensions, or single bytes,
   # cost three times as much.
   frame_words = tf.bitcast(
@@ -239,16 +203,7 @@ def _undo_frame_xor(frames_as_bytes: tf.Tensor, frame_bytes: int) -> tf.Tensor:
 def _gather_frames(
   frame_words: tf.Tensor, index: tf.Tensor, shape: tuple[int, ...]
 ) -> tf.Tensor:
-  """Gathers frames by their indices, and removes the frames' padding.
-
-  Args:
-    frame_words: M frames as words of 8 bytes, int64 [M, frame_bytes / 8].
-    index: indices of K frames, int32 of any shape.
-    shape: shape of an observation, [S, ...].
-
-  Returns:
-    Frames, uint8 [K, bytes of a frame without padding].
-  """
+  """Gathers frames by their indices, and removes the frames' padding."""
   taken = tf.bitcast(tf.gather(frame_words, tf.reshape(index, [-1])), tf.uint8)
   taken = tf.reshape(taken, (-1, frames.padded_frame_bytes(shape)))
   return taken[:, : math.prod(shape[1:])]
@@ -257,12 +212,7 @@ def _gather_frames(
 def _unpack_records(
   packing: packing_lib.Packing, records: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-  """Returns the fields [B, ...] of records, by name; `Packing.unpack` in TF.
-
-  Args:
-    packing: packing of a record.
-    records: uint8 [B, record_bytes].
-  """
+  """Returns the fields [B, ...] of records, by name; `Packing.unpack` in TF."""
   fields, start = {}, 0
   for name, (dtype, shape) in packing.fields.items():
     end = start + dtype.itemsize * math.prod(shape)

@@ -57,7 +57,6 @@ class Limiter(typing.NamedTuple):
     """Returns a limiter that only blocks samples below `min_size` items.
 
     Args:
-      min_size: items in the table before the first one is sampled.
       samples_per_insert: ratio that the reader of the table holds, which the
         limiter does not enforce; `NO_RATIO`: the reader does not hold one.
     """
@@ -80,7 +79,6 @@ class Limiter(typing.NamedTuple):
 
     Args:
       samples_per_insert: ratio of samples to inserts, above 0.
-      min_size: items in the table before the first one is sampled.
       batch_size: items per batch.
       tolerance: half of the bounds' distance, as a fraction of the samples that
         `min_size` inserts grant; raised if the distance is too small.
@@ -113,12 +111,7 @@ class Limiter(typing.NamedTuple):
     return self.max_diff < UNBOUNDED
 
   def difference(self, inserted: int, sampled: int) -> float:
-    """Returns inserted * samples_per_insert - sampled, in samples.
-
-    Args:
-      inserted: items inserted since the table was made.
-      sampled: items sampled since the table was made.
-    """
+    """Returns inserted * samples_per_insert - sampled, in samples."""
     return inserted * self.samples_per_insert - sampled
 
   def samples_allowed(self, counts: table_status.TableStatus) -> int:

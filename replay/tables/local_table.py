@@ -64,7 +64,6 @@ class LocalTable:
       record_bytes: bytes of an item.
       priority_exponent: alpha, to which priorities are raised; None: sampling
         is uniform, and priorities have no effect.
-      seed: seed of the random sampling.
     """
     self._capacity = capacity
     self._exponent = priority_exponent
@@ -235,12 +234,7 @@ class LocalTable:
     return (keys - self._evicted) % self._capacity
 
   def _set_weights(self, slots: np.ndarray, priorities: np.ndarray) -> None:
-    """Sets the weights of slots, and updates the sums above them in the tree.
-
-    Args:
-      slots: slots of items, int [M].
-      priorities: priorities of the items, float [M].
-    """
+    """Sets the weights of slots, and the sums above them in the tree."""
     if self._exponent is None:
       return
     priorities = np.asarray(priorities, np.float64)
@@ -259,14 +253,7 @@ class LocalTable:
       self._sums[first : 2 * first] = below[::2] + below[1::2]
 
   def _find_slots(self, sums: np.ndarray) -> np.ndarray:
-    """Returns the first slots at which the cumulative weight exceeds a sum.
-
-    Args:
-      sums: sums of weights, float64 [B], in [0, sum of all weights].
-
-    Returns:
-      Slots, int64 [B].
-    """
+    """Returns the first slots at which the cumulative weight exceeds a sum."""
     nodes = np.ones(len(sums), np.int64)
     for _ in range(self._depth):
       nodes *= 2

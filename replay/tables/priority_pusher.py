@@ -83,11 +83,7 @@ class PriorityPusher:
       self._thread.join(timeout_s)
 
   def _put(self, pushed: typing.Any, timeout_s: float) -> bool:
-    """Adds keys and priorities to the queue, or None to stop the thread.
-
-    Returns:
-      False if the queue was full for `timeout_s`.
-    """
+    """Adds keys and priorities to the queue, or None to stop the thread."""
     try:
       self._queue.put(pushed, timeout=timeout_s)
     except queue.Full:
@@ -95,10 +91,7 @@ class PriorityPusher:
     return True
 
   def _run(self) -> None:
-    """Sends queued priorities until None is queued.
-
-    Runs in the thread. Makes a new client after each restart of the server.
-    """
+    """Sends queued priorities until None is queued."""
     client, incarnation = None, 0
     while (pushed := self._get()) is not None:
       if not self._shard.up or incarnation != self._shard.incarnation:

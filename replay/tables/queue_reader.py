@@ -111,13 +111,7 @@ class QueueReader:
     return samples
 
   def _take_finished_call(self) -> Samples | None:
-    """Returns the batch of a call that was blocked, but has finished now.
-
-    Calls block while the server is down.
-
-    Returns:
-      The batch; None: no blocked call has finished, or the call has failed.
-    """
+    """Returns the batch of a call that was blocked, but has finished now."""
     for call in self._blocked_calls:
       if call.wait(timeout_s=0.0):
         self._blocked_calls.remove(call)
@@ -131,16 +125,7 @@ class QueueReader:
 def _sample(
   client: reverb.Client, batch_size: int, table_size: int
 ) -> Samples | None:
-  """Samples a batch; if the server dies, blocks until one is up again.
-
-  Args:
-    client: client of the server.
-    batch_size: items to sample.
-    table_size: number of items in the queue, for `Samples.table_size`.
-
-  Returns:
-    The batch; None: the server has disconnected.
-  """
+  """Samples a batch; if the server dies, blocks until one is up again."""
   try:
     items = list(
       client.sample(tables.TRANSITIONS, batch_size, emit_timesteps=False)

@@ -72,11 +72,7 @@ class ShardMonitor:
     return self._up.is_set()
 
   def wait(self, timeout_s: float) -> bool:
-    """Waits until the server is up, for at most `timeout_s` seconds.
-
-    Returns:
-      Whether the server is up.
-    """
+    """Waits until the server is up, for at most `timeout_s` seconds."""
     return self._up.wait(timeout_s)
 
   def status(self) -> table_status.TableStatus | None:
@@ -157,9 +153,6 @@ def statuses(
   monitors: Sequence[ShardMonitor],
 ) -> list[table_status.TableStatus]:
   """Polls the table counts of all servers that are up.
-
-  Args:
-    monitors: monitors of the servers.
 
   Returns:
     The counts of the servers that have replied, in the order of the monitors.

@@ -63,7 +63,6 @@ class TableSaver:
     """Empties `saving_dir` and starts the thread; only one may run per server.
 
     Args:
-      address: address of the server, on this machine.
       saving_dir: the `saving_dir` of the server's TrajectoryManager.
       path: new folder for the checkpoint, on the same file system as
         `saving_dir`.
@@ -208,16 +207,7 @@ def _read_table_records(
 def _replace_settings(
   record: checkpoint_pb2.PriorityTableCheckpoint, wanted: schema_pb2.TableInfo
 ) -> None:
-  """Replaces the settings in a table's checkpoint record, in place.
-
-  Args:
-    record: record of the table in the checkpoint.
-    wanted: settings of the table in the config.
-
-  Raises:
-    ValueError: the record has another item schema, or more items than the
-      wanted capacity.
-  """
+  """Replaces the settings in a table's checkpoint record, in place."""
   name = record.table_name
   if record.signature != wanted.signature:
     raise ValueError(

@@ -82,7 +82,6 @@ class TableSpec:
     Args:
       config: the whole config, with the fields of `groups.REPLAY`, whose sizes
         are in transitions; the sizes of the spec are in items.
-      schema: schema of an item.
       steps_per_item: environment steps per new item.
 
     Raises:
@@ -116,7 +115,6 @@ class TableSpec:
 
     Args:
       config: the whole config, with the fields of `groups.QUEUE`.
-      schema: schema of an item.
       steps_per_item: environment steps per new item.
     """
     return cls(
@@ -160,18 +158,11 @@ class TableSpec:
 
 
 def _queue_capacity(config: ml_collections.ConfigDict) -> int:
-  """Returns the capacity of each server's queue, in rollouts.
-
-  With it, the policy age is at most `config.variables.max_age` versions, where
-  workers are equally fast and load each version at once. A rollout's age is the
-  number of batches that the trainer takes between the rollout's first step and
-  its own update. These batches come from the queue, from one unfinished rollout
-  per environment, and from the trainer's batch. Where workers were added during
-  the run, the limit may leave no place for a batch; the queue then holds one.
-
-  Args:
-    config: the whole config, with the fields of `groups.QUEUE`.
-  """
+  """Returns the capacity of each server's queue, in rollouts."""
+  # A policy age is the number of batches between a rollout's first step and its
+  # update: of the queue, of one unfinished rollout per environment, and of the
+  # trainer itself. With this capacity it is at most `max_age`, if there is
+  # place for a batch at all.
   batch_size = config.learner.batch_size
   in_progress = rules.count_unfinished_rollouts(config)
   capacity = batch_size * (config.variables.max_age - 1) - in_progress
@@ -179,16 +170,7 @@ def _queue_capacity(config: ml_collections.ConfigDict) -> int:
 
 
 def _check_sizes(config: ml_collections.ConfigDict, table: TableSpec) -> None:
-  """Checks that the sizes of a replay table let batches be sampled.
-
-  Args:
-    config: the whole config, with the fields of `groups.REPLAY`.
-    table: spec that was made from the config.
-
-  Raises:
-    ValueError: with these sizes, no batch could ever be sampled, or inserts or
-      samples would block for ever.
-  """
+  """Checks that the sizes of a replay table let batches be sampled."""
   replay, batch_size = config.replay, config.learner.batch_size
   together = table.schema.transitions_per_item
   if batch_size % together:

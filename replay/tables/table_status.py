@@ -32,9 +32,6 @@ class TableStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Returns the status of one table from its counts.
 
     Args:
-      size: items in the table now.
-      inserted: items inserted so far.
-      sampled: items sampled so far.
       min_size: items in the table before the first one is sampled; the first
         `min_size` inserts do not count in the ratio.
     """
@@ -48,7 +45,6 @@ class TableStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Args:
       tables: counts of each table; their ratios are not used.
-      min_size: items in each table before the first one is sampled.
     """
     sampled = sum(table.sampled for table in tables)
     since = sum(max(0, table.inserted - min_size) for table in tables)
@@ -66,8 +62,6 @@ def read(
   """Requests the status of a table from a Reverb server.
 
   Args:
-    client: client of the server.
-    table: name of the table.
     timeout_s: seconds to wait for the reply, at least 1.
 
   Raises:

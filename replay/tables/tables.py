@@ -19,7 +19,6 @@ def make_table(
   """Makes the Reverb table of a spec, which evicts the oldest items first.
 
   Args:
-    spec: spec of the table.
     limiter: rate limiter of the table; None: `spec.limiter`.
 
   Raises:
@@ -55,7 +54,6 @@ class TableView:
 
     Args:
       server_address: address of the server that has the table.
-      table: name of the table.
     """
     self._client = reverb.Client(server_address)
     self._table = table

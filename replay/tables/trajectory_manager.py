@@ -70,7 +70,6 @@ class TrajectoryManager:
     """Returns the counts of one table, by the table's name.
 
     Args:
-      table: name of the table.
       timeout_s: seconds to wait for the server, at least 1.
 
     Raises:
@@ -102,13 +101,7 @@ class TrajectoryManager:
     port: int,
     checkpoint: pathlib.Path | None,
   ) -> reverb.Server:
-    """Starts Reverb's server.
-
-    Args:
-      tables: tables to serve.
-      port: TCP port to listen on.
-      checkpoint: folder of the checkpoint to restore; None: no checkpoint.
-    """
+    """Starts Reverb's server."""
     checkpointer = None
     if self._saving_dir:
       checkpointer = reverb.checkpointers.DefaultCheckpointer(
@@ -118,11 +111,7 @@ class TrajectoryManager:
     return reverb.Server(list(tables), port, checkpointer)
 
   def _check_restorable(self, saved: pathlib.Path) -> None:
-    """Raises ValueError if emptying `saving_dir` would delete a checkpoint.
-
-    Args:
-      saved: folder of the checkpoint to restore.
-    """
+    """Raises ValueError if emptying `saving_dir` would delete a checkpoint."""
     where = self._saving_dir
     if not where or where.resolve() in (saved / "_").resolve().parents:
       raise ValueError(
@@ -134,16 +123,7 @@ class TrajectoryManager:
   def _restore(
     self, tables: Sequence[reverb.Table], port: int, saved: pathlib.Path
   ) -> reverb.Server:
-    """Starts Reverb's server with the items of a checkpoint.
-
-    Args:
-      tables: empty tables with the settings of the config.
-      port: TCP port to listen on.
-      saved: folder of the checkpoint, which stays unchanged.
-
-    Raises:
-      ValueError: the checkpoint does not fit the tables, or is damaged.
-    """
+    """Starts Reverb's server with the items of a checkpoint."""
     # A temporary file of a run is in memory: the disk of the run may be full.
     with tempfile.TemporaryDirectory() as temporary:
       fitted = pathlib.Path(temporary, "fitted")

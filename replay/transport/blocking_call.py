@@ -63,10 +63,7 @@ class _CallThread(threading.Thread):
 
 
 def _wait_for_calls() -> None:
-  """Waits for running calls for a while; registered for process exit.
-
-  A process that exits while a thread runs Reverb's C++ code would abort.
-  """
+  """Waits for running calls for a while; registered for process exit."""
   deadline_s = time.monotonic() + _EXIT_TIMEOUT_S
   for thread in threading.enumerate():
     if isinstance(thread, _CallThread):

@@ -80,17 +80,7 @@ class _Handle:
   """Mapped control block, with a lock that shows that its holder is alive."""
 
   def __init__(self, path: str, lock: int, holder: str):
-    """Opens or creates the file, and locks one byte.
-
-    Args:
-      path: path of the file.
-      lock: offset of the byte to lock.
-      holder: description of the holder of the lock, for errors.
-
-    Raises:
-      InUseError: the byte is locked by another holder.
-      ValueError: the file cannot be opened, or is not a control block.
-    """
+    """Opens or creates the file, and locks one byte."""
     flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC
     try:
       # For the lock alone: a mapping would keep it beyond `close`.
@@ -136,18 +126,7 @@ class _Handle:
     os.close(descriptor)
 
   def _call_fcntl(self, command: int, byte: int) -> int:
-    """Applies a lock command of fcntl(2) to one byte of the file.
-
-    Args:
-      command: fcntl.F_OFD_SETLK or fcntl.F_OFD_GETLK.
-      byte: offset of the byte.
-
-    Returns:
-      The lock type in the kernel's reply, such as fcntl.F_UNLCK.
-
-    Raises:
-      BlockingIOError: F_OFD_SETLK, and the byte is locked by another holder.
-    """
+    """Applies a lock command of fcntl(2) to one byte of the file."""
     # struct flock of 64-bit Linux. Its locks belong to the open file, not to
     # the process: they also distinguish threads of one process.
     request = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, byte, 1, 0)
@@ -173,9 +152,6 @@ class ProxyHandle(_Handle):
     unreachable. Keeps that proxy's last command, but replaces DRAIN by RUN,
     because DRAIN would make the workers of the new proxy exit.
 
-    Args:
-      path: path of the file, in a directory on a tmpfs.
-
     Raises:
       InUseError: another live proxy uses the control block.
       ValueError: the file cannot be opened, or is not a control block.
@@ -194,7 +170,6 @@ class ProxyHandle(_Handle):
     """Sets the command of all workers of the machine.
 
     Args:
-      command: run, pause or drain.
       steps_per_s: limit of environment steps per second, shared equally by the
         live workers of the machine; 0: no limit.
     """
@@ -275,7 +250,6 @@ class ShardAdmission:
     """Stores the arguments.
 
     Args:
-      handle: handle of the proxy.
       shard: index of the shard whose server the relay connects to, below
         `MAX_SHARDS`.
     """

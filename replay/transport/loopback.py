@@ -83,10 +83,7 @@ def confine(port: int) -> None:
 
 
 def _sockets_at(port: int) -> Iterator[socket.socket]:
-  """Yields duplicates of this process's TCP sockets with a local port.
-
-  The caller closes each duplicate.
-  """
+  """Yields duplicates of this process's TCP sockets with a local port."""
   for name in os.listdir("/proc/self/fd"):
     try:
       is_socket = stat.S_ISSOCK(os.fstat(int(name)).st_mode)
@@ -110,17 +107,7 @@ def _is_tcp_at(connection: socket.socket, port: int) -> bool:
 
 
 def _restrict_to_loopback(listening: socket.socket, port: int) -> None:
-  """Restricts a listening socket to packets from the loopback interface.
-
-  Applies a packet filter and a binding to the interface; either one suffices.
-
-  Args:
-    listening: the socket.
-    port: port of the socket, for errors.
-
-  Raises:
-    OSError: the kernel allows neither of them.
-  """
+  """Restricts a listening socket to packets from the loopback interface."""
   # The filter drops all packets from other interfaces, also the last packet of
   # a handshake that began before, which the bound device would accept. The
   # bound device replies with a reset, so that a remote client need not wait.
@@ -179,15 +166,7 @@ def _attach_loopback_filter(listening: socket.socket) -> None:
 
 
 def _wait_until_accepted(listening: list[socket.socket], port: int) -> None:
-  """Waits until the server has accepted all waiting connections.
-
-  Args:
-    listening: listening sockets of the server.
-    port: port of the sockets, for errors.
-
-  Raises:
-    TimeoutError: connections still wait after `_ACCEPT_TIMEOUT_S`.
-  """
+  """Waits until the server has accepted all waiting connections."""
   end_s = time.monotonic() + _ACCEPT_TIMEOUT_S
   while any(map(_unaccepted_connections, listening)):
     if time.monotonic() >= end_s:

@@ -74,11 +74,7 @@ class RelayStats(NamedTuple):
 
   @classmethod
   def total(cls, stats: Iterable["RelayStats"]) -> "RelayStats":
-    """Returns the statistics of several relays, summed.
-
-    Args:
-      stats: statistics of each relay.
-    """
+    """Returns the statistics of several relays, summed."""
     stats = tuple(stats)
     merged: dict[int, relay_admission.ClientStats] = {}
     for pid, client in itertools.chain(*(s.clients.items() for s in stats)):

@@ -232,10 +232,7 @@ class Link:
     self._callbacks.on_broken(self)
 
   def _watch_half_closed_client(self) -> None:
-    """Closes the link when a client that has ended its sending has also closed.
-
-    Checks every `_CHECK_PERIOD_S`.
-    """
+    """Closes the link when a client that ended its sending has closed."""
     if relay_side.is_closed(self.client.transport):
       self.client.transport.abort()
     else:

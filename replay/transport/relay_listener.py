@@ -23,7 +23,6 @@ def host_and_port(argument: str, address: str) -> tuple[str, int]:
   """Splits an address 'host:port' into host and port.
 
   Args:
-    argument: name of the address in error messages.
     address: text to split; an IPv6 host may have brackets.
 
   Returns:
@@ -45,7 +44,6 @@ def path_of(address: str, kind: str = _UNIX) -> str | None:
   """Returns the path of an address 'unix:PATH' or 'passed:PATH'.
 
   Args:
-    address: an address of any form.
     kind: prefix that the address must have, "unix:" or `PASSED`.
 
   Returns:
@@ -60,7 +58,6 @@ def check(argument: str, address: str) -> None:
   """Raises ValueError if an address has none of the valid forms.
 
   Args:
-    argument: name of the address in error messages.
     address: 'unix:PATH', 'passed:PATH' (see `socket_passing`) or 'host:port'.
 
   Raises:

@@ -30,9 +30,6 @@ def has_ended(transport: Any) -> bool:
   """Returns whether the peer has ended its sending; unread data may be left.
 
   Also returns True after this process has closed the connection.
-
-  Args:
-    transport: asyncio transport of the connection.
   """
   return _has_event(transport, select.POLLRDHUP)
 
@@ -42,9 +39,6 @@ def is_closed(transport: Any) -> bool:
 
   A unix socket shows this at once, TCP only after a reset or a failed
   keepalive. Also returns True after this process has closed the connection.
-
-  Args:
-    transport: asyncio transport of the connection.
   """
   return _has_event(transport, 0)
 
@@ -112,11 +106,7 @@ class Side(asyncio.Protocol):
       self.other.transport.write(data)
 
   def eof_received(self):
-    """Forwards the end of the peer's sending.
-
-    Returns:
-      Whether to keep the transport open for the other direction.
-    """
+    """Forwards the end of the peer's sending."""
     self.ended = True
     self._link.on_ended(self)
     if self.other.transport is None or self.other.transport.is_closing():
@@ -171,15 +161,7 @@ def _configure(connection: socket.socket) -> None:
 
 
 def _has_event(transport: Any, events: int) -> bool:
-  """Returns whether poll(2) reports an event, POLLHUP or POLLERR now.
-
-  Args:
-    transport: asyncio transport of the connection.
-    events: mask of further events, such as select.POLLRDHUP; 0: none.
-
-  Returns:
-    True also if the transport is closed or closing.
-  """
+  """Returns whether poll(2) reports an event, POLLHUP or POLLERR now."""
   if transport.is_closing():
     return True
   poll = select.poll()

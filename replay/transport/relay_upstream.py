@@ -108,11 +108,7 @@ class Upstream:
   async def _reach(
     self, protocol: asyncio.Protocol
   ) -> asyncio.Transport | None:
-    """Attempts once to connect a protocol, and updates the reachability.
-
-    Returns:
-      The transport; None: the upstream is unreachable.
-    """
+    """Attempts once to connect a protocol, and updates the reachability."""
     attempt = next(self._attempts)
     address = self._find()
     transport: Any = None
@@ -134,11 +130,7 @@ class Upstream:
     return transport
 
   async def _dial(self, address: str, protocol: asyncio.Protocol) -> Any:
-    """Connects a protocol to an address, and returns the transport.
-
-    Raises:
-      OSError: the address cannot be reached.
-    """
+    """Connects a protocol to an address, and returns the transport."""
     loop = asyncio.get_running_loop()
     if self._tls is not None:
       return await relay_tls.dial(loop, address, protocol, self._tls)
@@ -155,13 +147,7 @@ class Upstream:
     return connected[0]
 
   def _update_reachable(self, attempt: int, reachable: bool) -> None:
-    """Stores the result of an attempt to connect; reports changes.
-
-    Args:
-      attempt: number of the attempt; results that are overtaken by later
-        attempts are ignored.
-      reachable: whether the attempt has succeeded.
-    """
+    """Stores the result of an attempt to connect; reports changes."""
     # An attempt that began before the deciding one describes an older state.
     if attempt < self._deciding_attempt:
       return
@@ -199,11 +185,7 @@ class Upstream:
 
 
 def _is_to_itself(transport: asyncio.Transport) -> bool:
-  """Returns whether TCP has connected a socket to itself.
-
-  This happens if no process listens on a local port, and the kernel chooses the
-  same port as the source port: about once in ten thousand attempts.
-  """
+  """Returns whether TCP has connected a socket to itself."""
   if transport.is_closing():  # It was reset meanwhile.
     return False
   own, peer = map(transport.get_extra_info, ("sockname", "peername"))

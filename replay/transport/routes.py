@@ -44,7 +44,6 @@ class ProxyRoute:
     """Stores the arguments; opens no connection.
 
     Args:
-      address: address of the proxy.
       handle: the worker's handle of the proxy's control block.
     """
     self.address = address

@@ -47,9 +47,6 @@ class RetryingPublisher:
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
     """Publishes the variables as a new version, if the server is up.
 
-    Args:
-      variables: arrays by name.
-
     Returns:
       The last version number that was used; if `pending` is set, that version
       may not have reached the server.

@@ -56,23 +56,10 @@ def _checksum(header, blob) -> int:
 
 
 class _MappedFile:
-  """Memory-mapped file of shared variables.
-
-  Attributes:
-    words: words of the page, as unsigned integers.
-    times: the same words, as float64.
-    slots: data of slot 0 and slot 1, uint8.
-    identity: device and inode of the file.
-  """
+  """Memory-mapped file of shared variables."""
 
   def __init__(self, descriptor: int, size: int, write: bool):
-    """Maps an open file.
-
-    Args:
-      descriptor: file descriptor, which may be closed afterwards.
-      size: bytes of the file.
-      write: whether to map for writing.
-    """
+    """Maps an open file."""
     access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
     self._mmap = mmap.mmap(descriptor, size, access=access)
     # Native 8-byte words: one load or store each; `struct` with a fixed byte
@@ -95,9 +82,6 @@ class SharedVariablesWriter:
 
   def __init__(self, path: str):
     """Checks that a file can be written at a path; creates no file.
-
-    Args:
-      path: path of the file, in a directory on a tmpfs.
 
     Raises:
       ValueError: the directory cannot be written to.
@@ -145,11 +129,7 @@ class SharedVariablesWriter:
 
   @contextlib.contextmanager
   def _new_file(self, capacity: int):
-    """Yields a new file to be filled, and renames it to the path at exit.
-
-    Args:
-      capacity: bytes of each slot.
-    """
+    """Yields a new file to be filled, and renames it to the path at exit."""
     draft = f"{self._path}.draft"
     with contextlib.suppress(FileNotFoundError):
       os.unlink(draft)  # Left by a writer that was killed here.
@@ -249,14 +229,7 @@ class SharedVariables:
     return None
 
   def _map_current_file(self) -> _MappedFile | None:
-    """Returns the file at the path, mapped again if it was replaced.
-
-    Returns:
-      The file; None: there has been no file at the path yet.
-
-    Raises:
-      ValueError: the file is not one of shared variables.
-    """
+    """Returns the file at the path, mapped again if it was replaced."""
     try:
       status = os.stat(self._path)
     except FileNotFoundError:

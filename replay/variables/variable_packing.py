@@ -74,9 +74,6 @@ class BlobLayout(NamedTuple):
   def from_arrays(cls, variables: Mapping[str, np.ndarray]) -> "BlobLayout":
     """Returns a layout that places arrays in the order of the mapping.
 
-    Args:
-      variables: arrays by name.
-
     Raises:
       ValueError: an array's dtype is not a plain number.
     """
@@ -103,9 +100,6 @@ class BlobLayout(NamedTuple):
   @classmethod
   def from_bytes(cls, header: bytes) -> "BlobLayout":
     """Parses a header that `to_bytes` has written.
-
-    Args:
-      header: JSON of the layout.
 
     Raises:
       ValueError: the header is not JSON of a layout.

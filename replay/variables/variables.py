@@ -108,9 +108,6 @@ class VariablesPublisher:
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
     """Publishes variables as a new version, and waits until it is confirmed.
 
-    Args:
-      variables: arrays by name.
-
     Returns:
       The version number: that of the last call plus 1.
 
@@ -153,14 +150,7 @@ class VariablesPublisher:
   def _open_writer(
     self, header_bytes: int, blob_bytes: int
   ) -> reverb.TrajectoryWriter:
-    """Returns a writer for the given sizes; a new one if they have changed.
-
-    The first append of a Reverb writer fixes the shape of each column.
-
-    Args:
-      header_bytes: bytes of the header.
-      blob_bytes: bytes of the blob.
-    """
+    """Returns a writer for the given sizes; a new one if they have changed."""
     sizes = header_bytes, blob_bytes
     if self._writer is None or sizes != self._sizes:
       self.close()
@@ -235,15 +225,7 @@ class VariablesClient:
     return snapshot
 
   def _fetch_newest(self) -> PackedVariables | None:
-    """Samples the table's item; runs in the thread of a fetch.
-
-    Returns:
-      The version; None: the table has not changed, or is empty.
-
-    Raises:
-      ConnectionError: the server is down, or disconnected during the fetch.
-      ValueError: the server has no table of variables.
-    """
+    """Samples the table's item; runs in the thread of a fetch."""
     client = self._client
     if client is None:
       if (reason := self._waits_for()) is not None:
