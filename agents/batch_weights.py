@@ -3,7 +3,7 @@
 import ml_collections
 import tensorflow as tf
 
-from slipway.replay.tables import dataset, importance
+from slipway.replay.tables import dataset
 
 
 def compute(
@@ -27,6 +27,51 @@ def compute(
   end = replay.importance_exponent_end
   done = tf.cast(steps, tf.float32) / replay.importance_steps
   exponent = start + (end - start) * tf.minimum(1.0, done)
-  return importance.importance_weights(
+  return importance_weights(
     batch.probabilities, batch.table_size, exponent, batch.shard_weight
   )
+
+
+def importance_weights(
+  probabilities: tf.Tensor,
+  table_size: tf.Tensor,
+  exponent: tf.Tensor,
+  shard_weight: tf.Tensor | None = None,
+) -> tf.Tensor:
+  """Returns the importance weights of a batch (Schaul et al. 2016, 3.4).
+
+    w_i = (N P(i))^-beta / max_j w_j
+
+  With several shards, all items of a batch come from one of them (a stratified
+  sample). Shard s has N_s of all N items and gives a fraction f_s of the
+  batches. So an item i of the shard has P(i) = f_s P_s(i), and
+
+    (N P(i))^-beta = (N_s P_s(i))^-beta * (N_s / (f_s N))^beta.
+
+  The first factor is that of a single table. The second factor is the same for
+  a whole batch, so dividing by the batch's maximum would cancel it. Therefore
+  it is normalized separately, by its value for the shard with the largest
+  N_s / f_s, which gives `shard_weight`^beta. This is 1 if the batches of all
+  shards are in proportion to their items. While a restarted shard fills up, its
+  batches have lower weights.
+
+  Args:
+    probabilities: probability of sampling each item from its table, P(i) or
+      P_s(i), [B].
+    table_size: items in that table when each was sampled, N or N_s, [B].
+    exponent: beta, in [0, 1], [].
+    shard_weight: (N_s / f_s) / max_t (N_t / f_t), in [0, 1], []; None: there is
+      one table.
+
+  Returns:
+    Weights, float32 [B], at most 1.
+  """
+  expected = tf.cast(table_size, tf.float64) * probabilities  # [B] N P(i)
+  # A restored or new table may report 0 for an item that it has returned.
+  expected = tf.cast(tf.maximum(expected, 1e-12), tf.float32)
+  exponent = tf.cast(exponent, tf.float32)
+  weights = tf.pow(expected, -exponent)
+  weights = weights / tf.reduce_max(weights)
+  if shard_weight is None:
+    return weights
+  return tf.pow(shard_weight, exponent) * weights

@@ -171,6 +171,7 @@ def make_reward_transform(
 
 class _CopiedObservations(gymnasium.ObservationWrapper):
   """Wrapper that returns copies of observations."""
+
   # gymnasium's stack keeps the last observations, not copies of them, which an
   # environment may overwrite.
 
@@ -181,6 +182,7 @@ class _CopiedObservations(gymnasium.ObservationWrapper):
 
 class _CopiedActions(gymnasium.ActionWrapper):
   """Wrapper that passes copies of actions to its environment."""
+
   # gymnasium repeats the same array, which an environment may change in place.
 
   def action(self, action: Any) -> Any:

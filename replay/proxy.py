@@ -15,7 +15,6 @@ from typing import NamedTuple
 from slipway.replay.transport import (
   control_block,
   relay,
-  relay_admission,
   relay_listener,
   relay_tls,
 )
@@ -54,7 +53,7 @@ class ProxyStats(NamedTuple):
   """
 
   relay: relay.RelayStats
-  workers: Mapping[int, relay_admission.ClientStats]
+  workers: Mapping[int, relay.ClientStats]
   restarts: int
   version: int
   published_at_s: float | None
@@ -211,7 +210,7 @@ class WorkerProxy:
     return ProxyStats(
       stats,
       {
-        index: stats.clients.get(pid, relay_admission.ClientStats(0, 0, 0))
+        index: stats.clients.get(pid, relay.ClientStats())
         for index, pid in self._handle.workers().items()
       },
       self._handle.restarts,

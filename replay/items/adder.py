@@ -264,21 +264,3 @@ class NStepAdder:
     if self._running is not None:
       self._running.values = state["running"].copy()
       self._running_returns = state["running_returns"].copy()
-
-  def check_valid(self) -> None:
-    """Asserts the invariants of unfinished transitions; for tests.
-
-    Of each environment, no two transitions start at the same step. None has
-    more than n rewards.
-    """
-    assert self._ages.min() >= 0
-    assert self._ages.max() <= self._n
-    for env in range(self._ages.shape[1]):
-      ages = self._ages[:, env]
-      unfinished = ages[ages > 0]
-      assert len(set(unfinished)) == len(unfinished), (
-        "two transitions start at one step"
-      )
-      newest = (self._slot - 1) % self._n
-      if len(unfinished):
-        assert ages[newest] == 1, "the newest transition has one reward"

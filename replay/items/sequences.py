@@ -117,20 +117,26 @@ class SequenceSchema:
     self.item_shape = (self.record.record_bytes,)
 
   def kept_frame_records(self, num_envs: int) -> int:
-    """Returns 0, as sequences have no frame records.
-
-    Args:
-      num_envs: number of environments of the writer; has no effect.
-    """
+    """Returns 0, as sequences have no frame records."""
     del num_envs
     return 0
 
-  def make_sequence(self, fields: dict[str, typing.Any]) -> Sequence:
-    """Converts a record's fields to a `Sequence`.
+  def unpack(self, data: typing.Any) -> tuple[Sequence, typing.Any]:
+    """Returns B sequences and their versions, in the learner's graph.
 
     Args:
-      fields: fields by name, without `transitions.VERSION`; modified.
+      data: packed records, uint8 [B, record_bytes].
     """
+    from slipway.replay.items import unpacking  # needs TensorFlow
+
+    fields = unpacking.unpack_records(self.record, data)
+    if self.windows is not None:
+      del fields[frame_windows.FRAMES]
+      numbers = fields.pop(frame_windows.NUMBERS)
+      fields["observation"] = unpacking.gather_windows(
+        data, numbers, self.windows.shape
+      )
+    versions = fields.pop(transitions.VERSION)
     names = (*self.step_extras, *self.start_extras)
     extras = {name: fields.pop(name) for name in names}
-    return Sequence(**fields, extras=extras)
+    return Sequence(**fields, extras=extras), versions

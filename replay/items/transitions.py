@@ -133,6 +133,27 @@ class TransitionSchema:
     """Number of steps for which an adder keeps the frames of stacks."""
     return self._n_step + self.stacked_frames
 
+  def unpack(self, data: typing.Any) -> tuple[Transition, typing.Any]:
+    """Returns B transitions and their versions, in the learner's graph.
+
+    Args:
+      data: packed records, uint8 [B, record_bytes]; with stacked frames, W
+        frame records per item, uint8 [B, W, bytes of a frame record].
+    """
+    from slipway.replay.items import unpacking  # needs TensorFlow
+
+    if self.stacked_frames:
+      records = data[:, -1, self.frame_bytes :]
+      fields = unpacking.unpack_records(self.record, records)
+      offsets = fields.pop(FRAME_OFFSET)
+      fields["o_tm1"], fields["o_t"] = unpacking.gather_stacks(
+        data, offsets, self.observation_shape
+      )
+    else:
+      fields = unpacking.unpack_records(self.record, data)
+    versions = fields.pop(VERSION)
+    return Transition(**fields), versions
+
   def kept_frame_records(self, num_envs: int) -> int:
     """Returns how many sent frame records a writer keeps for later items.
 

@@ -243,7 +243,7 @@ class ItemWriter:
 
 def _count_in_flight(writer: reverb.TrajectoryWriter, at_most: int) -> int:
   """Returns the number of a writer's unconfirmed items, by bisection."""
-  # Reverb has no call that returns it; `flush` shows, by a timeout, whether more
+  # Reverb has no call that returns it; `flush` shows, by a timeout, if more
   # than some number of items are unconfirmed.
   low, high = 0, at_most
   while low < high:

@@ -1,18 +1,10 @@
 """Dataset: samples a Reverb table into batches for a learner."""
 
-import math
 import typing
 
 import reverb
 import tensorflow as tf
 
-from slipway.replay.items import (
-  frame_windows,
-  frames,
-  sequences,
-  transitions,
-)
-from slipway.replay.items import packing as packing_lib
 from slipway.replay.tables import table_spec, tables
 
 # Milliseconds without an item after which an iteration of the dataset ends. Its
@@ -123,105 +115,4 @@ def make_batch(
     data = tf.reshape(data, (-1, schema.record.record_bytes))
     probabilities = tf.repeat(probabilities, group_size)
     table_size = tf.repeat(table_size, group_size)
-  if isinstance(schema, sequences.SequenceSchema):
-    fields = _unpack_records(schema.record, data)
-    if schema.windows is not None:
-      del fields[frame_windows.FRAMES]
-      numbers = fields.pop(frame_windows.NUMBERS)
-      fields["observation"] = _window_observations(schema, data, numbers)
-    versions = fields.pop(transitions.VERSION)
-    learned: typing.Any = schema.make_sequence(fields)
-  else:
-    fields = _transition_fields(schema, data)
-    versions = fields.pop(transitions.VERSION)
-    learned = transitions.Transition(**fields)
-  return Batch(learned, versions, keys, probabilities, table_size)
-
-
-def _transition_fields(
-  schema: transitions.TransitionSchema, data: tf.Tensor
-) -> dict[str, tf.Tensor]:
-  """Unpacks the fields [B, ...] of B transitions, by name."""
-  if not schema.stacked_frames:
-    return _unpack_records(schema.record, data)
-  fields = _unpack_records(schema.record, data[:, -1, schema.frame_bytes :])
-  offsets = tf.cast(fields.pop(transitions.FRAME_OFFSET), tf.int32)
-  fields["o_tm1"], fields["o_t"] = _gather_stacks(schema, data, offsets)
-  return fields
-
-
-def _gather_stacks(
-  schema: transitions.TransitionSchema,
-  frame_records: tf.Tensor,
-  offsets: tf.Tensor,
-) -> tuple[tf.Tensor, tf.Tensor]:
-  """Returns the stacked observations o_tm1 and o_t of B items."""
-  stack, size = schema.stacked_frames, schema.frames_per_item
-  records = tf.reshape(frame_records, (-1, schema.item_shape[1]))
-  frame_bytes = schema.frame_bytes
-  frame_words = _undo_frame_xor(records[:, :frame_bytes], frame_bytes)
-  newest = size * tf.range(tf.shape(offsets)[0]) + size - 1  # [B]
-
-  def stacks_until(newest: tf.Tensor) -> tf.Tensor:
-    index = newest[:, None] + tf.range(1 - stack, 1)  # [B, S]
-    taken = _gather_frames(frame_words, index, schema.observation_shape)
-    return tf.reshape(taken, (-1, *schema.observation_shape))
-
-  return stacks_until(newest - offsets), stacks_until(newest)
-
-
-def _window_observations(
-  schema: sequences.SequenceSchema,
-  records: tf.Tensor,
-  frame_indices: tf.Tensor,
-) -> tf.Tensor:
-  """Returns the stacked observations of B sequences."""
-  windows = schema.windows
-  assert windows is not None
-  # A record is viewed as rows of a frame's size. The rows after its frames hold
-  # other fields, and no index refers to them.
-  size = windows.frame_bytes
-  frame_words = _undo_frame_xor(tf.reshape(records, (-1, size)), size)
-  rows = schema.record.record_bytes // size
-  start = rows * tf.range(tf.shape(frame_indices)[0])  # [B]
-  taken = _gather_frames(
-    frame_words, start[:, None, None] + frame_indices, windows.shape
-  )
-  return tf.reshape(taken, (-1, schema.steps + 1, *windows.shape))
-
-
-def _undo_frame_xor(frames_as_bytes: tf.Tensor, frame_bytes: int) -> tf.Tensor:
-  """Undoes the exclusive or of M frames with `frames.XOR_PATTERN`."""
-  # With two dimensions and words of 8 bytes: more dimensions, or single bytes,
-  # cost three times as much.
-  frame_words = tf.bitcast(
-    tf.reshape(frames_as_bytes, (-1, frame_bytes // 8, 8)), tf.int64
-  )
-  return tf.bitwise.bitwise_xor(frame_words, tf.constant(frames.XOR_PATTERN))
-
-
-def _gather_frames(
-  frame_words: tf.Tensor, index: tf.Tensor, shape: tuple[int, ...]
-) -> tf.Tensor:
-  """Gathers frames by their indices, and removes the frames' padding."""
-  taken = tf.bitcast(tf.gather(frame_words, tf.reshape(index, [-1])), tf.uint8)
-  taken = tf.reshape(taken, (-1, frames.padded_frame_bytes(shape)))
-  return taken[:, : math.prod(shape[1:])]
-
-
-def _unpack_records(
-  packing: packing_lib.Packing, records: tf.Tensor
-) -> dict[str, tf.Tensor]:
-  """Returns the fields [B, ...] of records, by name; `Packing.unpack` in TF."""
-  fields, start = {}, 0
-  for name, (dtype, shape) in packing.fields.items():
-    end = start + dtype.itemsize * math.prod(shape)
-    column = records[:, start:end]
-    start = end
-    if dtype.itemsize == 1:
-      column = tf.reshape(column, (-1, *shape))
-      fields[name] = tf.cast(column, tf.as_dtype(dtype))
-    else:
-      column = tf.reshape(column, (-1, *shape, dtype.itemsize))
-      fields[name] = tf.bitcast(column, tf.as_dtype(dtype))
-  return fields
+  return Batch(*schema.unpack(data), keys, probabilities, table_size)

@@ -218,17 +218,6 @@ class LocalTable:
       self._sums[self._leaves : self._leaves + size] = weights
       self._rebuild_sums()
 
-  def check_valid(self) -> None:
-    """Asserts that the tree of sums is consistent; for tests."""
-    assert 0 <= self.size <= self._capacity
-    if self._exponent is None:
-      return
-    parents, leaves = np.split(self._sums, 2)
-    pairs = self._sums.reshape(-1, 2).sum(axis=1)
-    assert (parents[1:] == pairs[1:]).all(), "a node is not its leaves' sum"
-    assert (leaves >= 0).all(), "a negative weight would never be sampled"
-    assert not leaves[self.size :].any(), "an empty slot would be sampled"
-
   def _slots_of(self, keys: np.ndarray) -> np.ndarray:
     """Returns the slots (indices in `_records`) of items by their keys."""
     return (keys - self._evicted) % self._capacity

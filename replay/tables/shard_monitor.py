@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 import reverb
 from absl import logging
 
-from slipway.replay.tables import table_status, tables
+from slipway.replay.tables import table_status
 from slipway.replay.transport import routes
 
 # Seconds between two checks whether the server is up. Each check is an attempt
@@ -57,7 +57,7 @@ class ShardMonitor:
     self._table = table
     # For the reader's own thread. A client that has failed is dropped, as new
     # clients would share the delays of its channel.
-    self._view: tables.TableView | None = None
+    self._client: reverb.Client | None = None
     self._up = threading.Event()
     self._lock = threading.Lock()  # held while `up` changes
     self._closed = threading.Event()
@@ -78,14 +78,14 @@ class ShardMonitor:
   def status(self) -> table_status.TableStatus | None:
     """Polls the counts of the table; None: the server does not reply."""
     if not self.up:
-      self._view = None
+      self._client = None
       return None
-    view, self._view = self._view or self._make_view(), None
+    client, self._client = self._client or reverb.Client(self.address), None
     try:
-      status = view.status()
+      status = table_status.read(client, self._table)
     except (KeyError, RuntimeError, reverb.errors.ReverbError):
       return None
-    self._view, self.size = view, status.size
+    self._client, self.size = client, status.size
     return status
 
   def mark_lost(self) -> None:
@@ -111,18 +111,18 @@ class ShardMonitor:
 
   def _run(self) -> None:
     """Checks the server and polls the table's size until `close`."""
-    view, polled_at_s, replied_at_s = None, 0.0, time.monotonic()
+    client, polled_at_s, replied_at_s = None, 0.0, time.monotonic()
     while not self._closed.is_set():
       if self._route.waits_for() is not None:
-        view = None
+        client = None
         self.mark_lost()
       elif not self.up or time.monotonic() - polled_at_s >= _SIZE_PERIOD_S:
         polled_at_s = time.monotonic()
-        view = view or self._make_view()
+        client = client or reverb.Client(self.address)
         try:
-          self.size = view.status().size
+          self.size = table_status.read(client, self._table).size
         except (KeyError, RuntimeError, reverb.errors.ReverbError):
-          view = None
+          client = None
           if time.monotonic() - replied_at_s >= _SILENT_AFTER_S:
             self.mark_lost()
         else:
@@ -143,10 +143,6 @@ class ShardMonitor:
       self.address,
       self.size,
     )
-
-  def _make_view(self) -> tables.TableView:
-    """Makes a new client that reads the status of the table."""
-    return tables.TableView(self.address, self._table)
 
 
 def statuses(

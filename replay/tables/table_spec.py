@@ -25,11 +25,7 @@ class ItemSchema(typing.Protocol):
   transitions_per_item: int
 
   def kept_frame_records(self, num_envs: int) -> int:
-    """Returns how many sent frame records a writer keeps for later items.
-
-    Args:
-      num_envs: number of environments of the writer.
-    """
+    """Returns how many sent frame records a writer keeps for later items."""
     ...
 
 

@@ -1,10 +1,10 @@
-"""Reverb tables: makes a run's table from its `TableSpec`, and reads counts."""
+"""Reverb tables: makes a run's table from its `TableSpec`."""
 
 import reverb
 import tensorflow as tf
 
 from slipway.replay.tables import limiter as limiter_lib
-from slipway.replay.tables import table_spec, table_status
+from slipway.replay.tables import table_spec
 
 # Name of the table of items in each replay server.
 TRANSITIONS = "transitions"
@@ -44,25 +44,3 @@ def make_table(
     ),
     signature=tf.TensorSpec(spec.schema.item_shape, tf.uint8),
   )
-
-
-class TableView:
-  """Client that reads the status of one table of one server."""
-
-  def __init__(self, server_address: str, table: str):
-    """Makes a client, without opening a connection.
-
-    Args:
-      server_address: address of the server that has the table.
-    """
-    self._client = reverb.Client(server_address)
-    self._table = table
-
-  def status(self) -> table_status.TableStatus:
-    """Requests the table's status from the server.
-
-    Raises:
-      KeyError: the server has no such table.
-      RuntimeError: the server does not reply.
-    """
-    return table_status.read(self._client, self._table)

@@ -242,8 +242,8 @@ class ProxyHandle(_Handle):
 class ShardAdmission:
   """Admission policy of the relay to one shard, by the control block.
 
-  Implements `relay_admission.Admission`. A worker process writes to only one
-  shard, so all of its streams pass the same relay.
+  A worker process writes to only one shard, so all of its streams pass the same
+  relay.
   """
 
   def __init__(self, handle: ProxyHandle, shard: int):
@@ -256,14 +256,15 @@ class ShardAdmission:
     self._handle, self._shard = handle, shard
 
   def admit(self, pid: int) -> bool:
-    """Returns whether to serve a client, by its process id.
-
-    A client is served if it has acknowledged all its broken streams.
-    """
+    """Returns whether to serve a new client, which else is disconnected."""
     return self._handle.admit(pid)
 
   def on_broken(self, pid: int) -> None:
-    """Marks the streams of a process as broken, by its process id."""
+    """Marks the streams of a process as broken.
+
+    The relay calls it before it closes the client's side, so that the client is
+    informed before it connects again.
+    """
     self._handle.mark_broken(pid)
 
   def on_reachable(self, reachable: bool) -> None:

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import uvloop
 
 from slipway.replay.transport import (
-  relay_admission,
+  control_block,
   relay_link,
   relay_listener,
   relay_tls,
@@ -41,6 +41,26 @@ _PREFACE_TIMEOUT_S = 5.0
 # Seconds that `Relay.close` waits for the relay's thread to stop, which
 # normally takes milliseconds.
 _CLOSE_TIMEOUT_S = 2.0
+
+
+class ClientStats(NamedTuple):
+  """Statistics of one client process, or of all clients with unknown process.
+
+  Attributes:
+    streams: number of connections that are open now.
+    bytes_up: bytes received from the client since the relay started.
+    bytes_down: bytes received from the upstream for the client since then.
+  """
+
+  streams: int = 0
+  bytes_up: int = 0
+  bytes_down: int = 0
+
+  def plus(self, up: int, down: int, streams: int = 0) -> "ClientStats":
+    """Returns the statistics with another connection's counts added."""
+    return ClientStats(
+      self.streams + streams, self.bytes_up + up, self.bytes_down + down
+    )
 
 
 class RelayStats(NamedTuple):
@@ -70,15 +90,15 @@ class RelayStats(NamedTuple):
   bytes_down: int
   bytes_buffered: int
   connections_refused: int
-  clients: Mapping[int, relay_admission.ClientStats]
+  clients: Mapping[int, ClientStats]
 
   @classmethod
   def total(cls, stats: Iterable["RelayStats"]) -> "RelayStats":
     """Returns the statistics of several relays, summed."""
     stats = tuple(stats)
-    merged: dict[int, relay_admission.ClientStats] = {}
+    merged: dict[int, ClientStats] = {}
     for pid, client in itertools.chain(*(s.clients.items() for s in stats)):
-      known = merged.get(pid, relay_admission.ClientStats())
+      known = merged.get(pid, ClientStats())
       merged[pid] = known.plus(
         client.bytes_up, client.bytes_down, client.streams
       )
@@ -99,7 +119,7 @@ class Relay:
     self,
     listen: str,
     upstream: str | Callable[[], str | None],
-    admission: relay_admission.Admission | None = None,
+    admission: control_block.ShardAdmission | None = None,
     preface_timeout_s: float = _PREFACE_TIMEOUT_S,
     listen_tls: relay_tls.Tls | None = None,
     upstream_tls: relay_tls.Tls | None = None,
@@ -114,8 +134,10 @@ class Relay:
         server whose address may change: a function that returns the address, or
         None while it is unknown. The relay's thread calls the function at each
         attempt to connect.
-      admission: policy that decides which clients are served. None: all clients
-        are served, and the upstream is not probed.
+      admission: policy that decides which clients are served, by process id (0:
+        unknown), and that is told of broken connections and of the upstream.
+        Its methods must be fast; a client is rejected if one raises an error.
+        None: all clients are served, and the upstream is not probed.
       preface_timeout_s: seconds within which a client has to send the preface
         or, with TLS, its certificate.
       listen_tls: context, or `relay_tls.INSECURE`, if the clients are relays
@@ -137,13 +159,11 @@ class Relay:
         " at once or never; pass a finite number of seconds above 0."
       )
     self._listen = listen
-    self._admission = relay_admission.SafeAdmission(
-      admission, self._keep_first_error
-    )
+    self._admission = admission
     self._preface_timeout_s = preface_timeout_s
     self._upstream = relay_upstream.Upstream(
       (lambda: upstream) if isinstance(upstream, str) else upstream,
-      None if admission is None else self._admission.on_reachable,
+      None if admission is None else self._on_reachable,
       upstream_tls,
     )
     self._may_move = not isinstance(upstream, str)
@@ -159,9 +179,7 @@ class Relay:
     # Held where links begin, end and are counted, not where bytes pass.
     self._lock = threading.Lock()
     self._links: set[relay_link.Link] = set()
-    self._clients: dict[
-      int, relay_admission.ClientStats
-    ] = {}  # of links that have ended
+    self._clients: dict[int, ClientStats] = {}  # of links that have ended
     self._total = 0
     self._failed = 0
     self._refused = 0
@@ -202,7 +220,7 @@ class Relay:
       links, clients = tuple(self._links), dict(self._clients)
       total, failed, refused = self._total, self._failed, self._refused
     for link in links:
-      client = clients.get(link.pid, relay_admission.ClientStats())
+      client = clients.get(link.pid, ClientStats())
       clients[link.pid] = client.plus(*link.received, streams=1)
     return RelayStats(
       connections_open=len(links),
@@ -285,7 +303,7 @@ class Relay:
     with self._lock:
       self._links.add(link)
       self._total += 1
-    return self._admission.admit(link.pid)
+    return self._ask(lambda admission: admission.admit(link.pid), True)
 
   async def _connect(self, protocol: asyncio.Protocol) -> bool:
     """Connects a protocol to the upstream; returns whether that succeeded."""
@@ -295,8 +313,22 @@ class Relay:
 
   def _on_broken(self, link: relay_link.Link) -> None:
     """Reports a link that the upstream closed, and probes the upstream."""
-    self._admission.on_broken(link.pid)
+    self._ask(lambda admission: admission.on_broken(link.pid))
     self._upstream.probe_again()
+
+  def _on_reachable(self, reachable: bool) -> None:
+    """Reports whether the upstream is reachable; called at each change."""
+    self._ask(lambda admission: admission.on_reachable(reachable))
+
+  def _ask(self, call: Callable[[Any], Any], default: bool = False) -> bool:
+    """Calls a function with the admission, if any; keeps its error."""
+    if self._admission is None:
+      return default
+    try:
+      return bool(call(self._admission))
+    except Exception as error:
+      self._keep_first_error(error)
+      return False
 
   def _on_ended(self, link: relay_link.Link) -> None:
     """Removes a closed link, and adds its bytes to the client's statistics."""
@@ -304,7 +336,7 @@ class Relay:
       self._links.discard(link)
       self._refused += link.refused
       if any(link.received):
-        client = self._clients.get(link.pid, relay_admission.ClientStats())
+        client = self._clients.get(link.pid, ClientStats())
         self._clients[link.pid] = client.plus(*link.received)
 
   def _on_loop_error(self, loop, context) -> None:

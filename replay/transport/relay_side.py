@@ -6,6 +6,9 @@ import socket
 import typing
 from typing import Any
 
+if typing.TYPE_CHECKING:
+  from slipway.replay.transport import relay_link
+
 # Bytes in a side's send buffer from which on the other side is not read. Twice
 # the maximum size of one read.
 _HIGH_WATER = 512 * 1024
@@ -43,26 +46,6 @@ def is_closed(transport: Any) -> bool:
   return _has_event(transport, 0)
 
 
-class LinkEvents(typing.Protocol):
-  """Callbacks for the events of a link's two sides."""
-
-  def on_connected(self, side: "Side") -> None:
-    """Called when a side is connected and has its transport."""
-    ...
-
-  def on_early(self, data: bytes) -> None:
-    """Called with data from the client before the upstream is connected."""
-    ...
-
-  def on_ended(self, side: "Side") -> None:
-    """Called when a side's peer ends its sending, before it is forwarded."""
-    ...
-
-  def on_lost(self, side: "Side") -> None:
-    """Called when a side's connection is closed."""
-    ...
-
-
 class Side(asyncio.Protocol):
   """One of a link's two connections, which forwards its data to the other.
 
@@ -79,12 +62,8 @@ class Side(asyncio.Protocol):
   transport: Any = None
   other: "Side"
 
-  def __init__(self, link: LinkEvents):
-    """Makes a side without a connection.
-
-    Args:
-      link: callbacks for the side's events.
-    """
+  def __init__(self, link: "relay_link.Link"):
+    """Makes a side of a link, without a connection."""
     self._link = link
     self.received = 0
     self.ended = False

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from slipway.replay import proxy
 from slipway.replay.items import writer as writer_lib
-from slipway.replay.transport import control_block, relay_admission, routes
+from slipway.replay.transport import control_block, relay, routes
 from slipway.replay.variables import shared_variables, variables
 from tests import polling
 
@@ -122,7 +122,7 @@ def test_workers_receive_commands_and_are_counted_and_drained(
   port, worker_proxy, _ = running
   server = _serve_table(port)
   handle = control_block.WorkerHandle(f"{tmp_path}/control_block", 5)
-  assert worker_proxy.stats().workers == {5: relay_admission.ClientStats()}
+  assert worker_proxy.stats().workers == {5: relay.ClientStats()}
   route = routes.ProxyRoute(worker_proxy.address, handle)
   writer = writer_lib.ItemWriter(route, "t")
   polling.wait_until(lambda: writer.wait(0.1))

@@ -16,7 +16,6 @@ from slipway.agents import batch_weights, core
 from slipway.agents.updates import replay_updates
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import (
-  importance,
   shard_monitor,
   tables,
   trajectory_manager,
@@ -48,7 +47,7 @@ class CountingLearner:
     self.steps = tf.Variable(tf.zeros((), tf.int64))
 
   def update(self, batch):
-    weights = importance.importance_weights(
+    weights = batch_weights.importance_weights(
       batch.probabilities,
       batch.table_size,
       tf.constant(1.0),

@@ -17,6 +17,19 @@ ACTIONS = {
 }
 
 
+def check_valid(adder):
+  """Asserts the invariants of unfinished transitions."""
+  ages_of_slots = adder._ages
+  assert 0 <= ages_of_slots.min() <= ages_of_slots.max() <= adder._n
+  for ages in ages_of_slots.T:
+    unfinished = ages[ages > 0]
+    assert len(set(unfinished)) == len(unfinished), "two start at one step"
+    if len(unfinished):
+      assert ages[(adder._slot - 1) % adder._n] == 1, (
+        "the newest has one reward"
+      )
+
+
 class Episode(typing.NamedTuple):
   rewards: list[float]
   end: str  # "terminated", "truncated" or "open"
@@ -108,7 +121,7 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
   """
   schema = make_schema(kind)
   adder = make_adder(schema, len(streams), n, gamma)
-  adder.check_valid()
+  check_valid(adder)
   length = min(len(s.reward) for s in streams)
   batch = Stream(*(
       np.stack([column[:length] for column in columns], axis=1)
@@ -140,7 +153,7 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
       observe(k + 1),
       versions[k],
     )
-    adder.check_valid()
+    check_valid(adder)
     if items is None:
       continue
     fields = schema.record.unpack(items.records)

@@ -6,8 +6,7 @@ import tensorflow as tf
 from acme import specs
 
 from slipway.replay.items import packing as packing_lib
-from slipway.replay.items import transitions
-from slipway.replay.tables import dataset
+from slipway.replay.items import transitions, unpacking
 
 DTYPES = (
   np.float32, np.uint8, np.int32, np.bool_, np.float64, np.int8, np.int64,
@@ -71,7 +70,7 @@ def test_round_trip_of_all_fields_at_once(size):
 def test_tensorflow_unpacks_records_that_numpy_packed():
   packing = packing_lib.Packing(all_fields())
   batch = random_batch(packing.fields, 3)
-  fields = dataset._unpack_records(packing, tf.constant(packing.pack(batch)))
+  fields = unpacking.unpack_records(packing, tf.constant(packing.pack(batch)))
   assert_equal({name: x.numpy() for name, x in fields.items()}, batch)
 
 

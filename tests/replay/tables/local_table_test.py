@@ -13,6 +13,18 @@ EXPONENT = 0.5
 SAMPLES = 20_000
 
 
+def check_valid(table):
+  """Asserts that the tree of sums is consistent."""
+  assert 0 <= table.size <= table._capacity
+  if table._exponent is None:
+    return
+  parents, leaves = np.split(table._sums, 2)
+  pairs = table._sums.reshape(-1, 2).sum(axis=1)
+  assert (parents[1:] == pairs[1:]).all(), "a node is not its leaves' sum"
+  assert (leaves >= 0).all(), "a negative weight would never be sampled"
+  assert not leaves[table.size :].any(), "an empty slot would be sampled"
+
+
 def make_records(start, count):
   """Returns records of 8 bytes that hold their own key."""
   keys = np.arange(start, start + count, dtype=np.uint64)
@@ -41,7 +53,7 @@ def assert_frequencies(counts, expected):
 def test_items_are_sampled_in_proportion(exponent):
   table = make_table(8, exponent)
   table.insert(make_records(0, 5), PRIORITIES)
-  table.check_valid()
+  check_valid(table)
   keys, probabilities, table_size, records = table.sample(SAMPLES)
   assert (keys.dtype, probabilities.dtype) == (np.uint64, np.float64)
   assert (table_size, table.sampled) == (5, SAMPLES)
@@ -57,7 +69,7 @@ def test_items_are_sampled_in_proportion(exponent):
 def test_uniform_without_exponent_or_without_weights(exponent, priorities):
   table = make_table(7, exponent)
   table.insert(make_records(0, 5), priorities)
-  table.check_valid()
+  check_valid(table)
   keys, probabilities, _, _ = table.sample(SAMPLES)
   np.testing.assert_array_equal(probabilities, np.full(SAMPLES, 0.2))
   assert_frequencies(np.bincount(keys.astype(int)), np.full(5, 0.2))
@@ -72,7 +84,7 @@ def test_oldest_is_evicted(capacity, exponent):
     count = int(random.integers(0, 12))
     priorities = random.random(count) + 0.1
     table.insert(make_records(table.inserted, count), priorities)
-    table.check_valid()
+    check_valid(table)
     if not table.inserted:
       continue
     assert table.size == min(table.inserted, capacity)
@@ -90,7 +102,7 @@ def test_updates_take_effect_and_evicted_keys_are_left_out():
   table.insert(make_records(0, 6), np.ones(6))  # keys 2 to 5 are held
   keys = np.array([0, 1, 2, 5, 5, 6, 2**40], np.uint64)
   table.update_priorities(keys, np.array([50.0, 60, 3, 7, 0, 90, 80]))
-  table.check_valid()
+  check_valid(table)
   expected = np.array([0, 0, 3, 1, 1, 0]) / 5
   keys, probabilities, _, _ = table.sample(SAMPLES)
   np.testing.assert_allclose(probabilities, expected[keys.astype(int)])
@@ -113,7 +125,7 @@ def test_random_operations_against_a_dictionary():
     priorities = random.exponential(size=16)
     held |= dict(zip(keys.tolist(), priorities.tolist(), strict=True))
     table.update_priorities(keys, priorities)
-    table.check_valid()
+    check_valid(table)
 
 
 def test_item_without_weight_is_never_sampled():
@@ -174,7 +186,7 @@ def test_a_loaded_table_continues_equally(tmp_path, exponent, calls):
   table.save(tmp_path)
   loaded = make_table(100, exponent, seed=8)
   loaded.load(tmp_path)
-  loaded.check_valid()
+  check_valid(loaded)
   np.testing.assert_array_equal(loaded._sums, table._sums)
   expected = fill(table, np.random.default_rng(1), 60)
   assert_equal_samples(fill(loaded, np.random.default_rng(1), 60), expected)
@@ -200,7 +212,7 @@ def test_another_capacity_holds_the_same_items(tmp_path, capacity, calls):
   table.save(tmp_path)
   loaded = make_table(capacity, 0.6)
   loaded.load(tmp_path)
-  loaded.check_valid()
+  check_valid(loaded)
   assert loaded.size == table.size
 
   def weights(table):
@@ -214,7 +226,7 @@ def test_another_capacity_holds_the_same_items(tmp_path, capacity, calls):
     assert found[key] == pytest.approx(expected[key], rel=1e-12)
   # The next inserts fill the slots of the new capacity.
   fill(loaded, np.random.default_rng(1), 200)
-  loaded.check_valid()
+  check_valid(loaded)
   assert loaded.size == capacity
   assert min(weights(loaded)) >= loaded.inserted - capacity
 
@@ -251,7 +263,7 @@ def test_empty_table_and_bad_priorities_are_errors():
   with pytest.raises(ValueError, match=r"priorities\[0\]=-1"):
     table.update_priorities(np.array([0], np.uint64), np.array([-1.0]))
   assert table.inserted == 1
-  table.check_valid()
+  check_valid(table)
 
 
 @pytest.mark.parametrize("exponent", [None, 0.0, 0.5])

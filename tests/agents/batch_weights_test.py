@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from slipway.agents import batch_weights
 from slipway.replay.items import priorities
-from slipway.replay.tables import importance
 
 
 def by_hand(probabilities, table_size, beta):
@@ -22,7 +22,7 @@ def test_weights_equal_numpys(beta, seed):
   random = np.random.default_rng(seed)
   probabilities = random.dirichlet(np.ones(1_000) * 0.5)[:64] + 1e-9
   table_size = random.integers(500, 1_000_000, 64)
-  weights = importance.importance_weights(
+  weights = batch_weights.importance_weights(
     tf.constant(probabilities), tf.constant(table_size), tf.constant(beta)
   )
   assert weights.dtype == tf.float32
@@ -48,7 +48,7 @@ def test_weights_over_shards_equal_those_over_all_items(beta, fractions):
   ratios = []
   for size, fraction in zip(sizes, fractions, strict=True):
     own = random.dirichlet(np.ones(size) * 0.5) + 1e-9
-    weights = importance.importance_weights(
+    weights = batch_weights.importance_weights(
       tf.constant(own),
       tf.constant([size] * size),
       tf.constant(beta),
@@ -64,14 +64,14 @@ def test_weights_over_shards_equal_those_over_all_items(beta, fractions):
 
 
 def test_beta_0_corrects_nothing():
-  weights = importance.importance_weights(
+  weights = batch_weights.importance_weights(
     tf.constant([0.1, 0.9], tf.float64), tf.constant([2, 2]), tf.constant(0.0)
   )
   np.testing.assert_array_equal(weights, [1, 1])
 
 
 def test_beta_1_is_in_inverse_proportion():
-  weights = importance.importance_weights(
+  weights = batch_weights.importance_weights(
     tf.constant([0.1, 0.2, 0.4], tf.float64),
     tf.constant([9, 9, 9]),
     tf.constant(1.0),
@@ -80,7 +80,7 @@ def test_beta_1_is_in_inverse_proportion():
 
 
 def test_weights_are_finite_for_probability_0_and_table_size_0():
-  weights = importance.importance_weights(
+  weights = batch_weights.importance_weights(
     tf.constant([0.0, 0.5], tf.float64), tf.constant([0, 4]), tf.constant(1.0)
   )
   assert np.isfinite(weights).all()
