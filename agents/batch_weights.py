@@ -14,11 +14,6 @@ def compute(
   They are 1 for uniform sampling from one server. With several servers,
   sampling is uniform within each one only, so the weight of the batch's server
   makes up for the others.
-
-  Args:
-    replay: the `replay` section of a config, with the fields of
-      `groups.REPLAY` and `groups.PRIORITIES`.
-    steps: updates done so far, which determine the exponent.
   """
   if replay.sampler == "uniform":
     ones = tf.ones_like(batch.probabilities, tf.float32)

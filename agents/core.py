@@ -163,11 +163,7 @@ class Builder(typing.Protocol):
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
-    """Raises ValueError if config fields contradict each other or the spec.
-
-    Raises:
-      ValueError: a field contradicts another one, or the environment.
-    """
+    """Raises ValueError if config fields contradict each other or the spec."""
     ...
 
   def make_table(

@@ -23,11 +23,7 @@ class DeadUnitsMetric(tf.Module):
   """
 
   def __init__(self, period: int = _PERIOD):
-    """Starts with none.
-
-    Args:
-      period: number of updates from one measurement to the next.
-    """
+    """Starts with none."""
     super().__init__(name=NAME)
     self._period = period
     self._newest = tf.Variable(tf.zeros(()), trainable=False)

@@ -16,7 +16,6 @@ def find_ladder_positions(
   1/4, 3/4, 1/8, ..., which any number of its elements fills evenly.
 
   Args:
-    topology: the `topology` section of a config.
     worker: index of a worker, from 0, or of an external process.
 
   Returns:
@@ -53,8 +52,6 @@ class EpsilonSchedule:
     """Starts the schedule after `earlier_env_steps` environment steps.
 
     Args:
-      exploration: the `exploration` section of a config.
-      topology: the `topology` section of a config.
       worker: index of this worker, from 0.
       earlier_env_steps: environment steps of this worker's earlier processes.
     """

@@ -70,7 +70,6 @@ class Optimizer(tf.Module):
 
     Args:
       loss: the loss, [].
-      tape: tape that has recorded the computation of the loss.
       learning_rate: step size alpha, a number or a tensor [].
 
     Returns:

@@ -42,11 +42,8 @@ def make_policy(
   """Returns the declaration of a config's feed-forward policy network.
 
   Args:
-    network: the `network` section of a config, with the fields of
-      `groups.POLICY`.
     continuous: distribution of continuous actions, one of
       `distributions.CONTINUOUS`. Ignored if actions are discrete.
-    normalized: see `layers.TorsoSettings`.
   """
   settings = layers.TorsoSettings.from_config(network, normalized)
   kind = choose_distribution_kind(spec, continuous)
@@ -66,8 +63,6 @@ def make_recurrent_policy(
   have a torso and an LSTM of their own. Arguments are those of `make_policy`.
 
   Args:
-    network: the `network` section of a config.
-    normalized: see `layers.TorsoSettings`.
     role: 'evaluator', for the policy alone; 'worker', with the LSTM of the
       state values, whose state rollouts store; or 'learner', with the values.
   """

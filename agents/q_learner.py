@@ -72,8 +72,6 @@ class QLearner:
     control through deep reinforcement learning", algorithm 1.
 
     Args:
-      tape: tape that has recorded the losses.
-      batch: batch of the losses, from which importance weights are computed.
       losses: loss of each element of the batch, [B].
 
     Returns:

@@ -16,11 +16,7 @@ def for_table(seed: int) -> int:
 
 
 def for_evaluation(seed: int, restarts: int) -> int:
-  """Returns the seed of the evaluation's environments.
-
-  Args:
-    restarts: number of restarts of the evaluator so far.
-  """
+  """Returns the seed of the evaluation's environments."""
   return for_restart(seed + _EVALUATION, restarts)
 
 
@@ -38,7 +34,6 @@ def for_worker(seed: int, worker: int, restarts: int) -> int:
   Args:
     seed: seed of the run, at least 0 and below 2^43.
     worker: index of the worker, from 0.
-    restarts: number of restarts of the worker so far.
   """
   return for_restart(seed * _MAX_WORKERS + worker, restarts)
 
@@ -51,7 +46,6 @@ def for_restart(seed: int, restarts: int) -> int:
 
   Args:
     seed: seed of the node, at least 0 and below 2^64.
-    restarts: number of restarts of the node so far.
 
   Returns:
     seed + restarts * 2^64, a number that no other node uses. NumPy's generators

@@ -357,11 +357,7 @@ RECIPE = recipes.Recipe(
 
 
 def check(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between fields of an actor-critic config.
-
-  Raises:
-    ValueError: names the fields, their values and the consequence.
-  """
+  """Checks the rules between fields of an actor-critic config."""
   rules.check_replay(config)
   if config.network.critic_head == "categorical":
     rules.check_atoms(config)

@@ -372,9 +372,6 @@ def check(name: str, value: typing.Any) -> None:
 
   Args:
     name: the field's dotted name, such as 'limits.episodes'.
-
-  Raises:
-    ValueError: names the field, its value and the consequence.
   """
   fields.check(name, value, FIELDS[name])
 
@@ -385,12 +382,6 @@ def check_environment(config: ml_collections.ConfigDict) -> None:
   The rules apply to all algorithms. They are checked before an environment is
   made and stepped, since it may raise an error for an action that its mask
   forbids.
-
-  Args:
-    config: the section `environment`, valid field by field.
-
-  Raises:
-    ValueError: names the fields, their values and the consequence.
   """
   if config.action_mask and config.frame_skip > 1:
     raise ValueError(
@@ -402,11 +393,7 @@ def check_environment(config: ml_collections.ConfigDict) -> None:
 
 
 def check_evaluations(config: ml_collections.ConfigDict) -> None:
-  """Checks that a run has the evaluations which its limits need.
-
-  Raises:
-    ValueError: names the fields, their values and the consequence.
-  """
+  """Checks that a run has the evaluations which its limits need."""
   limits, period = config.limits, config.evaluation.period_steps
   if config.mode != "single" or period:
     return
@@ -424,14 +411,7 @@ def check_evaluations(config: ml_collections.ConfigDict) -> None:
 
 
 def check_external(config: ml_collections.ConfigDict) -> None:
-  """Checks that external processes can collect in an environment.
-
-  Args:
-    config: the section `environment`.
-
-  Raises:
-    ValueError: names the field, its value and the consequence.
-  """
+  """Checks that external processes can collect in an environment."""
   if config.get("action_mask", False):
     raise ValueError(
       "config.environment.action_mask=True has no effect for external "
@@ -444,8 +424,5 @@ def check_workers(count: int) -> None:
 
   Args:
     count: number of workers; valid are 1 to 256.
-
-  Raises:
-    ValueError: names the field, its value and the consequence.
   """
   fields.check("topology.workers", count, _AT_LEAST_ONE_WORKER)

@@ -35,11 +35,7 @@ PRESETS, get_config = RECIPE.presets, RECIPE.get_config
 
 
 def check(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between fields of behaviour cloning's config.
-
-  Raises:
-    ValueError: names the field, its value and the consequence.
-  """
+  """Checks the rules between fields of behaviour cloning's config."""
   workers = config.topology.workers
   if workers:
     raise ValueError(

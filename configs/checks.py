@@ -67,7 +67,6 @@ def one_of(
 
   Args:
     choices: the valid values; built-in names have no colon.
-    consequence: clause that states the consequence of another value.
     or_user_code: whether 'module:name' of the user's own code is valid, too.
   """
   own = ", or 'module:name'" if or_user_code else ""

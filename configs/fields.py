@@ -13,6 +13,8 @@ FIELDS = {**base.FIELDS, **groups.TORSO, **groups.LEARNER, **SAC}
 config = fields.make_config(FIELDS)
 fields.validate(config, FIELDS)
 ```
+
+Checks raise a ValueError that names the field, its value and the consequence.
 """
 
 import copy
@@ -174,9 +176,6 @@ def validate(config: ml_collections.ConfigDict, fields: Fields) -> None:
   """Checks that a config has exactly the declared fields, with valid values.
 
   A builder's `check` method checks rules that concern several fields.
-
-  Raises:
-    ValueError: names the field, its value and the consequence.
   """
   check_names(config, fields)
   for name, field in fields.items():
@@ -204,9 +203,6 @@ def check(name: str, value: typing.Any, field: Field) -> None:
   Args:
     name: the field's dotted name, such as 'replay.capacity'.
     field: the field's declaration.
-
-  Raises:
-    ValueError: names the field, its value and the consequence.
   """
   shown = f"config.{name}={format_value(value)}"
   if not _has_type(value, field.default):
@@ -295,7 +291,6 @@ def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
 
   Args:
     name: the unknown field's dotted name.
-    known: dotted names of all fields that exist.
   """
 
   def list_fields(section: str) -> str:

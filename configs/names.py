@@ -58,7 +58,6 @@ def find_alias(name: str, known: Collection[str]) -> str | None:
   Args:
     name: another library's name of a flag, or of a config field with or without
       its section, such as 'buffer_size'.
-    known: names of all flags or fields that exist in Slipway.
   """
   last = name.lower().replace("-", "_").rpartition(".")[2]
   matches = (own for own, words in _ALIASES.items() if last in words.split())
@@ -83,10 +82,6 @@ def find_field(name: str, known: Collection[str]) -> str | None:
   The first of these that exists is returned: a field with the same words and
   other separators; a field with the same last component; the field with that
   name in another library; a field with a similar last component.
-
-  Args:
-    name: dotted name of the unknown field.
-    known: dotted names of all fields that exist.
   """
   name = name.replace("-", "_")
   section, _, last = name.rpartition(".")

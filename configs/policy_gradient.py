@@ -264,11 +264,7 @@ def make_image_tasks(
 
 
 def check(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between fields of a policy gradient's config.
-
-  Raises:
-    ValueError: names the fields, their values and the consequence.
-  """
+  """Checks the rules between fields of a policy gradient's config."""
   rules.check_queue(config)
   rules.check_stacked_frames(config)
   rules.check_bonus(config)

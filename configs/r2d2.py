@@ -128,11 +128,7 @@ PRESETS, get_config = RECIPE.presets, RECIPE.get_config
 
 
 def check(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between fields of R2D2's config.
-
-  Raises:
-    ValueError: names the fields, their values and the consequence.
-  """
+  """Checks the rules between fields of R2D2's config."""
   rules.check_replay(config)
   rules.check_period(config)
   grouped = config.replay.transitions_per_item

@@ -1,6 +1,7 @@
 """Rules: checks of config fields against one another, for several families.
 
-Each family's `check` calls those that concern its groups of fields.
+Each family's `check` calls those that concern its groups of fields. Checks
+raise a ValueError that names the fields, their values and the consequence.
 """
 
 import typing
@@ -78,9 +79,6 @@ def check_requirements(
   Args:
     declared: the declarations of the config's fields, by dotted name.
     requirements: the fields that may have no effect.
-
-  Raises:
-    ValueError: names the fields, their values and the consequence.
   """
   for other, values, names, presets in requirements:
     found = fields.get(config, other)
@@ -108,9 +106,6 @@ def check_effect(
   Args:
     declared: the declarations of the config's fields, by dotted name.
     kind: kind of the environment's actions, 'discrete' or 'continuous'.
-
-  Raises:
-    ValueError: names the field, its value and the consequence.
   """
   value, default = fields.get(config, name), declared[name].default
   if value != default:
@@ -126,12 +121,6 @@ def check_replay(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between the fields of `groups.REPLAY` and others.
 
   `slipway.replay.tables.table_spec` checks the rules between the table's sizes.
-
-  Args:
-    config: the whole config, with the fields of `groups.REPLAY`.
-
-  Raises:
-    ValueError: names the fields, their values and the consequence.
   """
   _check_collection(config)
   if config.mode == "sync" and not config.replay.samples_per_insert:
@@ -143,11 +132,7 @@ def check_replay(config: ml_collections.ConfigDict) -> None:
 
 
 def check_period(config: ml_collections.ConfigDict) -> None:
-  """Raises ValueError if sequences of a replay table would leave out steps.
-
-  Args:
-    config: the whole config, with `adder.unroll` and `groups.SEQUENCES`.
-  """
+  """Raises ValueError if sequences of a replay table would leave out steps."""
   period, unroll = config.adder.period, config.adder.unroll
   if period > unroll:
     raise ValueError(
@@ -167,26 +152,14 @@ def check_stacked_frames(config: ml_collections.ConfigDict) -> None:
 
 
 def check_queue(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between the fields of `groups.QUEUE` and others.
-
-  Args:
-    config: the whole config, with the fields of `groups.QUEUE` and
-      `groups.LEARNER`.
-
-  Raises:
-    ValueError: names the fields, their values and the consequence.
-  """
+  """Checks the rules between the fields of `groups.QUEUE` and others."""
   _check_collection(config)
   _check_shards(config)
   _check_age(config)
 
 
 def count_unfinished_rollouts(config: ml_collections.ConfigDict) -> int:
-  """Returns how many unfinished rollouts there are for each shard's queue.
-
-  Args:
-    config: the whole config, whose workers are those of the whole run.
-  """
+  """Returns how many unfinished rollouts there are for each shard's queue."""
   topology = config.topology
   environments = topology.workers * topology.environments_per_worker
   return -(-environments // config.replay.shards)
@@ -265,14 +238,7 @@ def check_atoms(config: ml_collections.ConfigDict) -> None:
 
 
 def check_bonus(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between the fields of `groups.BONUS` and others.
-
-  Args:
-    config: the whole config, with the fields of `groups.BONUS`.
-
-  Raises:
-    ValueError: names the fields, their values and the consequence.
-  """
+  """Checks the rules between the fields of `groups.BONUS` and others."""
   kind = config.bonus.kind
   if kind == "none":
     return

@@ -133,11 +133,7 @@ _REQUIREMENTS = (
 
 
 def check(config: ml_collections.ConfigDict) -> None:
-  """Checks the rules between fields of the DQN family's configs.
-
-  Raises:
-    ValueError: names the fields, their values and the consequence.
-  """
+  """Checks the rules between fields of the DQN family's configs."""
   rules.check_replay(config)
   rules.check_stacked_frames(config)
   rules.check_bonus(config)

@@ -74,11 +74,7 @@ class MaskedArray(specs.Array):
   """
 
   def __init__(self, observation: specs.Array, mask_size: int):
-    """Makes the spec of observations with masks.
-
-    Args:
-      observation: Spec of the observation without the mask, of any shape.
-    """
+    """Makes the spec of observations with masks."""
     self.observation, self.mask_size = observation, int(mask_size)
     size = math.prod(observation.shape) + self.mask_size
     super().__init__((size,), observation.dtype, observation.name)

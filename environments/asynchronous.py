@@ -115,11 +115,7 @@ class CallStarter:
   """
 
   def __init__(self, envs: Sequence[gymnasium.Env], space: gymnasium.Space):
-    """Collects the threaded environments of a batch.
-
-    Args:
-      envs: `checked.CheckedEnvironment`s, each around a `ThreadedEnvironment`.
-    """
+    """Collects the threaded environments of a batch."""
     self._envs = [env.env for env in envs]
     self._space = space
 

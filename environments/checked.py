@@ -46,7 +46,6 @@ class EnvironmentFault(Exception):
   def __init__(
     self, index: int | None, message: str, cause: BaseException | None = None
   ):
-    """Sets the attributes to the arguments."""
     super().__init__(message)
     self.index, self.message, self.cause = index, message, cause
 
@@ -59,7 +58,6 @@ class EnvironmentFault(Exception):
     Args:
       index: index of the environment in its batch, or None if it is unknown.
       call: text for the message, such as 'step()'.
-      error: the error that the call raised.
     """
     wrong_api = _find_wrong_api(call, error)
     if wrong_api is not None:  # the traceback has frames of libraries only

@@ -112,9 +112,6 @@ def make_recorded_space(
   Discrete spaces, and Boxes without images, are returned unchanged. For other
   spaces, and for images, which Minari would store as lossy JPEG, the result is
   a Box of vectors.
-
-  Args:
-    observations: Spec of the observations, without a mask.
   """
   if isinstance(space, spaces.Discrete):
     return space

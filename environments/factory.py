@@ -115,9 +115,6 @@ def make_spec(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
   appear before the run starts. With wrappers, it repeats that twice, and warns
   of those that remember it. External environments are not stepped.
 
-  Args:
-    config: `environment` section of a config, as for `make`.
-
   Raises:
     Exception: as `make`, and as the environment's `reset`, `step` and `close`.
   """
@@ -138,7 +135,6 @@ def make_single(
   """Makes one environment of a config, with its wrappers, for a user's loop.
 
   Args:
-    config: `environment` section of a config, as for `make`.
     more_kwargs: keyword arguments of the constructor besides the config's.
 
   Raises:
@@ -177,9 +173,6 @@ def make_external(
   The environment that the config names, with its wrappers, only defines the
   spaces; it is never stepped.
 
-  Args:
-    config: `environment` section of a config, as for `make`.
-
   Returns:
     The environment, which a worker steps, and the exchange, which the loop
     calls.
@@ -213,9 +206,6 @@ def make_gymnasium_spec(
   """Returns the gymnasium spec of a config's environment, for recordings.
 
   `gymnasium.make` makes a single environment from such a spec.
-
-  Args:
-    config: `environment` section of a config, as for `make`.
 
   Returns:
     The spec, or None if the spec can't be written to a file, if the kwargs are

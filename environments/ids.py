@@ -25,9 +25,6 @@ def get_name_and_kwargs(
 ) -> tuple[str, dict[str, Any]]:
   """Returns an environment's gymnasium id and constructor arguments.
 
-  Args:
-    config: `environment` section of a config.
-
   Returns:
     The id, in which the game replaces `{game}`, and the keyword arguments.
 
@@ -106,9 +103,6 @@ def find_spec(name: str) -> registration.EnvSpec:
 def find_reward_threshold(config: ml_collections.ConfigDict) -> float | None:
   """Returns the return at which gymnasium calls an environment solved.
 
-  Args:
-    config: `environment` section of a config.
-
   Returns:
     The `reward_threshold` of the id's registration, or None if it has none.
 
@@ -126,9 +120,6 @@ def is_atari(spec: registration.EnvSpec) -> bool:
 
 def get_vectorization_mode(spec: registration.EnvSpec) -> str:
   """Returns gymnasium's vectorization mode for an id.
-
-  Args:
-    spec: spec of the id, from `find_spec`.
 
   Returns:
     'sync', a Python loop over the environments, or 'vector_entry_point', the

@@ -36,9 +36,6 @@ class InputReader:
   ) -> tuple[bool, typing.Any]:
     """Returns an observation as a batch.
 
-    Args:
-      observation: an element of the observation space, or a batch of elements.
-
     Returns:
       Whether the argument is a single observation, and the batch: the space's
       structure, with an array [B, ...] of the space's type in each leaf.

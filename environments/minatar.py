@@ -47,7 +47,6 @@ class MinAtar(gymnasium.Env):
     """Makes the environment of a game.
 
     Args:
-      game: one of `GAMES`.
       sticky_action_prob: probability with which the last action is repeated.
       difficulty_ramping: whether the game becomes harder over time.
       render_mode: "rgb_array", or None.

@@ -90,8 +90,6 @@ class Recorder:
 
     Args:
       folder: Folder of the dataset, absent or empty.
-      config: `environment` section of the config from which `factory.make` made
-        `environment`.
       environment: Environment whose steps will be added.
 
     Raises:
@@ -247,7 +245,6 @@ def read(
 
   Args:
     folder: Folder of a dataset that `Recorder` or Minari has written.
-    spec: Spec of the environment in which the episodes were recorded.
 
   Returns:
     The episodes with at least one step, in the dataset's order.

@@ -40,7 +40,6 @@ def is_exact(
   is only logged.
 
   Args:
-    config: `environment` section of a config, as for `factory.make`.
     should_stop: function called before each step; True stops the test, and the
       result is None.
 

@@ -58,7 +58,6 @@ def leaves(space: gymnasium.Space, path: Path = ()) -> Iterator[Leaf]:
   A space that is neither Dict nor Tuple is its own single leaf.
 
   Args:
-    space: an observation space, or a part of one.
     path: keys and indices that lead from the whole space to `space`.
   """
   if isinstance(space, spaces.Dict):
@@ -112,7 +111,6 @@ def nest(space: gymnasium.Space, values: Iterator[typing.Any]) -> typing.Any:
   """Returns values of leaves as a dict or tuple, nested as the space is.
 
   Args:
-    space: an observation space, or a part of one.
     values: value of each leaf, in the order of `leaves`. Those of the space's
       leaves are taken from the iterator.
   """
@@ -195,9 +193,6 @@ def find_overflow(space: gymnasium.Space, values: typing.Any) -> int | None:
   """Returns the first value that a space's integers can't hold, or None.
 
   NumPy would wrap it around: 300 becomes 44 in uint8.
-
-  Args:
-    values: values of any type that environments return for the leaf.
   """
   dtype: typing.Any = space.dtype
   if dtype.kind not in "iu":
@@ -214,9 +209,6 @@ def find_mismatch(
   space: gymnasium.Space, observation: typing.Any
 ) -> str | None:
   """Returns a description of an observation's first mismatch with its space.
-
-  Args:
-    observation: value that the environment returned as its observation.
 
   Returns:
     A phrase that follows 'returned' in an error message, or None if the leaves,

@@ -58,7 +58,6 @@ class UserCodeError(RuntimeError):
     """Makes the error, and formats the traceback of its cause.
 
     Args:
-      line: text without line breaks, with the failed object and the reason.
       cause: the error that the user's code raised, or None if it raised none.
     """
     self.line = make_printable(line, _LONGEST_LINE)
@@ -109,7 +108,6 @@ def format_object(
 
   Args:
     value: object whose `__repr__` and `__str__` may be user code.
-    to_text: `repr` or `str`.
 
   Returns:
     The text, or '<unprintable TYPE object>' if `to_text` raises an error.
@@ -319,11 +317,7 @@ def format_stack(
 
 
 def is_installed(path: pathlib.Path) -> bool:
-  """Returns whether a file or folder is part of an installed package.
-
-  Args:
-    path: absolute path without symbolic links.
-  """
+  """Returns whether a file or folder is part of an installed package."""
   return any(folder in path.parts for folder in _INSTALLED)
 
 

@@ -107,10 +107,8 @@ class VectorEnvironment:
       copy_observations: Whether to copy observations. False requires that
         `envs` returns a new C-contiguous array per step; otherwise gymnasium
         overwrites the last observation.
-      masked: Whether infos have action masks, which `masks` reads.
       transform_rewards: Function from the environments' rewards [B] to those
         from which agents learn, or None if they are equal.
-      info_names: Names of the numbers that `info` has.
       num_envs: Number of environments that `envs` must have, or None for any.
 
     Raises:

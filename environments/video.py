@@ -38,7 +38,6 @@ def record(
   the same seed and actions: one for the policy, and one in full colour.
 
   Args:
-    config_environment: The `environment` section of a config.
     act: Policy: a function from a step of one environment to an action
       [1, ...].
     path: Path of the video, ending in `.mp4`; missing folders are created, and

@@ -30,10 +30,7 @@ class Noise:
     """Starts at zero.
 
     Args:
-      exploration: the `exploration` section of a config.
-      topology: the `topology` section of a config.
       worker: index of this worker, from 0.
-      shape: shape of one action.
     """
     self._is_correlated = exploration.noise == "ornstein_uhlenbeck"
     positions = exploration_lib.find_ladder_positions(topology, worker)

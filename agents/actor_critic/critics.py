@@ -338,7 +338,6 @@ def make_critics(
 
   Args:
     spec: spec of the environment; see `Critics`.
-    encoder: see `Critics`.
   """
   is_discrete = arrays.component_sizes(spec.actions) is not None
   return (DiscreteCritics if is_discrete else Critics)(config, spec, encoder)

@@ -43,12 +43,7 @@ def make_embedding(
   sizes: tuple[int, ...],
   name: str,
 ) -> tf_network.Network:
-  """Returns a network of `bonus.features` features, with the config's torso.
-
-  Args:
-    sizes: number of units of each linear layer before the output.
-    name: name of the network, on which its initial weights depend.
-  """
+  """Returns a network of `bonus.features` features, with the config's torso."""
   settings = layers_lib.TorsoSettings(
     config.network.torso, sizes, scheme=_SCHEME
   )
@@ -62,13 +57,7 @@ class Perceptron:
   needs_random, prefers_numpy = False, False
 
   def __init__(self, sizes: tuple[int, int], hidden: int, outputs: int):
-    """Declares the network.
-
-    Args:
-      sizes: number of values of each input.
-      hidden: number of units of the hidden layer.
-      outputs: number of outputs.
-    """
+    """Declares the network."""
     self.inputs = tuple(specs.Array((size,), np.float32) for size in sizes)
     self._settings = layers_lib.TorsoSettings("mlp", (hidden,), scheme=_SCHEME)
     self._outputs = outputs

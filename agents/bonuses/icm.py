@@ -30,11 +30,7 @@ class IntrinsicCuriosity(tf.Module):
     observations: specs.Array,
     actions: specs.Array,
   ):
-    """Makes the features, the forward model and the inverse model.
-
-    Args:
-      observations: spec of observations, as in `novelty.Steps`.
-    """
+    """Makes the features, the forward model and the inverse model."""
     super().__init__(name="icm")
     features = config.bonus.features
     self._beta = config.bonus.forward_weight

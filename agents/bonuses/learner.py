@@ -38,7 +38,6 @@ def add_bonus(
   """Returns a learner that adds the config's bonus to rewards, if it has one.
 
   Args:
-    config: the whole config, with the fields of `groups.BONUS`.
     spec: spec of one environment, with the learner's actions.
     learner: learner of transitions, or of sequences without recurrent networks,
       for which rewards are inputs, too.

@@ -27,12 +27,7 @@ class RandomNetworkDistillation(tf.Module):
     observations: specs.Array,
     actions: specs.Array,
   ):
-    """Makes both networks.
-
-    Args:
-      observations: spec of observations, as in `novelty.Steps`.
-      actions: spec of actions, which have no effect.
-    """
+    """Makes both networks."""
     super().__init__(name="rnd")
     del actions
     features = config.bonus.features

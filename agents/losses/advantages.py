@@ -99,8 +99,6 @@ def vtrace(
     values: [B, T + 1], values of the observations.
     log_ratio: [B, T], log pi(a_t | o_t) - log mu(a_t | o_t).
     lambda_: weight of longer returns, in [0, 1].
-    max_rho: upper bound of rho.
-    max_c: upper bound of the ratio in c.
 
   Returns:
     The advantages A_t and targets G_t, and the clipped ratios rho [B, T]; all

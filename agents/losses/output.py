@@ -100,7 +100,6 @@ def huber(error: tf.Tensor, delta: float) -> tf.Tensor:
   methods, where its gradient is called error clipping.
 
   Args:
-    error: errors of any shape.
     delta: absolute error above which the loss is linear, not quadratic.
   """
   size = tf.abs(error)

@@ -69,7 +69,6 @@ class MaskSplitter:
     """Returns observations without masks, and penalties of illegal actions.
 
     Args:
-      ops: array operations: `numpy_ops` or `tf_ops`.
       observation: observations, possibly masked, [B, ...].
 
     Returns:

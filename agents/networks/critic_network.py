@@ -22,12 +22,7 @@ class CriticNetwork:
     critics: int = 1,
     outputs: int = 1,
   ):
-    """Declares the network.
-
-    Args:
-      critics: C, the number of critics.
-      outputs: K, the number of outputs per critic.
-    """
+    """Declares the network."""
     self.inputs = (spec.observations, spec.actions)
     self._settings, self._critics, self._outputs = settings, critics, outputs
 

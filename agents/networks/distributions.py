@@ -266,7 +266,6 @@ class Deterministic:
     """Makes the distribution.
 
     Args:
-      ops: not used, as nothing is computed.
       action: the actions [B, A].
     """
     del ops
@@ -294,8 +293,6 @@ def make_distribution(
   """Makes B action distributions from the parameters that a policy computes.
 
   Args:
-    kind: one of `KINDS`.
-    ops: array operations: `numpy_ops` or `tf_ops`.
     parameters: logits [B, A] of 'categorical', logits [B, K * N] of
       'product_categorical', actions [B, A] of 'deterministic', or A means and A
       log deviations [B, 2 A].

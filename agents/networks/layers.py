@@ -38,7 +38,6 @@ class VariableShapes:
     """Records a use of a variable.
 
     Args:
-      shape: shape of the variable.
       is_users: whether a layer of a user's torso uses the variable.
 
     Raises:
@@ -124,7 +123,6 @@ class Layers:
     Args:
       name: prefix of the names of the variables w and b: 'NAME/w', 'NAME/b'.
       x: inputs [B, F].
-      size: number of outputs.
     """
     w, b = self._weights_and_biases(name, (x.shape[1], size), initializer)
     return self.ops.linear(x, w, b)
@@ -142,7 +140,6 @@ class Layers:
 
     Args:
       x: inputs [B, F].
-      size: number of outputs.
       std: sigma_0; the initial standard deviations are sigma_0 / sqrt(F).
       noise: an `ops.Noise` for this call, or None to use the mean weights.
 
@@ -180,7 +177,6 @@ class Layers:
     Args:
       name: prefix of the names of the variables w and b: 'NAME/w', 'NAME/b'.
       x: images [B, H, W, C] of any type.
-      channels: number of filters.
 
     Returns:
       float32 [B, (H - size) // stride + 1, (W - size) // stride + 1, channels].
@@ -203,7 +199,6 @@ class Layers:
     Args:
       name: prefix of the names of the variables w and b: 'NAME/w', 'NAME/b'.
       frames: uint8 [B, stack, height, width].
-      channels: number of filters.
 
     Returns:
       float32 [B, height // 4 - 1, width // 4 - 1, channels]. Pixels beyond the

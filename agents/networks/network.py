@@ -66,9 +66,6 @@ class PolicyDeclaration(Declaration, typing.Protocol):
     """Returns the greedy actions, {'action': [B, ...]}, for exported policies.
 
     A recurrent network adds 'next_state' [B, ...], its state after the step.
-
-    Args:
-      ops: array operations: `numpy_ops` or `tf_ops`.
     """
     ...
 

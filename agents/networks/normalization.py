@@ -71,7 +71,6 @@ def apply(
   """Returns (observation - mean) * scale, clipped to [-clip, clip].
 
   Args:
-    ops: array operations: `numpy_ops` or `tf_ops`.
     observation: observations [B, ...].
     mean: mean of observations, [...].
     scale: reciprocal of the standard deviation of observations, [...].

@@ -26,7 +26,6 @@ class PolicyHead:
     Args:
       spec: spec of one environment. Actions are one of A discrete values, A
         continuous numbers, or K discrete components of at most N values.
-      kind: one of `distributions.KINDS`.
 
     Raises:
       ValueError: no distribution has this name.
@@ -93,7 +92,6 @@ class PolicyHead:
     """Returns the B action distributions with the given parameters.
 
     Args:
-      ops: array operations: `numpy_ops` or `tf_ops`.
       parameters: distribution parameters [B, P], as the network returns them.
     """
     return distributions.make_distribution(

@@ -30,9 +30,6 @@ class PolicyNetwork:
   ):
     """Declares the network.
 
-    Args:
-      kind: one of `distributions.KINDS`.
-
     Raises:
       ValueError: no distribution has this name.
     """

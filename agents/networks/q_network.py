@@ -47,7 +47,6 @@ class QNetwork:
     """Declares the network.
 
     Args:
-      config: the `network` section of a config.
       normalized: whether the first layer normalizes observations. True for
         acting networks only, as learners normalize batches.
     """
@@ -141,9 +140,7 @@ class Streams:
 
     Args:
       size: number of units of each stream's hidden layer.
-      actions: A, the number of actions.
       dueling: whether there is a stream of the state value.
-      scheme: initializers of the layers, unless they are noisy.
       layer_norm: whether to normalize the hidden layer, without noise that of
         both streams together, before its activation.
       noisy_std: sigma_0 of noisy layers; None: layers without noise.
@@ -160,7 +157,6 @@ class Streams:
     Args:
       layers: layers with the network's variables.
       x: features [N, F].
-      width: K, the number of outputs per action and row of x.
       noise: an `ops.Noise`, or None to use the mean weights of noisy layers.
     """
     std = self._noisy_std
@@ -202,7 +198,6 @@ def combine_streams(ops: typing.Any, value: Array, advantage: Array) -> Array:
   learning" (https://arxiv.org/abs/1511.06581), equation 9.
 
   Args:
-    ops: array operations: `numpy_ops` or `tf_ops`.
     value: [B, 1, ...], outputs of the value stream.
     advantage: [B, A, ...], outputs of the advantage stream.
 

@@ -70,7 +70,6 @@ class RecurrentTorso:
     """Declares the torso.
 
     Args:
-      lstm_size: H, number of outputs of the LSTM.
       scope: prefix of the names of the trained variables, for the second torso
         of a network; '': none.
     """
@@ -211,7 +210,6 @@ def sequence_inputs(sequence: typing.Any, concat: typing.Any) -> Inputs:
 
   Args:
     sequence: a `sequences.Sequence` of B sequences, [B, ...] in each field.
-    concat: the function `concat` of `numpy_ops` or `tf_ops`.
   """
 
   def prepend(before: Array, others: Array) -> Array:

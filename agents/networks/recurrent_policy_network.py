@@ -91,7 +91,6 @@ class RecurrentPolicyNetwork:
     """Returns the greedy actions and the LSTM states after the step.
 
     Args:
-      ops: array operations: `numpy_ops` or `tf_ops`.
       outputs: policy parameters [B, P], and LSTM states [B, S] after the step.
 
     Returns:

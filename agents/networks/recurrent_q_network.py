@@ -30,7 +30,6 @@ class RecurrentQNetwork:
     """Declares the network.
 
     Args:
-      config: the `network` section of a config.
       normalized: whether the first layer normalizes observations. True for
         acting networks only, as learners normalize batches.
     """
@@ -78,7 +77,6 @@ class RecurrentQNetwork:
     """Returns the greedy actions and the LSTM states after the step.
 
     Args:
-      ops: array operations: `numpy_ops` or `tf_ops`.
       outputs: action values [B, A], and LSTM states [B, 2 H] after the step.
 
     Returns:

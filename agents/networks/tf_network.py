@@ -50,7 +50,6 @@ class Network(tf.Module):
 
     Args:
       *inputs: inputs of the declaration, [B, ...] each.
-      **options: keyword arguments of the declaration, such as `random`.
     """
     return self._declaration(self.layers, *inputs, **options)
 

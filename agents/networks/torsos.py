@@ -83,11 +83,7 @@ def find_image_axes(shape: tuple[int, ...]) -> ImageAxes | None:
 def check(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> None:
-  """Raises ValueError if a torso does not accept an environment's observations.
-
-  Args:
-    config: the `network` section of a config.
-  """
+  """Raises ValueError if a torso does not accept the observations."""
   if checks.is_user_code(config.torso):
     _check_user_torso(config.torso, spec)
     return
@@ -247,11 +243,7 @@ def encode(
 def count_features(
   settings: layers_lib.TorsoSettings, spec: specs.Array
 ) -> int:
-  """Returns F, the number of features that `encode` computes.
-
-  Args:
-    spec: spec of observations without action masks.
-  """
+  """Returns F, the number of features that `encode` computes."""
   return encode(_make_layers(), settings, _make_zeros(spec)).shape[1]
 
 

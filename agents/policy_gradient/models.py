@@ -52,7 +52,6 @@ class Model(abc.ABC):
     Args:
       acting: declaration of the network that acts, which needs a part of the
         variables of the network `policies.POLICY`.
-      made: declarations of the networks that learn, by name.
     """
     self.head, self._acting = acting.head, acting
     self.networks: Mapping[str, tf_network.Network] = {

@@ -29,13 +29,7 @@ class Objective:
   def __init__(
     self, settings: ml_collections.ConfigDict, head: policy_head.PolicyHead
   ):
-    """Makes the variables of the loss.
-
-    Args:
-      settings: the `learner` section of a config.
-      head: output layer of the policy, which converts parameters to
-        distributions.
-    """
+    """Makes the variables of the loss."""
     self._settings, self._head = settings, head
     self.metrics = ["policy_loss", "value_loss", "entropy", "kl"]
     self.variables: Sequence[tf.Variable] = []

@@ -46,12 +46,7 @@ class GraphLoop:
   """
 
   def __init__(self, learner: core.Learner, spec: table_spec.TableSpec):
-    """Makes the loop; the first call traces the graph.
-
-    Args:
-      learner: the learner whose `update` is traced.
-      spec: spec of the table from which batches are sampled.
-    """
+    """Makes the loop; the first call traces the graph."""
     self._learner, self._spec = learner, spec
     self.names: list[str] = []
 
@@ -105,12 +100,7 @@ class SampledUpdate:
   """Runs one update per call, on items that the caller has sampled."""
 
   def __init__(self, learner: core.Learner, spec: table_spec.TableSpec):
-    """Makes the update; `trace` or the first call traces the graph.
-
-    Args:
-      learner: the learner whose `update` is traced.
-      spec: spec of the table that is sampled.
-    """
+    """Makes the update; `trace` or the first call traces the graph."""
     self._learner, self._spec = learner, spec
     self._names: list[str] = []
 

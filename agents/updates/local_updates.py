@@ -30,8 +30,6 @@ class LocalUpdates(updates_core.Updates):
     """Makes the update; the first `run` with a batch traces the graph.
 
     Args:
-      learner: the learner whose `update` is traced.
-      table: the table that is sampled.
       is_due: function of the table's counts that returns whether another update
         is due.
     """

@@ -26,13 +26,7 @@ class QueueUpdates(updates_core.Updates):
     spec: table_spec.TableSpec,
     monitors: Sequence[shard_monitor.ShardMonitor],
   ):
-    """Makes a reader per queue; `trace` or the first update traces the graph.
-
-    Args:
-      learner: the learner whose `update` is traced.
-      spec: spec of the queues, which are equal.
-      monitors: monitors of the servers, each of which has one queue.
-    """
+    """Makes a reader per queue; `trace` or the first update traces."""
     self._update = graph_loop.SampledUpdate(learner, spec)
     self._readers = [
       queue_reader.QueueReader(monitor, spec.batch_size) for monitor in monitors

@@ -67,10 +67,6 @@ class ShardReader:
     The monitor cancels the call if the server goes down. After a restart of the
     server, the call makes a new dataset first.
 
-    Args:
-      function: concrete function, whose first argument is the iterator.
-      *args: other arguments of the function.
-
     Returns:
       The result of the function.
 
@@ -132,7 +128,6 @@ class ReplayUpdates(updates_core.Updates):
     """Makes a reader per server; `trace` or the first update traces the graph.
 
     Args:
-      learner: the learner whose `update` is traced.
       limiter: limiter of each server's table.
     """
     self._loop = graph_loop.GraphLoop(learner, spec)

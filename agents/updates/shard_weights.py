@@ -36,11 +36,7 @@ class ShardWeights:
   """
 
   def __init__(self, shards: int):
-    """Assumes equal fractions at first.
-
-    Args:
-      shards: number of shards.
-    """
+    """Assumes equal fractions at first."""
     self._fractions = [1.0 / shards] * shards
     self._lowest = _LOWEST_FRACTION / shards
 
@@ -65,7 +61,6 @@ class ShardWeights:
     right weight when it is back.
 
     Args:
-      updates: number of updates.
       sizes: number of items in each shard; 0: the shard can't be sampled.
     """
     step = min(1.0, updates / _AVERAGED_UPDATES)

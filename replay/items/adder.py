@@ -104,8 +104,6 @@ class NStepAdder:
     """Makes an adder that has no unfinished transitions.
 
     Args:
-      num_envs: B, the number of environments stepped at once.
-      n_step: n, the maximum number of rewards summed into one transition.
       discount: gamma, per environment step; learners use `discount_t` only.
       priority: function from TD errors [M] to priorities [M]; requires that
         the actor returns the extras VALUE_OF_ACTION and VALUE_OF_STATE. None:

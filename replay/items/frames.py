@@ -36,7 +36,6 @@ class FrameRing:
     """Makes an empty ring, whose next observations begin episodes.
 
     Args:
-      num_envs: B, number of environments.
       shape: shape of an observation, [S, ...]: S frames, oldest first.
       steps: minimum number of steps for which a frame stays stored.
     """
@@ -125,11 +124,7 @@ class FrameRing:
 
 
 def not_stacked_error(stacked_frames: int) -> ValueError:
-  """Returns an error for observations that are no stacks of frames.
-
-  Args:
-    stacked_frames: the configured number of frames in an observation.
-  """
+  """Returns an error for observations that are no stacks of frames."""
   return ValueError(
     f"config.adder.stacked_frames={stacked_frames}, but an observation of the "
     "environment is not the one before shifted by one frame, so frames can't "

@@ -19,7 +19,6 @@ class Grouping:
     """Makes a grouping without transitions.
 
     Args:
-      size: G, transitions per item.
       record_bytes: bytes of a packed transition.
     """
     self._size = size

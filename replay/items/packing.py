@@ -36,7 +36,6 @@ class Packing:
     Fields follow one another in their order, without padding between them.
 
     Args:
-      fields: dtype and shape of each field, without the batch dimension.
       multiple_of: `record_bytes` is a multiple of this number; zeros fill the
         record after its last field.
 

@@ -21,12 +21,7 @@ class RunningReturns:
   """
 
   def __init__(self, num_envs: int, discount: float):
-    """Sets the running returns of all environments to 0.
-
-    Args:
-      num_envs: B, number of environments.
-      discount: gamma, per environment step.
-    """
+    """Sets the running returns of all environments to 0."""
     self._discount = np.float32(discount)
     self.values = np.zeros(num_envs, np.float32)
 

@@ -49,10 +49,8 @@ class SequenceAdder:
     """Makes an adder without steps.
 
     Args:
-      num_envs: B, the number of environments stepped at once.
       period: steps from the start of a sequence to the start of the next, at
         most T.
-      discount: gamma, per environment step.
       priority: returns the priorities of B sequences, float32 [B]. It needs the
         value of a sequence's last observation, so `add` returns the sequence
         one call after its last step. None: all priorities are 1, and `add`

@@ -72,7 +72,6 @@ class SequenceSchema:
     """Makes the schema for an environment's specs.
 
     Args:
-      step_extras: dtype and shape, by name, of extras stored for each step.
       start_extras: dtype and shape, by name, of extras stored for the first
         step only.
       stacked_frames: S, the frames of an observation [S, ...], which are stored

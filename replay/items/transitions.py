@@ -157,9 +157,6 @@ class TransitionSchema:
   def kept_frame_records(self, num_envs: int) -> int:
     """Returns how many sent frame records a writer keeps for later items.
 
-    Args:
-      num_envs: B, number of environments of the writer.
-
     Returns:
       A number of frame records; 0 if observations are stored whole.
     """

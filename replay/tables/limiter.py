@@ -79,7 +79,6 @@ class Limiter(typing.NamedTuple):
 
     Args:
       samples_per_insert: ratio of samples to inserts, above 0.
-      batch_size: items per batch.
       tolerance: half of the bounds' distance, as a fraction of the samples that
         `min_size` inserts grant; raised if the distance is too small.
     """

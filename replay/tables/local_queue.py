@@ -80,9 +80,6 @@ class LocalQueue:
   def save(self, folder: pathlib.Path) -> None:
     """Saves all items and counts, uncompressed.
 
-    Args:
-      folder: an existing empty folder.
-
     Raises:
       OSError: the files cannot be written.
     """
@@ -91,9 +88,6 @@ class LocalQueue:
 
   def load(self, folder: pathlib.Path) -> None:
     """Replaces all items and counts by those that `save` has written.
-
-    Args:
-      folder: the folder that was passed to `save`.
 
     Raises:
       ValueError: the size of the saved items is not `record_bytes`.

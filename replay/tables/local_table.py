@@ -156,9 +156,6 @@ class LocalTable:
   def save(self, folder: pathlib.Path) -> None:
     """Saves items, weights, counts and random state, uncompressed.
 
-    Args:
-      folder: an existing empty folder.
-
     Raises:
       OSError: the files cannot be written.
     """

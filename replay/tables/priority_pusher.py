@@ -29,11 +29,7 @@ class PriorityPusher:
   """
 
   def __init__(self, shard: shard_monitor.ShardMonitor):
-    """Starts the thread, which connects to the server at the first push.
-
-    Args:
-      shard: monitor of the server that has the items.
-    """
+    """Starts the thread, which connects to the server at the first push."""
     self._shard = shard
     self._queue: queue.Queue = queue.Queue(_QUEUE_SIZE)
     self._thread = threading.Thread(

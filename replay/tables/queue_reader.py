@@ -39,12 +39,7 @@ class QueueReader:
   """
 
   def __init__(self, monitor: shard_monitor.ShardMonitor, batch_size: int):
-    """Stores the arguments; the first `take` connects to the server.
-
-    Args:
-      monitor: monitor of the server that has the queue.
-      batch_size: items per batch.
-    """
+    """Stores the arguments; the first `take` connects to the server."""
     self._monitor, self._batch_size = monitor, batch_size
     # Lower bound of the items in the queue: no other reader takes any.
     self._size = 0

@@ -45,7 +45,6 @@ class ShardMonitor:
     Args:
       index: index of the server among the shards, from 0.
       address: 'host:port' of the server.
-      table: name of the table whose counts are polled.
 
     Raises:
       ValueError: the address is not 'host:port'.

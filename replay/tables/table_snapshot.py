@@ -143,7 +143,6 @@ def copy_with_settings(
   count is reset so that all items can be sampled.
 
   Args:
-    saved: folder of the checkpoint, which stays unchanged.
     target: new folder; its files of items are symbolic links into `saved`.
     tables: empty tables with the settings of the config.
 

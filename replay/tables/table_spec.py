@@ -110,7 +110,6 @@ class TableSpec:
     """Returns the spec of a queue, from which each item is sampled once.
 
     Args:
-      config: the whole config, with the fields of `groups.QUEUE`.
       steps_per_item: environment steps per new item.
     """
     return cls(

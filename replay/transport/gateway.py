@@ -30,7 +30,6 @@ class Gateway:
     """Loads the identity's certificates; opens no connection.
 
     Args:
-      host: address by which other machines reach this one.
       identity: identity of this machine. None: plaintext without
         authentication, for a network whose hosts are all trusted.
 

@@ -54,9 +54,6 @@ def confine(port: int) -> None:
   is up. Clients on this host must connect to a loopback address, such as
   localhost, not to another address of the host.
 
-  Args:
-    port: TCP port on which a server of this process listens.
-
   Raises:
     OSError: the kernel does not allow the restriction, or the server does not
       accept its waiting connections in time.

@@ -59,7 +59,6 @@ class Link:
     Next, connect the protocol `client` to a client, or call `start_handshake`.
 
     Args:
-      callbacks: callbacks of the relay.
       preface_timeout_s: seconds within which the client has to send the preface
         or, with TLS, its certificate.
     """
@@ -154,9 +153,6 @@ class Link:
 
     Admits a client without TLS and starts the timeout of its preface. Sends a
     client with TLS the ready message when the upstream is connected.
-
-    Args:
-      side: side that now has its transport.
     """
     if side is self.server:
       if self.client.lost:
@@ -199,9 +195,6 @@ class Link:
 
     Reports a broken link if the peer is the upstream. Otherwise checks from
     time to time whether the client has also closed.
-
-    Args:
-      side: side whose peer has ended its sending.
     """
     if side is self.server:
       self._report_if_broken()
@@ -209,11 +202,7 @@ class Link:
       self._watch_half_closed_client()
 
   def on_lost(self, side: relay_side.Side) -> None:
-    """Handles the closing of a side: closes the other after its buffer is sent.
-
-    Args:
-      side: side that has closed.
-    """
+    """Closes the other side of one that has closed, once its buffer is sent."""
     if side is self.server:
       self._report_if_broken()
     elif self._timer is not None:

@@ -43,7 +43,6 @@ async def dial(
     address: 'host:port' or 'unix:PATH' of the other relay.
     protocol: protocol whose `connection_made` is called when the other relay
       has sent the ready message.
-    tls: context from `certificates.Identity.client_context`, or INSECURE.
 
   Raises:
     OSError: the other relay or its upstream is down, or the other relay has no
@@ -78,7 +77,6 @@ class _ReadyMessageProtocol(asyncio.Protocol):
   _transport: Any = None
 
   def __init__(self, protocol: asyncio.Protocol, ready: asyncio.Future):
-    """Stores the arguments."""
     self._protocol = protocol
     self._ready = ready
 

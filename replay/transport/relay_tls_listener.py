@@ -32,8 +32,6 @@ class TlsListener:
 
     Args:
       listening: listening socket, which the caller closes after `close`.
-      tls: context that verifies clients, or INSECURE.
-      make_link: function that makes the link of a new client.
     """
     listening.setblocking(False)
     self._listening = listening

@@ -85,9 +85,6 @@ class Upstream:
 
     A machine that has lost power closes no connections. Without this check,
     connections to that machine would stay open for minutes.
-
-    Args:
-      on_moved: called when the address has changed.
     """
     before = self._find()
     while not self._closed:

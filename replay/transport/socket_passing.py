@@ -31,7 +31,6 @@ class Passer:
 
     Args:
       path: path of the unix socket, to which only this user may connect.
-      port: TCP port on localhost, to which passed sockets are connected.
 
     Raises:
       ValueError: the path is in use, or too long.

@@ -93,11 +93,7 @@ class UnixServer:
 
 
 def pid_of(connection: socket.socket) -> int:
-  """Returns the process id of a connection's peer; 0: unknown, as for TCP.
-
-  Args:
-    connection: connection that was accepted on a unix or TCP socket.
-  """
+  """Returns the process id of a connection's peer; 0: unknown, as for TCP."""
   return _credentials(connection)[0]
 
 
@@ -105,9 +101,6 @@ def is_own_user(connection: socket.socket) -> bool:
   """Returns whether a connection's peer belongs to this user or to root.
 
   The kernel verifies the peer's user (SO_PEERCRED, unix(7)).
-
-  Args:
-    connection: connection that was accepted on a unix socket.
   """
   return _credentials(connection)[1] in (0, os.geteuid())
 

@@ -19,12 +19,7 @@ class RetryingPublisher:
   """
 
   def __init__(self, server: shard_monitor.ShardMonitor, first_version: int):
-    """Stores the arguments; the first `publish` connects to the server.
-
-    Args:
-      server: monitor of the server that has the table of variables.
-      first_version: version number of the first published variables.
-    """
+    """Stores the arguments; the first `publish` connects to the server."""
     self._server = server
     self._version = first_version - 1
     self._publisher: variables_lib.VariablesPublisher | None = None

@@ -106,7 +106,6 @@ class SharedVariablesWriter:
     """Writes a new version for all readers, by one copy and one checksum.
 
     Args:
-      version: number of the version.
       published_at_s: unix time in seconds at which it was published.
       header: header from `variable_packing.pack`, uint8 [H] of H bytes.
       blob: blob from `variable_packing.pack`, uint8 [B] of B bytes.
@@ -187,11 +186,7 @@ class SharedVariables:
   """Reader of a file of shared variables; each worker process has its own."""
 
   def __init__(self, path: str):
-    """Stores the path, at which no file need exist yet.
-
-    Args:
-      path: the path that was passed to `SharedVariablesWriter`.
-    """
+    """Stores the path, at which no file need exist yet."""
     self._path = path
     self._file: _MappedFile | None = None
     self._count = 0  # `count` of the last version from this file

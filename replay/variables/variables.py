@@ -85,7 +85,6 @@ class VariablesPublisher:
     """Makes a publisher, without opening a connection.
 
     Args:
-      server_address: address of the server that has the table.
       first_version: number of the first version to be published; a resumed
         trainer continues from its checkpoint.
       timeout_ms: milliseconds that `publish` waits for the server.
