@@ -46,17 +46,13 @@ def make_builder(name: str) -> core.Builder:
   make = user_code.load(f"config.agent={name!r}", name, expected)
   try:
     builder = make()
-  except KeyboardInterrupt:
-    raise
   except BaseException as error:
     line = (
       f"config.agent={name!r} can't be made ({user_code.describe(error)}), so "
       f"nothing could learn: give {expected}, and whose constructor takes no "
       "arguments"
     )
-    if user_code.is_in_user_code(error):
-      raise user_code.UserCodeError(line, error) from error
-    raise ValueError(line) from error
+    raise user_code.explain(line, error) from error
   missing = [
     x for x in _required_members(core.Builder) if not hasattr(builder, x)
   ]

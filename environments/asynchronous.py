@@ -107,57 +107,42 @@ class ThreadedEnvironment(gymnasium.Wrapper):
     return result
 
 
-class CallStarter:
-  """Starts one reset or step per environment of a batch, in their threads.
-
-  `VectorEnvironment` calls it before gymnasium's `reset` or `step`, which then
-  collects the results.
-  """
-
-  def __init__(self, envs: Sequence[gymnasium.Env], space: gymnasium.Space):
-    """Collects the threaded environments of a batch."""
-    self._envs = [env.env for env in envs]
-    self._space = space
-
-  def start_resets(self, seed: int | None) -> None:
-    """Starts a reset of every environment, before gymnasium's `reset`.
-
-    Args:
-      seed: seed of the batch; environment i gets seed + i. None: no seeds.
-    """
-    for index, env in enumerate(self._envs):
-      env.start_reset(None if seed is None else seed + index)
-
-  def start_steps(self, actions: np.ndarray, done: np.ndarray) -> None:
-    """Starts a step or an autoreset of every environment, before `step`.
-
-    Args:
-      actions: actions of the batch's action space, [B, ...].
-      done: bool [B], whether each environment's episode has ended, so that an
-        autoreset replaces its step.
-    """
-    batched = gymnasium.vector.utils.iterate(self._space, actions)
-    for env, action, is_done in zip(self._envs, batched, done, strict=True):
-      if is_done:
-        env.start_reset(None)
-      else:
-        env.start_step(action)
-
-
-def make_call_starter(
+def find_threaded(
   envs: gymnasium.vector.VectorEnv,
-) -> CallStarter | None:
-  """Returns the starter of a batch's calls, or None.
+) -> list[ThreadedEnvironment]:
+  """Returns the environments of a batch if they are threaded, else none.
+
+  The batch's own environments are `checked.CheckedEnvironment`s around them.
+  """
+  inner = [getattr(env, "env", None) for env in getattr(envs, "envs", ())]
+  return [env for env in inner if isinstance(env, ThreadedEnvironment)]
+
+
+def start_resets(envs: Sequence[ThreadedEnvironment], seed: int | None) -> None:
+  """Starts a reset of every environment, whose results gymnasium collects.
 
   Args:
-    envs: gymnasium's vector environment; the result is None unless its
-      environments are `ThreadedEnvironment`s.
+    seed: seed of the batch; environment i gets seed + i. None: no seeds.
   """
-  checked_envs = getattr(envs, "envs", ())
-  inner = getattr(checked_envs[0], "env", None) if checked_envs else None
-  if not isinstance(inner, ThreadedEnvironment):
-    return None
-  return CallStarter(checked_envs, envs.action_space)
+  for index, env in enumerate(envs):
+    env.start_reset(None if seed is None else seed + index)
+
+
+def start_steps(
+  envs: Sequence[ThreadedEnvironment], actions: Any, done: np.ndarray
+) -> None:
+  """Starts a step or an autoreset of every environment; see `start_resets`.
+
+  Args:
+    actions: an action for each environment.
+    done: bool [B], whether each environment's episode has ended, so that an
+      autoreset replaces its step.
+  """
+  for env, action, is_done in zip(envs, actions, done, strict=True):
+    if is_done:
+      env.start_reset(None)
+    else:
+      env.start_step(action)
 
 
 def _run_calls(calls: queue.SimpleQueue, results: queue.SimpleQueue) -> None:

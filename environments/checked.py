@@ -53,12 +53,11 @@ class EnvironmentFault(Exception):
   def from_error(
     cls, index: int | None, call: str, error: BaseException
   ) -> "EnvironmentFault":
-    """Makes the fault for a call that raised an error.
+    """Makes the fault for a call, such as 'step()', that raised an error.
 
-    Args:
-      index: index of the environment in its batch, or None if it is unknown.
-      call: text for the message, such as 'step()'.
+    A KeyboardInterrupt is raised again.
     """
+    user_code.raise_interrupt(error)
     wrong_api = _find_wrong_api(call, error)
     if wrong_api is not None:  # the traceback has frames of libraries only
       return cls(index, f"{call} {wrong_api}")
@@ -175,8 +174,6 @@ class CheckedEnvironment(gymnasium.Wrapper):
       self.seed, self.steps = seed, 0
     try:
       self._observation, info = self.env.reset(seed=seed, options=options)
-    except KeyboardInterrupt:
-      raise
     except BaseException as error:
       raise EnvironmentFault.from_error(self.index, "reset()", error) from error
     if not isinstance(info, dict | None):  # an observation of two items
@@ -203,8 +200,6 @@ class CheckedEnvironment(gymnasium.Wrapper):
     self.steps += 1
     try:
       observation, reward, terminated, truncated, info = self.env.step(action)
-    except KeyboardInterrupt:
-      raise
     except BaseException as error:
       raise EnvironmentFault.from_error(self.index, "step()", error) from error
     if type(reward) is not float:
@@ -229,8 +224,6 @@ class CheckedEnvironment(gymnasium.Wrapper):
     """Closes the environment; its errors become faults."""
     try:
       super().close()
-    except KeyboardInterrupt:
-      raise
     except BaseException as error:
       raise EnvironmentFault.from_error(self.index, "close()", error) from error
 
@@ -245,8 +238,6 @@ class CheckedEnvironment(gymnasium.Wrapper):
     space = self.env.observation_space
     try:
       mismatch = spaces.find_mismatch(space, self._observation)
-    except KeyboardInterrupt:
-      raise
     except BaseException as error:  # raised by a method such as __array__
       call = f"reading the observation of {call}"
       return EnvironmentFault.from_error(self.index, call, error)
@@ -265,9 +256,8 @@ class CheckedEnvironment(gymnasium.Wrapper):
         if getattr(value, "dtype", None) is leaf.space.dtype:
           continue
         overflow = spaces.find_overflow(leaf.space, value)
-      except KeyboardInterrupt:
-        raise
-      except BaseException:
+      except BaseException as error:
+        user_code.raise_interrupt(error)
         return  # `find_observation_fault` will describe it
       if overflow is not None:
         where = f"observation{spaces.subscripts(leaf.path)}"

@@ -159,7 +159,7 @@ def make_single(
     for wrap in wrapped:
       env = wrap(env)
     return env
-  except (KeyboardInterrupt, wrappers.WrapperError):
+  except wrappers.WrapperError:
     raise
   except BaseException as error:
     raise _explain_failure(spec, name, kwargs, error) from error
@@ -285,7 +285,7 @@ def _construct(
         **batching,
         **(arguments | kwargs),
       )
-  except (KeyboardInterrupt, wrappers.WrapperError):
+  except wrappers.WrapperError:
     raise
   except BaseException as error:
     index = check_envs.count if mode == "sync" else None
@@ -300,6 +300,7 @@ def _explain_failure(
   index: int | None = None,
 ) -> Exception:
   """Returns the error to raise when an environment could not be made."""
+  user_code.raise_interrupt(error)
   if isinstance(error, checked.EnvironmentFault):
     return checked.EnvironmentFailedError(name, error)
   if isinstance(error, ImportError | gymnasium.error.DependencyNotInstalled):

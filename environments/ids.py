@@ -73,8 +73,6 @@ def find_spec(name: str) -> registration.EnvSpec:
       "ale_py"
     ):
       importlib.import_module("ale_py")
-  except KeyboardInterrupt:
-    raise
   except BaseException as error:
     advice = "correct the module, or the text before the colon"
     if module == "shimmy":  # it registers the DeepMind Control Suite
@@ -86,9 +84,7 @@ def find_spec(name: str) -> registration.EnvSpec:
       f" failed ({user_code.describe(error)}), so the id is not registered: "
       f"{advice}"
     )
-    if user_code.is_in_user_code(error):
-      raise user_code.UserCodeError(line, error) from error
-    raise ValueError(line) from error
+    raise user_code.explain(line, error) from error
   if env_id in gymnasium.registry:
     return gymnasium.registry[env_id]
   if module and callable(getattr(sys.modules[module], env_id, None)):

@@ -130,10 +130,8 @@ class MaskReader:
     try:
       if [np.shape(mask) for mask in masks] == self._shapes:
         return np.concatenate(masks)
-    except KeyboardInterrupt:
-      raise
-    except BaseException:  # raised by lists of different lengths, or __array__
-      pass
+    except BaseException as error:  # lists of different lengths, or __array__
+      user_code.raise_interrupt(error)
     lengths = ", ".join(str(size) for (size,) in self._shapes)
     raise InvalidMaskError(
       index,

@@ -114,9 +114,8 @@ def format_object(
   """
   try:
     return to_text(value)
-  except KeyboardInterrupt:
-    raise
-  except BaseException:
+  except BaseException as error:
+    raise_interrupt(error)
     return f"<unprintable {type(value).__name__} object>"
 
 
@@ -153,15 +152,32 @@ def is_in_user_code(error: BaseException) -> bool:
   return isinstance(error, SyntaxError) or any(map(_is_user_frame, frames))
 
 
+def explain(line: str, error: BaseException) -> Exception:
+  """Returns the error that reports, in one line, what user code has raised.
+
+  Outside of user code, such as in a library that calls it, it is a ValueError.
+  A KeyboardInterrupt is raised again.
+  """
+  raise_interrupt(error)
+  return (
+    UserCodeError(line, error) if is_in_user_code(error) else (ValueError(line))
+  )
+
+
+def raise_interrupt(error: BaseException) -> None:
+  """Raises a KeyboardInterrupt again, which is never reported as an error."""
+  if isinstance(error, KeyboardInterrupt):
+    raise error
+
+
 def wrap(error: BaseException) -> UserCodeError:
   """Returns a `UserCodeError` whose cause is an error of the user's own code.
 
   Code in installed packages does not count as the user's own.
   """
-  is_from_user_code = any(
-    map(_is_uninstalled_frame, traceback.extract_tb(error.__traceback__))
-  )
-  if isinstance(error, KeyboardInterrupt) or not is_from_user_code:
+  raise_interrupt(error)
+  frames = traceback.extract_tb(error.__traceback__)
+  if not any(_find_owner(frame) == "user" for frame in frames):
     raise error
   return UserCodeError(f"code of your own raised {describe(error)}", error)
 
@@ -218,8 +234,6 @@ def load(error_prefix: str, name: str, expected: str) -> typing.Any:
   module, _, attribute = name.partition(":")
   try:
     return getattr(import_module(module), attribute)
-  except KeyboardInterrupt:
-    raise
   except BaseException as error:
     similar = _find_similar(module, attribute)
     advice = f"did you mean '{similar}'? " if similar else ""
@@ -231,9 +245,7 @@ def load(error_prefix: str, name: str, expected: str) -> typing.Any:
     is_missing = isinstance(error, ModuleNotFoundError) and (
       f"{module}.".startswith(f"{error.name}.")
     )
-    if is_missing or not is_in_user_code(error):
-      raise ValueError(line) from error
-    raise UserCodeError(line, error) from error
+    raise ValueError(line) if is_missing else explain(line, error) from error
 
 
 def name_of_file(path: str) -> str:
@@ -282,7 +294,7 @@ def format_traceback(error: BaseException) -> str:
     seen.add(id(current))
     frames = [frame for frame in current.stack if _is_user_frame(frame)]
     if not frames and current.exc_type is not SyntaxError:
-      frames = [f for f in current.stack if not _is_slipway_frame(f)]
+      frames = [f for f in current.stack if _find_owner(f) != "slipway"]
     current.stack[:] = frames
     earlier = current.__cause__, current.__context__
     pending += [error for error in earlier if error is not None]
@@ -321,26 +333,26 @@ def is_installed(path: pathlib.Path) -> bool:
   return any(folder in path.parts for folder in _INSTALLED)
 
 
-def _is_slipway_frame(frame: traceback.FrameSummary) -> bool:
-  """Returns whether a traceback's frame is in Slipway's code, not a config."""
-  path = pathlib.Path(frame.filename).resolve()
-  if not path.is_relative_to(_SLIPWAY):
-    return False
-  return path.relative_to(_SLIPWAY).parts[0] in _SLIPWAY_PACKAGES
-
-
-def _is_uninstalled_frame(frame: traceback.FrameSummary) -> bool:
-  """Returns whether a traceback's frame is in user code outside of packages."""
-  path = pathlib.Path(frame.filename).resolve()
-  return _is_user_frame(frame) and not is_installed(path)
-
-
 def _is_user_frame(frame: traceback.FrameSummary) -> bool:
-  """Returns whether a traceback's frame is in user code."""
-  if frame.filename.startswith("<frozen ") or _is_slipway_frame(frame):
-    return False
+  """Returns whether a frame is in user code, packages included."""
+  return _find_owner(frame) in ("user", "package")
+
+
+def _find_owner(frame: traceback.FrameSummary) -> str:
+  """Returns whose code a traceback's frame is in.
+
+  It is 'slipway', without configs; 'python'; 'library', a package that calls
+  user code; 'package', any other; or 'user'.
+  """
   path = pathlib.Path(frame.filename).resolve()
+  if frame.filename.startswith("<frozen "):
+    return "python"
+  if path.is_relative_to(_SLIPWAY) and (
+    path.relative_to(_SLIPWAY).parts[0] in _SLIPWAY_PACKAGES
+  ):
+    return "slipway"
   for folder in _INSTALLED:
     if folder in path.parts:
-      return path.parts[path.parts.index(folder) + 1] not in _LIBRARIES
-  return not path.is_relative_to(_STANDARD_LIBRARY)
+      package = path.parts[path.parts.index(folder) + 1]
+      return "library" if package in _LIBRARIES else "package"
+  return "python" if path.is_relative_to(_STANDARD_LIBRARY) else "user"

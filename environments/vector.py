@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import utils as vector_utils
 
 from slipway.environments import (
   arrays,
@@ -31,6 +32,7 @@ from slipway.environments import (
   masks,
   spaces,
   specs,
+  user_code,
 )
 
 # Attributes of gymnasium's vector environments that can't be pickled:
@@ -142,7 +144,7 @@ class VectorEnvironment:
     self.info: Mapping[str, np.ndarray] = {}
     self.num_envs = envs.num_envs
     self._envs = envs
-    self._threads = asynchronous.make_call_starter(envs)
+    self._threads = asynchronous.find_threaded(envs)
     self.name = name
     self._seed: int | None = seed  # of the next reset
     self._first_seed, self._steps = seed, 0
@@ -207,8 +209,8 @@ class VectorEnvironment:
       checked.EnvironmentFailedError: An environment failed.
     """
     try:
-      if self._threads is not None:
-        self._threads.start_resets(self._seed)
+      if self._threads:
+        asynchronous.start_resets(self._threads, self._seed)
       observation, infos = self._envs.reset(seed=self._seed)
       if self._seed is not None:
         self._steps = 0
@@ -220,8 +222,6 @@ class VectorEnvironment:
       return self._make_step(
         "reset()", observation, rewards, terminated, truncated, first, infos
       )
-    except KeyboardInterrupt:
-      raise
     except BaseException as error:
       raise self._make_error("reset()", error) from error
 
@@ -249,8 +249,9 @@ class VectorEnvironment:
     actions = self.convert_actions_to_space(actions)
     self._steps += 1
     try:
-      if self._threads is not None:
-        self._threads.start_steps(actions, first)
+      if self._threads:
+        each = vector_utils.iterate(self._envs.action_space, actions)
+        asynchronous.start_steps(self._threads, each, first)
       observation, reward, terminated, truncated, infos = self._envs.step(
         actions
       )
@@ -262,8 +263,6 @@ class VectorEnvironment:
       return self._make_step(
         "step()", observation, reward, terminated, truncated, first, infos
       )
-    except KeyboardInterrupt:
-      raise
     except BaseException as error:
       raise self._make_error("step()", error) from error
 
@@ -310,7 +309,7 @@ class VectorEnvironment:
       pickle.loads(state)
     )
     vars(self._envs).update(attributes)
-    self._threads = asynchronous.make_call_starter(self._envs)
+    self._threads = asynchronous.find_threaded(self._envs)
 
   def render(self) -> np.ndarray:
     """Returns a copy of the frame that the batch's first environment renders.
@@ -330,8 +329,6 @@ class VectorEnvironment:
     """
     try:
       self._envs.close()
-    except KeyboardInterrupt:
-      raise
     except BaseException as error:
       self._envs.closed = True  # or gymnasium would close it again at exit
       raise self._make_error("close()", error) from error
@@ -346,7 +343,7 @@ class VectorEnvironment:
   def _share_observations(self, call: str) -> bool:
     """Returns whether several environments returned the same array."""
     shared = checked.share_observations(self.environments)
-    if shared and self._threads is not None:
+    if shared and self._threads:
       raise checked.EnvironmentFault(
         None,
         f"{call} of several environments returned the same array, which they "
@@ -483,6 +480,7 @@ class VectorEnvironment:
     self, call: str, error: BaseException
   ) -> checked.EnvironmentFailedError:
     """Makes the error of a failed call, with the environment's seed."""
+    user_code.raise_interrupt(error)
     fault = self._find_fault(call, error)
     seed, steps = self._first_seed, self._steps
     envs = self.environments

@@ -194,17 +194,25 @@ class _UserWrapper:
   """Function object that calls a wrapper of the user's own code."""
 
   def __init__(self, name: str):
-    """Imports the wrapper."""
+    """Imports the wrapper, 'module:Name'."""
     self._name = name
-    self._wrap = _load_wrapper(name)
+    error_prefix = f"config.environment.wrappers has {name!r}, which"
+    self._wrap = user_code.load(
+      error_prefix, name, "a function or class that takes an environment"
+    )
+    if not callable(self._wrap):
+      raise ValueError(
+        f"{error_prefix} is of type {type(self._wrap).__name__} and can't be "
+        "called, so no environment could be made: give a function or class "
+        "that takes one"
+      )
 
   def __call__(self, env: gymnasium.Env) -> gymnasium.Env:
     """Returns the wrapped environment."""
     try:
       wrapped = self._wrap(env)
-    except KeyboardInterrupt:
-      raise
     except BaseException as error:
+      user_code.raise_interrupt(error)
       if user_code.is_in_user_code(error):
         call = f"the wrapper {self._name!r}"
         raise checked.EnvironmentFault.from_error(None, call, error) from error
@@ -225,17 +233,3 @@ class _UserWrapper:
   def __repr__(self) -> str:
     """Returns 'module:Name', which gymnasium's environment specs show."""
     return self._name
-
-
-def _load_wrapper(name: str) -> Callable[[gymnasium.Env], Any]:
-  """Imports a wrapper of the user's own code."""
-  error_prefix = f"config.environment.wrappers has {name!r}, which"
-  wrap = user_code.load(
-    error_prefix, name, "a function or class that takes an environment"
-  )
-  if not callable(wrap):
-    raise ValueError(
-      f"{error_prefix} is of type {type(wrap).__name__} and can't be called, "
-      "so no environment could be made: give a function or class that takes one"
-    )
-  return wrap

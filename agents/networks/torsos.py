@@ -269,9 +269,8 @@ def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
   function = _load_user_torso(kind)
   try:
     shape = np.shape(function(_make_layers(), observation))
-  except KeyboardInterrupt:
-    raise
   except BaseException as error:
+    user_code.raise_interrupt(error)
     raise ValueError(
       f"config.network.torso={kind!r} fails on observations "
       f"{observation.dtype} {list(observation.shape)} "

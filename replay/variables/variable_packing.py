@@ -56,61 +56,32 @@ class Field(NamedTuple):
     return self.dtype.itemsize * math.prod(self.shape)
 
 
-class BlobLayout(NamedTuple):
-  """Names, dtypes, shapes and offsets of all arrays in a blob.
+def _make_layout(variables: Mapping[str, np.ndarray]) -> tuple[Field, ...]:
+  """Returns the places of arrays in a blob, in the order of the mapping."""
+  fields, end = [], 0
+  for name, value in variables.items():
+    value = np.asarray(value)
+    if value.dtype.kind not in _KINDS:
+      raise ValueError(
+        f"variables[{name!r}] has dtype {value.dtype}, which a receiver"
+        " cannot restore without a pickle; cast it to a boolean, integer,"
+        " float or complex dtype."
+      )
+    offset = -(-end // ALIGNMENT) * ALIGNMENT
+    fields.append(Field(name, value.dtype, value.shape, offset))
+    end = offset + value.nbytes
+  return tuple(fields)
 
-  Attributes:
-    fields: positions of the arrays, in the order of their offsets.
-  """
 
-  fields: tuple[Field, ...]
-
-  @property
-  def size(self) -> int:
-    """Size of the blob in bytes."""
-    return max((field.offset + field.size for field in self.fields), default=0)
-
-  @classmethod
-  def from_arrays(cls, variables: Mapping[str, np.ndarray]) -> "BlobLayout":
-    """Returns a layout that places arrays in the order of the mapping.
-
-    Raises:
-      ValueError: an array's dtype is not a plain number.
-    """
-    fields = []
-    end = 0
-    for name, value in variables.items():
-      value = np.asarray(value)
-      if value.dtype.kind not in _KINDS:
-        raise ValueError(
-          f"variables[{name!r}] has dtype {value.dtype}, which a receiver"
-          " cannot restore without a pickle; cast it to a boolean, integer,"
-          " float or complex dtype."
-        )
-      offset = -(-end // ALIGNMENT) * ALIGNMENT
-      fields.append(Field(name, value.dtype, value.shape, offset))
-      end = offset + value.nbytes
-    return cls(tuple(fields))
-
-  def to_bytes(self) -> bytes:
-    """Returns the layout as compact JSON, the header of a blob."""
-    fields = [[f.name, f.dtype.str, f.shape, f.offset] for f in self.fields]
-    return json.dumps(fields, separators=(",", ":")).encode()
-
-  @classmethod
-  def from_bytes(cls, header: bytes) -> "BlobLayout":
-    """Parses a header that `to_bytes` has written.
-
-    Raises:
-      ValueError: the header is not JSON of a layout.
-    """
-    return _parse_header(header)
+def _count_bytes(layout: tuple[Field, ...]) -> int:
+  """Returns the size of a blob in bytes."""
+  return max((field.offset + field.size for field in layout), default=0)
 
 
 # Cached, as all versions of a run's variables have the same header.
 @functools.lru_cache(maxsize=8)
-def _parse_header(header: bytes) -> BlobLayout:
-  """Parses and validates a header; see `BlobLayout.from_bytes`."""
+def _parse_header(header: bytes) -> tuple[Field, ...]:
+  """Parses and validates a header of `pack`."""
   try:
     fields = tuple(
       Field(
@@ -129,7 +100,7 @@ def _parse_header(header: bytes) -> BlobLayout:
         f"header has the invalid field {field}, so the blob cannot be"
         " read; run the same release on sender and receiver."
       )
-  return BlobLayout(fields)
+  return fields
 
 
 def aligned_empty(size: int) -> np.ndarray:
@@ -154,14 +125,16 @@ def pack(variables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
   Raises:
     ValueError: an array's dtype is not a plain number.
   """
-  layout = BlobLayout.from_arrays(variables)
-  blob = aligned_empty(layout.size)
+  layout = _make_layout(variables)
+  blob = aligned_empty(_count_bytes(layout))
   end = 0
-  for field, value in zip(layout.fields, variables.values(), strict=True):
+  for field, value in zip(layout, variables.values(), strict=True):
     blob[end : field.offset] = 0
     end = field.offset + field.size
     _view(blob, field)[...] = value
-  return np.frombuffer(layout.to_bytes(), np.uint8), blob
+  fields = [[f.name, f.dtype.str, f.shape, f.offset] for f in layout]
+  header = json.dumps(fields, separators=(",", ":")).encode()
+  return np.frombuffer(header, np.uint8), blob
 
 
 def unpack(header: np.ndarray, blob: np.ndarray) -> dict[str, np.ndarray]:
@@ -175,13 +148,14 @@ def unpack(header: np.ndarray, blob: np.ndarray) -> dict[str, np.ndarray]:
   Raises:
     ValueError: the header is invalid, or belongs to another blob.
   """
-  layout = BlobLayout.from_bytes(header.tobytes())
-  if layout.size != blob.size:
+  layout = _parse_header(header.tobytes())
+  if _count_bytes(layout) != blob.size:
     raise ValueError(
-      f"blob has {blob.size} bytes but its header describes {layout.size}, so"
-      " it cannot be read; pass the header and the blob of one version."
+      f"blob has {blob.size} bytes but its header describes "
+      f"{_count_bytes(layout)}, so it cannot be read; pass the header and the "
+      "blob of one version."
     )
-  return {field.name: _view(blob, field) for field in layout.fields}
+  return {field.name: _view(blob, field) for field in layout}
 
 
 def _view(blob: np.ndarray, field: Field) -> np.ndarray:

@@ -56,11 +56,6 @@ def test_equal_variables_are_equal_bytes():
   np.testing.assert_array_equal(first[1], second[1])
 
 
-def test_layout_is_restored_from_its_header():
-  layout = variable_packing.BlobLayout.from_arrays(_ARRAYS)
-  assert variable_packing.BlobLayout.from_bytes(layout.to_bytes()) == layout
-
-
 @pytest.mark.parametrize("value", [np.array(["text"]), np.array([None])])
 def test_pack_rejects_dtypes_that_need_a_pickle(value):
   with pytest.raises(ValueError, match=r"variables\['w'\] has dtype"):
