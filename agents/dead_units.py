@@ -23,7 +23,6 @@ class DeadUnitsMetric(tf.Module):
   """
 
   def __init__(self, period: int = _PERIOD):
-    """Starts with none."""
     super().__init__(name=NAME)
     self._period = period
     self._newest = tf.Variable(tf.zeros(()), trainable=False)

@@ -47,7 +47,6 @@ class EpsilonGreedyActor:
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
   ) -> adder.ActorOutput:
-    """Returns actions and extras for observations [B, ...]."""
     if self._memory is None:
       noise = None if self._schedule is None else self._random
       q_t = self._network(observation, random=noise).values
@@ -63,11 +62,9 @@ class EpsilonGreedyActor:
     )
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Replaces the network's variables by those that a learner published."""
     self._network.load(variables)
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns a copy of the actor's state, without the network's variables."""
     state: dict[str, typing.Any] = {
       "random": self._random.bit_generator.state,
       "env_steps": self._schedule and self._schedule.env_steps,
@@ -77,7 +74,6 @@ class EpsilonGreedyActor:
     return state
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Restores a state that `get_state` returned."""
     self._random.bit_generator.state = state["random"]
     if self._schedule is not None:
       self._schedule.env_steps = state["env_steps"]
@@ -87,7 +83,6 @@ class EpsilonGreedyActor:
   def _choose(
     self, observation: np.ndarray, q_t: np.ndarray
   ) -> adder.ActorOutput:
-    """Chooses an epsilon-greedy action per environment."""
     batch_size, num_actions = q_t.shape
     action = q_t.argmax(axis=1).astype(np.int32)
     rows = np.arange(batch_size)

@@ -25,7 +25,6 @@ class RunningStatistics(tf.Module):
   """
 
   def __init__(self, shape: Sequence[int], name: str):
-    """Makes statistics without values."""
     super().__init__(name=name)
     zeros = tf.zeros(shape, tf.float64)
     self.count = tf.Variable(tf.zeros((), tf.float64), trainable=False)

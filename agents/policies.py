@@ -122,7 +122,6 @@ class PolicyActor:
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
   ) -> adder.ActorOutput:
-    """Returns actions and extras for observations [B, ...]."""
     if self._memory is None:
       return self._choose(self._network(observation))
     action_before, state_before = self._memory.recall(len(observation))
@@ -136,18 +135,15 @@ class PolicyActor:
     )
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Replaces the policy's variables by those that a learner published."""
     self._network.load(variables)
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns the state of the random generator and of a recurrent policy."""
     return {
       "random": self._random and self._random.bit_generator.state,
       "memory": self._memory and self._memory.get_state(),
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Restores a state that `get_state` returned."""
     if self._random is not None:
       self._random.bit_generator.state = state["random"]
     if self._memory is not None:

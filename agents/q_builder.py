@@ -73,7 +73,6 @@ class QBuilder:
     epsilons: exploration.EpsilonSchedule | float,
     seed: int,
   ) -> core.Actor:
-    """Makes an actor with a schedule of epsilons, or with a constant one."""
     declaration = self.make_network(config, spec)
     memory = None
     if isinstance(declaration, recurrent_q_network.RecurrentQNetwork):

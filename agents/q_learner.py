@@ -97,13 +97,11 @@ class QLearner:
     return {"loss": loss, "gradient_norm": norm}
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the variables that actors need, as arrays by name."""
     network = self._average or self.online
     return network.get_variables() | self.normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """Objects by name that checkpoints save; see `core.Learner`."""
     return {
       **self.normalizer.checkpointed,
       "online": self.online,

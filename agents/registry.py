@@ -65,7 +65,6 @@ def make_builder(name: str) -> core.Builder:
 
 
 def _required_members(protocol: type) -> list[str]:
-  """Returns the names of the public members that a protocol requires."""
   return [
     name
     for name, value in vars(protocol).items()

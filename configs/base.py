@@ -22,7 +22,6 @@ RETURNS_KEPT = 100
 
 
 def _is_shared_place(url: str) -> bool:
-  """Returns whether a URL, or '', names one place for all machines."""
   # '::' would chain file systems of fsspec.
   place = r"/+[^/].*|file:///+[^/].*|(?!file:)\w+://[^/].*|"
   return "::" not in url and re.fullmatch(place, url) is not None

@@ -310,7 +310,6 @@ def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
 
 
 def _has_type(value: typing.Any, default: typing.Any) -> bool:
-  """Returns whether a value has the type of a field's default."""
   if isinstance(default, float):
     return isinstance(value, int | float) and not isinstance(value, bool)
   if isinstance(default, tuple):
@@ -323,5 +322,4 @@ def _has_type(value: typing.Any, default: typing.Any) -> bool:
 
 
 def _item_types(items: tuple) -> set[type]:
-  """Returns the types of a tuple's items, or {str} for an empty tuple."""
   return {type(x) for x in items} or {str}

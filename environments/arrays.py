@@ -74,7 +74,6 @@ class MaskedArray(specs.Array):
   """
 
   def __init__(self, observation: specs.Array, mask_size: int):
-    """Makes the spec of observations with masks."""
     self.observation, self.mask_size = observation, int(mask_size)
     size = math.prod(observation.shape) + self.mask_size
     super().__init__((size,), observation.dtype, observation.name)

@@ -31,7 +31,6 @@ class ThreadedEnvironment(gymnasium.Wrapper):
   """
 
   def __init__(self, env: gymnasium.Env):
-    """Wraps an environment, and starts its thread, a daemon."""
     super().__init__(env)
     self._start_thread()
 

@@ -279,7 +279,6 @@ class CheckedEnvironment(gymnasium.Wrapper):
       raise EnvironmentFault(self.index, f"{call} returned {error}") from None
 
   def _check_number(self, field: str, value: Any, kind: str) -> None:
-    """Checks that a value is a single number, or a single bool."""
     is_valid = isinstance(
       value, (bool, int, float, np.generic, np.ndarray)
     ) and (

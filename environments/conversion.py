@@ -242,7 +242,6 @@ def convert_actions_to_spec(
 def _make_component_converter_to_space(
   space: spaces.MultiDiscrete | spaces.MultiBinary,
 ) -> Convert:
-  """Makes the function that converts actions of several discrete components."""
   shape: Any = space.shape
   start = np.reshape(getattr(space, "start", 0), -1)
   sizes = spaces_lib.component_sizes(space) or ()

@@ -23,7 +23,6 @@ class InfoReader:
   """
 
   def __init__(self, names: Sequence[str]):
-    """Makes a reader of the numbers of these names."""
     self._names = tuple(names)
 
   def read_one(self, info: Any) -> dict[str, float]:

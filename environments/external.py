@@ -203,7 +203,6 @@ class Exchange:
     )
 
   def _check_observation(self, observation: typing.Any) -> typing.Any:
-    """Returns a copy of an observation of the loop, checked."""
     mismatch = spaces.find_mismatch(self._space, observation)
     for leaf in spaces.leaves(self._space) if mismatch is None else ():
       value = np.asarray(spaces.select(observation, leaf.path))
@@ -293,7 +292,6 @@ class ExternalEnvironment(gymnasium.Env):
 
 
 def _read_reward(reward: typing.Any) -> float:
-  """Returns a reward as a float."""
   try:
     number = math.nan if isinstance(reward, str | bytes) else float(reward)
   except (TypeError, ValueError, OverflowError):
@@ -307,7 +305,6 @@ def _read_reward(reward: typing.Any) -> float:
 
 
 def _read_flag(name: str, value: typing.Any) -> bool:
-  """Returns a bool, or NumPy bool, as a bool."""
   if isinstance(value, (bool, np.bool_)):
     return bool(value)
   raise ValueError(

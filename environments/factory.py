@@ -236,7 +236,6 @@ def _construct(
   masked: bool,
   info_names: Sequence[str] = (),
 ) -> gymnasium.vector.VectorEnv:
-  """Makes gymnasium's vector environment for a config."""
   atari = ids.is_atari(spec)
   _check_arguments(kwargs, atari)
   threaded = config.get("asynchronous", False)
@@ -346,7 +345,6 @@ def _warn_of_lasting_state(
 
 
 def _check_arguments(kwargs: dict[str, Any], atari: bool) -> None:
-  """Checks that a run can have the constructor arguments."""
   if atari and kwargs.get("life_loss_info"):
     raise ValueError(
       "config.environment.kwargs.life_loss_info is True, with which ale_py "
@@ -391,7 +389,6 @@ def _explain_constructor_failure(
   kwargs: dict[str, Any],
   error: BaseException,
 ) -> str:
-  """Returns one line that explains why an environment's constructor failed."""
   text = user_code.describe(error)
   unknown = re.search(r"unexpected keyword argument '(\w+)'", text)
   if unknown and unknown[1] in kwargs:

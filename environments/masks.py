@@ -51,7 +51,6 @@ class MaskReader:
   """
 
   def __init__(self, action_space: gymnasium.Space):
-    """Makes a reader of the masks for an action space."""
     sizes = np.array(spaces.component_sizes(action_space) or ())
     self.size = int(sizes.sum())
     self._starts = np.cumsum(sizes) - sizes

@@ -202,7 +202,6 @@ class Recorder:
       self.discard()
 
   def _write_episode(self, observations: list, steps: list) -> None:
-    """Writes one complete episode of N steps to the temporary dataset."""
     actions, rewards, terminated, truncated = map(
       np.stack, zip(*steps, strict=True)
     )
@@ -352,7 +351,6 @@ def _check_numbers(prefix: str, what: str, values: np.ndarray) -> None:
 def _check_actions(
   prefix: str, space: gymnasium.Space, actions: np.ndarray
 ) -> None:
-  """Raises ValueError for an action that is not in its space."""
   sizes = spaces.component_sizes(space)
   if sizes is None:
     _check_numbers(prefix, "actions", actions)
@@ -373,7 +371,6 @@ def _check_actions(
 def _load_dataset(
   folder: pathlib.Path,
 ) -> tuple[minari.MinariDataset, list[minari.EpisodeData]]:
-  """Returns the Minari dataset in a folder, and its episodes."""
   if not folder.is_dir():
     raise ValueError(
       f"folder is {str(folder)!r}, which does not exist, so no episodes can be "

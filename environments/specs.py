@@ -146,7 +146,6 @@ def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:
 
 
 def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
-  """Returns the spec of an action space's values."""
   described = spaces_lib.describe(space)
   if isinstance(space, spaces.Discrete):
     return specs.DiscreteArray(int(space.n), np.int32, described)
@@ -171,7 +170,6 @@ def _action_spec(name: str, space: gymnasium.Space) -> specs.BoundedArray:
 
 
 def _bounded(space: spaces.Box, dtype: type, name: str) -> specs.BoundedArray:
-  """Returns a spec of observations with a Box's shape and bounds."""
   # The largest float64 means "unbounded", and becomes infinity in float32.
   with np.errstate(over="ignore"):
     bounds = [bound.astype(dtype) for bound in (space.low, space.high)]

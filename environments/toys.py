@@ -115,7 +115,6 @@ class CartPoleWithoutVelocities(cartpole.CartPoleEnv):
   """
 
   def __init__(self):
-    """Removes the velocities from CartPole's observation space."""
     super().__init__()
     full_space = self.observation_space
     # [::2] selects position and angle, without their velocities.
@@ -208,7 +207,6 @@ class NoisyReward(gymnasium.Env):
   REWARDS = ((-1.0, 3.0), (0.5, 0.5))
 
   def __init__(self):
-    """Defines the spaces of observations and actions."""
     self.observation_space = spaces.Box(0.0, 1.0, (1,), np.float32)
     self.action_space = spaces.Discrete(2)
 
@@ -236,7 +234,6 @@ class Scales(gymnasium.Env):
   SCALES = np.array([1e-3, 1e3])
 
   def __init__(self):
-    """Defines the spaces of observations and actions."""
     high = self.SCALES.astype(np.float32)
     self.observation_space = spaces.Box(-high, high)
     self.action_space = spaces.Discrete(2)
@@ -269,7 +266,6 @@ class Pointing(gymnasium.Env):
   STEPS = 10
 
   def __init__(self, size: int = 10):
-    """Makes an environment."""
     self.observation_space = spaces.Box(0.0, 1.0, (size, size), np.float32)
     self.action_space = spaces.Box(-1.0, 1.0, (1,), np.float32)
     self._size, self._steps = size, 0

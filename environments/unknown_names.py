@@ -65,7 +65,6 @@ def _advise_on_module(module: types.ModuleType, env_id: str) -> str:
 
 
 def _may_make_environment(module: types.ModuleType, value: typing.Any) -> bool:
-  """Returns whether a value is an environment class or function of a module."""
   if getattr(value, "__module__", None) != module.__name__:
     return False
   if isinstance(value, type):

@@ -422,7 +422,6 @@ class VectorEnvironment:
     return self.spec.observations.join(observation, mask)
 
   def _check_batch(self, call: str, observation: Any, reward: Any) -> Any:
-    """Checks the results of a vector environment of the user's own."""
     prefix = f"{call} of the vector environment returned"
     for leaf in self._unchecked_leaves:
       where = f"observations{spaces.subscripts(leaf.path)}"
@@ -458,7 +457,6 @@ class VectorEnvironment:
     return rewards
 
   def _check_size(self, call: str, field: str, values: np.ndarray) -> None:
-    """Checks that the values of all environments have a usable size."""
     small = (np.abs(values) <= specs.LARGEST).reshape(self.num_envs, -1)
     if small.all():
       return
@@ -479,7 +477,6 @@ class VectorEnvironment:
   def _make_error(
     self, call: str, error: BaseException
   ) -> checked.EnvironmentFailedError:
-    """Makes the error of a failed call, with the environment's seed."""
     user_code.raise_interrupt(error)
     fault = self._find_fault(call, error)
     seed, steps = self._first_seed, self._steps
@@ -497,7 +494,6 @@ class VectorEnvironment:
   def _find_fault(
     self, call: str, error: BaseException
   ) -> checked.EnvironmentFault:
-    """Returns the fault of the environment that caused an error, if known."""
     if isinstance(error, checked.EnvironmentFault):
       return error
     faults = (env.find_observation_fault(call) for env in self.environments)

@@ -92,7 +92,6 @@ def record(
 def _make_renderer(
   config: ml_collections.ConfigDict, path: pathlib.Path, seed: int
 ) -> vector.VectorEnvironment:
-  """Makes one environment that renders its frames."""
   reason = ""
   try:
     environment = factory.make(
@@ -120,7 +119,6 @@ def _play_episode(
   act: Callable[[vector.StepBatch], np.ndarray],
   max_steps: int,
 ) -> tuple[list[np.ndarray], float]:
-  """Plays one episode."""
   episode_return = 0.0
   step = environment.reset()
   frames = [

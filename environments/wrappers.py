@@ -208,7 +208,6 @@ class _UserWrapper:
       )
 
   def __call__(self, env: gymnasium.Env) -> gymnasium.Env:
-    """Returns the wrapped environment."""
     try:
       wrapped = self._wrap(env)
     except BaseException as error:

@@ -248,11 +248,9 @@ class WorkerProxy:
     self.check()
 
   def _relay_stats(self) -> relay.RelayStats:
-    """Returns the statistics of all relays, summed."""
     return relay.RelayStats.total(each.stats() for each in self._relays)
 
   def _count_open_streams(self, with_externals: bool) -> int:
-    """Returns the number of open streams of live workers."""
     clients = self._relay_stats().clients
     pids = {
       pid

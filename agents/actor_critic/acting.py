@@ -56,11 +56,9 @@ class Noise:
     return self._state.copy()
 
   def get_state(self) -> np.ndarray:
-    """Returns a copy of the process's state."""
     return self._state.copy()
 
   def set_state(self, state: np.ndarray) -> None:
-    """Restores the state that `get_state` returned."""
     self._state[:] = state
 
 
@@ -99,7 +97,6 @@ class ExploringActor(policies.PolicyActor):
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
   ) -> adder.ActorOutput:
-    """Acts on observations [B, ...]; see `core.Actor`."""
     del reward
     is_random = self._env_steps < self._random_steps
     self._env_steps += len(observation)
@@ -119,7 +116,6 @@ class ExploringActor(policies.PolicyActor):
     return self._make_output(action, policy)
 
   def get_state(self) -> dict[str, typing.Any]:
-    """Returns the state of random numbers, noise, and steps."""
     return {
       **super().get_state(),
       "noise": self._noise and self._noise.get_state(),
@@ -127,7 +123,6 @@ class ExploringActor(policies.PolicyActor):
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
-    """Restores a state that `get_state` returned."""
     super().set_state(state)
     self._env_steps = state["env_steps"]
     if self._noise is not None:

@@ -187,7 +187,6 @@ def _make_policy(
 def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> transitions.TransitionSchema:
-  """Returns the item schema of n-step transitions."""
   return transitions.TransitionSchema(
     spec,
     config.adder.n_step,

@@ -117,7 +117,6 @@ class Critics:
     return self._target_encoder(observation)
 
   def update(self, inputs: CriticInputs, rate: tf.Tensor) -> CriticUpdate:
-    """Takes a gradient step of the critics and their encoder."""
     with tf.GradientTape() as tape:
       features = self.encode(inputs.observation)
       outputs = self._evaluate(features, inputs.action)
@@ -209,7 +208,6 @@ class Critics:
 
   @property
   def checkpointed(self) -> dict[str, typing.Any]:
-    """Networks and optimizer, for `core.Learner.checkpointed`."""
     encoders = {}
     if self._encoder is not None:
       encoders = {
@@ -226,7 +224,6 @@ class Critics:
   def _declare(
     self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> critic_network.CriticNetwork:
-    """Declares the critics' network, from the `network` section of a config."""
     settings, outputs = layers.TorsoSettings.from_config(network), 1
     if self._atoms is not None:
       outputs = network.atoms
@@ -310,7 +307,6 @@ class DiscreteCritics(Critics):
   def _declare(
     self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> critic_network.CriticNetwork:
-    """Declares the critics' network."""
     settings = layers.TorsoSettings.from_config(network)
     return critic_network.DiscreteCriticNetwork(spec, settings, self._count)
 
@@ -370,6 +366,5 @@ def flatten_samples(
 def _join_variables(
   encoder: tf_network.Network | None, critics: tf_network.Network
 ) -> list[tf.Variable]:
-  """Returns the trained variables of critics, and of an encoder if any."""
   shared = () if encoder is None else encoder.trainable_variables
   return [*shared, *critics.trainable_variables]

@@ -24,7 +24,6 @@ class TransitionEvaluation:
     critics: critics_lib.Critics,
     policy: improvement.Improvement,
   ):
-    """Makes the evaluation of a learner's policy by its critics."""
     self._normalizer, self._critics = normalizer, critics
     self._policy = policy
 
@@ -70,7 +69,6 @@ class RetraceEvaluation:
     critics: critics_lib.Critics,
     policy: improvement.Improvement,
   ):
-    """Makes the evaluation of a learner's policy, which has a density."""
     self._lambda, self._eta = config.learner.retrace_lambda, config.replay.eta
     self._normalizer, self._critics = normalizer, critics
     self._policy = policy

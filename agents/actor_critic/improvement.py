@@ -100,7 +100,6 @@ class Improvement(abc.ABC):
 
   @property
   def checkpointed(self) -> dict[str, typing.Any]:
-    """State to save, for `core.Learner.checkpointed`."""
     return {
       "policy": self.network,
       **({"target_policy": self._target} if self._targets else {}),
@@ -109,7 +108,6 @@ class Improvement(abc.ABC):
 
   @property
   def _target(self) -> tf_network.Network:
-    """The target network of a policy that has one."""
     return self._targets[0]
 
   def _make_distribution(self, parameters: tf.Tensor) -> typing.Any:
@@ -119,7 +117,6 @@ class Improvement(abc.ABC):
   def _make_optimizer(
     self, variables: Sequence[tf.Variable], name: str
   ) -> optimizer.Optimizer:
-    """Makes the optimizer of some variables."""
     return optimizer.Optimizer(
       variables,
       self._learner.adam_epsilon,
@@ -172,7 +169,6 @@ class SoftImprovement(Improvement):
     seed: tf.Tensor,
     rate: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
-    """Takes a step for the policy, and one for the temperature."""
     temperature = tf.exp(self._log_temperature)
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       # Gradients flow through the critics' inputs, not into their weights.
@@ -198,7 +194,6 @@ class SoftImprovement(Improvement):
 
   @property
   def checkpointed(self) -> dict[str, typing.Any]:
-    """Policy, temperature and optimizers."""
     return {
       **super().checkpointed,
       "log_temperature": self._log_temperature,
@@ -206,7 +201,6 @@ class SoftImprovement(Improvement):
     }
 
   def _compute_target_entropy(self, policy: typing.Any) -> float | tf.Tensor:
-    """Returns the policy's desired entropy, in nats."""
     if not self._is_discrete:
       return -float(self._dimensions)
     # Probabilities of legal actions may round to 0, but their logits are far
@@ -249,7 +243,6 @@ class DeterministicImprovement(Improvement):
     seed: tf.Tensor,
     rate: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
-    """Takes a step along the gradient of the values; see `Improvement`."""
     del seed
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       # Gradients flow through the critics' inputs, not into their weights.
@@ -302,7 +295,6 @@ class ConstrainedImprovement(Improvement):
     seed: tf.Tensor,
     rate: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
-    """Takes a step for the policy, and one for temperature and multipliers."""
     learner = self._learner
     parameters = self._target(features)
     samples = self._sample(parameters, seed)
@@ -339,7 +331,6 @@ class ConstrainedImprovement(Improvement):
 
   @property
   def checkpointed(self) -> dict[str, typing.Any]:
-    """Policy, target, temperature, multipliers and optimizers."""
     return {
       **super().checkpointed,
       "temperature": self._temperature,

@@ -101,7 +101,6 @@ class ActorCriticLearner:
     )
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the policy's variables, by name."""
     return (
       self._critics.get_encoder_variables()
       | self._policy.network.get_variables()
@@ -137,7 +136,6 @@ class ActorCriticLearner:
 def _run_every(
   period: int, steps: typing.Any, function: Callable[[], None]
 ) -> None:
-  """Calls a function if `period` divides `steps`."""
   # A function of every step may begin before the steps are counted. So the
   # policy's outputs are computed while the critics learn; TensorFlow lets no
   # variable be read before its last write.

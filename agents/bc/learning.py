@@ -30,7 +30,6 @@ class BCLearner:
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes the policy's network and the optimizer."""
     self._learning_rate = config.learner.learning_rate
     self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
     self._declaration = policies.make_policy(config.network, spec)
@@ -45,7 +44,6 @@ class BCLearner:
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Takes one gradient step on a batch of `batches.Steps`."""
     self._normalizer.add_observations(batch.data.observation)
     observation = self._normalizer.normalize_observations(
       batch.data.observation
@@ -61,12 +59,10 @@ class BCLearner:
     return core.Update({"loss": loss, "gradient_norm": norm})
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the variables that actors need, as arrays by name."""
     return self._policy.get_variables() | self._normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """Objects by name that checkpoints save; see `core.Learner`."""
     return {
       **self._normalizer.checkpointed,
       "policy": self._policy,

@@ -27,7 +27,6 @@ class Embedding:
     settings: layers_lib.TorsoSettings,
     features: int,
   ):
-    """Declares the network of F = `features` outputs."""
     self.inputs = (observations,)
     self._settings, self._features = settings, features
 
@@ -57,7 +56,6 @@ class Perceptron:
   needs_random, prefers_numpy = False, False
 
   def __init__(self, sizes: tuple[int, int], hidden: int, outputs: int):
-    """Declares the network."""
     self.inputs = tuple(specs.Array((size,), np.float32) for size in sizes)
     self._settings = layers_lib.TorsoSettings("mlp", (hidden,), scheme=_SCHEME)
     self._outputs = outputs

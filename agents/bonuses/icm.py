@@ -30,7 +30,6 @@ class IntrinsicCuriosity(tf.Module):
     observations: specs.Array,
     actions: specs.Array,
   ):
-    """Makes the features, the forward model and the inverse model."""
     super().__init__(name="icm")
     features = config.bonus.features
     self._beta = config.bonus.forward_weight
@@ -54,7 +53,6 @@ class IntrinsicCuriosity(tf.Module):
 
   @property
   def learned(self) -> Sequence[tf.Variable]:
-    """Variables of the features and of both models."""
     networks = (self._features, self._forward, self._inverse)
     return [v for network in networks for v in network.trainable_variables]
 

@@ -97,7 +97,6 @@ class BonusLearner:
     return self._learner.steps
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Learns from a batch with a bonus, and learns which steps are new."""
     data = batch.data
     if isinstance(data, transitions.Transition):
       steps = self._prepare(data.o_tm1, data.a_tm1, data.o_t)
@@ -127,12 +126,10 @@ class BonusLearner:
     )
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns the variables of the other learner's actors."""
     return self._learner.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """The state of the other learner, and that of the bonus."""
     return {
       **self._learner.checkpointed,
       "bonus": self._novelty,

@@ -27,7 +27,6 @@ class RandomNetworkDistillation(tf.Module):
     observations: specs.Array,
     actions: specs.Array,
   ):
-    """Makes both networks."""
     super().__init__(name="rnd")
     del actions
     features = config.bonus.features
@@ -42,7 +41,6 @@ class RandomNetworkDistillation(tf.Module):
 
   @property
   def learned(self) -> Sequence[tf.Variable]:
-    """Variables of the predictor g."""
     return self._predictor.trainable_variables
 
   def __call__(self, steps: novelty.Steps) -> novelty.Measured:

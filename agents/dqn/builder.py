@@ -61,7 +61,6 @@ class Builder(q_builder.QBuilder):
 def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> transitions.TransitionSchema:
-  """Returns the item schema of a config's n-step transitions."""
   return transitions.TransitionSchema(
     discrete.number_actions(spec),
     config.adder.n_step,

@@ -29,7 +29,6 @@ class DQNLearner(q_learner.QLearner):
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes the online and target networks with equal variables."""
     network = q_network.QNetwork(config.network, spec)
     super().__init__(
       config, spec, lambda: tf_network.Network(network, config.seed)
@@ -42,7 +41,6 @@ class DQNLearner(q_learner.QLearner):
     self._seed = config.seed
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Takes one gradient step on a batch of transitions."""
     data = self.normalizer.normalize_transitions(batch.data)
     target = self.target(data.o_t, self._make_seed(1), self._quantiles)
     chosen = target  # whose values choose the action of the bootstrap

@@ -22,7 +22,6 @@ class CriticNetwork:
     critics: int = 1,
     outputs: int = 1,
   ):
-    """Declares the network."""
     self.inputs = (spec.observations, spec.actions)
     self._settings, self._critics, self._outputs = settings, critics, outputs
 

@@ -23,7 +23,6 @@ class EncoderNetwork:
   def __init__(
     self, spec: specs.EnvironmentSpec, settings: layers_lib.TorsoSettings
   ):
-    """Declares the network."""
     self.inputs = (spec.observations,)
     self._settings = settings
     self._mask_splitter = action_masks.MaskSplitter(spec)

@@ -26,7 +26,6 @@ class VariableShapes:
   """
 
   def __init__(self):
-    """Starts without variables."""
     self._known: dict[str, tuple[tuple[int, ...], bool]] = {}
 
   @property
@@ -231,7 +230,6 @@ class Layers:
     shape: tuple[int, ...],
     initializer: initializers.LayerInitializer,
   ) -> tuple[Array, Array]:
-    """Returns the variables 'NAME/w' and 'NAME/b' of a layer."""
     biases = initializer.biases(initializers.count_inputs(shape))
     return (
       self.variable(f"{name}/w", shape, initializer.weights),

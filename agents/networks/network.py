@@ -160,7 +160,6 @@ class _NumPyNetwork:
     self._variables: dict[str, np.ndarray] = {}
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Replaces the variables by the result of `Learner.get_variables`."""
     self._variables = select_variables(variables, self._name)
 
   def __call__(

@@ -28,7 +28,6 @@ class Noise:
   """Random numbers for one call of a network."""
 
   def __init__(self, random: np.random.Generator):
-    """Sets the generator from which numbers are sampled."""
     self._random = random
 
   def normal(self, shape: tuple[int, ...]) -> np.ndarray:

@@ -57,7 +57,6 @@ class PolicyValueNetwork:
   needs_random = False
 
   def __init__(self, policy: PolicyNetwork, settings: layers_lib.TorsoSettings):
-    """Declares the network for a policy that has these settings."""
     self.inputs, self.prefers_numpy = policy.inputs, policy.prefers_numpy
     self._policy = policy
     self._initializer = settings.scheme.values

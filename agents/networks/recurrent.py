@@ -188,11 +188,9 @@ class ActorMemory:
     self._action, self._state = action, state
 
   def get_state(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the last actions and LSTM states, for `set_state`."""
     return {"action": self._action.copy(), STATE: self._state.copy()}
 
   def set_state(self, state: typing.Mapping[str, np.ndarray]) -> None:
-    """Restores a memory that `get_state` returned."""
     self._action, self._state = state["action"], state[STATE]
 
   def _reset(self, batch_size: int) -> None:

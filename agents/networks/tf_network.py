@@ -91,12 +91,10 @@ class Network(tf.Module):
     }
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Assigns the values that `get_variables` of an equal network returned."""
     for name, variable in self._variables.items():
       variable.assign(variables[self._prefix + name])
 
   def _make_layers(self, ops: typing.Any) -> layers_lib.Layers:
-    """Returns layers with the network's variables and the given operations."""
     return layers_lib.Layers(
       ops,
       functools.partial(self._variable, False),
@@ -125,7 +123,6 @@ class _ReluRecorder:
   """The operations of `tf_ops`, which keep the outputs of their ReLUs."""
 
   def __init__(self):
-    """Starts without outputs."""
     self.outputs: list[tf.Tensor] = []
 
   def relu(self, x: tf.Tensor) -> typing.Any:
@@ -165,7 +162,6 @@ class ActingNetwork:
       ).get_concrete_function(tf.TensorSpec((2,), tf.int32), *inputs)
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
-    """Replaces the variables by the result of `Learner.get_variables`."""
     self._network.load(variables)
 
   def __call__(

@@ -161,7 +161,6 @@ class Torso:
   def __init__(
     self, spec: specs.EnvironmentSpec, settings: layers_lib.TorsoSettings
   ):
-    """Declares the layers for the observations of an environment."""
     self.inputs = (spec.observations,)
     self.prefers_numpy = is_small(settings.kind)
     self._settings = settings
@@ -292,7 +291,6 @@ def _make_layers() -> layers_lib.Layers:
   def variable(
     name: str, shape: tuple[int, ...], initializer: initializers.Initializer
   ) -> np.ndarray:
-    """Records the variable's shape, and returns its initial value."""
     shapes.add(name, shape, is_users=True)
     return initializer(random, shape)
 

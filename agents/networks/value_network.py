@@ -14,7 +14,6 @@ class ValueNetwork:
   def __init__(
     self, spec: specs.EnvironmentSpec, settings: layers_lib.TorsoSettings
   ):
-    """Declares the network."""
     self._torso = torsos.Torso(spec, settings)
     self.inputs = self._torso.inputs
     self.prefers_numpy = self._torso.prefers_numpy

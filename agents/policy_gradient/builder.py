@@ -79,7 +79,6 @@ class Builder(policies.PolicyBuilder):
     spec: specs.EnvironmentSpec,
     role: str,
   ) -> policies.Declaration:
-    """Returns the policy's network, for a role of `make_recurrent_policy`."""
     given = (
       config.network,
       spec,

@@ -40,7 +40,6 @@ class PolicyGradientLearner:
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes the policy and value networks, and the optimizer."""
     self._learner = config.learner.copy_and_resolve_references()
     self._seed = config.seed
     self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
@@ -58,7 +57,6 @@ class PolicyGradientLearner:
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Updates the variables from one batch of rollouts; see `core.Learner`."""
     # A batch is normalized with the statistics before it, which its actors used
     # too, so that ratios of probabilities start at 1. The first batch has no
     # earlier ones, and is normalized with its own.
@@ -85,12 +83,10 @@ class PolicyGradientLearner:
     return core.Update(metrics)
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the variables that actors need, as arrays by name."""
     return self._model.get_variables() | self._normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
-    """Objects by name that checkpoints save; see `core.Learner`."""
     return {
       **self._normalizer.checkpointed,
       **self._model.networks,
@@ -103,7 +99,6 @@ class PolicyGradientLearner:
   def _learn_in_one_step(
     self, rollout: sequences.Sequence, reward: tf.Tensor
   ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
-    """Takes one gradient step on a whole batch of rollouts."""
     with tf.GradientTape() as tape:
       parameters, values = self._model.unroll(rollout)
       steps = self._estimate_targets(rollout, reward, parameters, values)

@@ -85,7 +85,6 @@ class Model(abc.ABC):
     """Returns the part [] of the ReLUs that give 0 for all observations."""
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the variables that actors need, as arrays by name."""
     prefix = f"{policies.POLICY}/"
     names = {prefix + name for name in network.variable_shapes(self._acting)}
     found = self.networks[policies.POLICY].get_variables()
@@ -110,7 +109,6 @@ class _FeedForwardModel(Model):
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes the networks, with variables initialized from `config.seed`."""
     settings = config.network
     policy = policies.make_policy(settings, spec, settings.distribution)
     torso = layers_lib.TorsoSettings.from_config(settings)
@@ -158,7 +156,6 @@ class _RecurrentModel(Model):
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes the network, with variables initialized from `config.seed`."""
     settings = config.network
     self.steps_per_minibatch_unit = config.adder.unroll
     # The trained network computes policy and values. Workers need no values, so

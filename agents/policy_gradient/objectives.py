@@ -29,7 +29,6 @@ class Objective:
   def __init__(
     self, settings: ml_collections.ConfigDict, head: policy_head.PolicyHead
   ):
-    """Makes the variables of the loss."""
     self._settings, self._head = settings, head
     self.metrics = ["policy_loss", "value_loss", "entropy", "kl"]
     self.variables: Sequence[tf.Variable] = []
@@ -47,7 +46,6 @@ class Objective:
 
   @property
   def checkpointed(self) -> dict[str, typing.Any]:
-    """The loss's variables, as an entry of `Learner.checkpointed`, or {}."""
     return {"objective": list(self.variables)} if self.variables else {}
 
   def __call__(

@@ -75,7 +75,6 @@ class InitialPriority:
   """
 
   def __init__(self, config: ml_collections.ConfigDict):
-    """Reads the hyperparameters from a whole config."""
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
     self._eta = config.replay.eta
 

@@ -27,7 +27,6 @@ class R2D2Learner(q_learner.QLearner):
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    """Makes the online and target networks with equal variables."""
     self._network = recurrent_q_network.RecurrentQNetwork(config.network, spec)
     super().__init__(
       config, spec, lambda: tf_network.Network(self._network, config.seed)
@@ -35,7 +34,6 @@ class R2D2Learner(q_learner.QLearner):
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    """Takes one gradient step on a batch of sequences."""
     self.normalizer.add_observations(batch.data.observation)
     sequence: sequences.Sequence = batch.data._replace(
       observation=self.normalizer.normalize_observations(batch.data.observation)
@@ -106,7 +104,6 @@ class R2D2Learner(q_learner.QLearner):
 def _split_inputs(
   inputs: recurrent.Inputs, at: int
 ) -> tuple[recurrent.Inputs | None, recurrent.Inputs]:
-  """Splits a recurrent network's inputs in time."""
   late = recurrent.Inputs(*(x[:, at:] for x in inputs))
   if not at:
     return None, late

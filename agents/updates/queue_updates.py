@@ -58,7 +58,6 @@ class QueueUpdates(updates_core.Updates):
       reader.drop_rest()
 
   def _take_batch(self) -> queue_reader.Samples | None:
-    """Takes a batch out of the next queue with a whole batch."""
     for _ in self._readers:
       reader = self._readers[self._next]
       self._next = (self._next + 1) % len(self._readers)

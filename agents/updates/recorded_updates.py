@@ -18,7 +18,6 @@ class RecordedUpdates(updates_core.Updates):
   """
 
   def __init__(self, learner: core.Learner, batches: core.Batches):
-    """Stores the arguments, without tracing the update's graph."""
     self._learner, self._batches = learner, batches
     self._names: list[str] = []  # of the metrics, known once traced
     # Without AutoGraph, which would slowly rewrite all functions called.

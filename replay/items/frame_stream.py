@@ -66,7 +66,6 @@ class FrameRecordStream:
       self._writer.create_item(table, priority, history)
 
   def _send(self, id_: int, frame_record: np.ndarray) -> int:
-    """Appends a frame record to the stream and returns its position."""
     self._writer.append(frame_record)
     self._positions.pop(id_, None)  # moves it to the end of the order
     self._positions[id_] = self._sent

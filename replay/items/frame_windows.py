@@ -137,7 +137,6 @@ class FrameWindows:
   def _check_shifts(
     self, observations: Sequence[np.ndarray], first: np.ndarray
   ) -> None:
-    """Raises ValueError if a checked observation is not a shifted stack."""
     # Each step is checked in one environment, the next one after that of the
     # step before. To check all of them would cost as much as the rest of
     # `pack`. An environment whose observations are no stacks is found soon, as

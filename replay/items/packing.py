@@ -19,12 +19,6 @@ Field = tuple[np.dtype, tuple[int, ...]]
 class Packing:
   """Converter between batches of named arrays and records of bytes.
 
-  ```python
-  packing = Packing({'x': (np.dtype(np.float32), (4,)), ...})
-  records = packing.pack({'x': np.zeros([16, 4], np.float32), ...})  # [16, N]
-  batch = packing.unpack(records)  # {'x': [16, 4] float32, ...}
-  ```
-
   Attributes:
     fields: dtype and shape of each field, by name, in the record's order.
     record_bytes: bytes of a record.

@@ -15,12 +15,6 @@ class LocalQueue:
   Each item is sampled once, the oldest first. The interface is that of
   `local_table.LocalTable`, but priorities have no effect.
 
-  ```python
-  queue = LocalQueue(record_bytes)
-  queue.insert(records, priorities)
-  keys, probabilities, size, records = queue.sample(8)
-  ```
-
   Attributes:
     inserted: number of items inserted so far, which is the next item's key.
     sampled: number of items sampled so far.

@@ -37,14 +37,6 @@ class LocalTable:
   item. It samples items with replacement in proportion to priority^exponent, or
   uniformly if all priorities are zero. It never uses a key twice.
 
-  ```python
-  table = LocalTable(50_000, record_bytes, priority_exponent=0.6, seed=1)
-  table.insert(items.records, items.priorities)
-  keys, probabilities, table_size, records = table.sample(64)
-  table.update_priorities(keys, priorities)
-  table.save(folder)
-  ```
-
   Attributes:
     inserted: number of items inserted so far, which is the next item's key.
     sampled: number of items sampled so far.

@@ -195,7 +195,6 @@ def _table_info(table: reverb.Table) -> schema_pb2.TableInfo:
 def _read_table_records(
   path: pathlib.Path,
 ) -> list[checkpoint_pb2.PriorityTableCheckpoint]:
-  """Reads the record of each table from the file of tables in a checkpoint."""
   dataset = tf.data.TFRecordDataset(str(path), _COMPRESSION)
   return [
     checkpoint_pb2.PriorityTableCheckpoint.FromString(record)
@@ -206,7 +205,6 @@ def _read_table_records(
 def _replace_settings(
   record: checkpoint_pb2.PriorityTableCheckpoint, wanted: schema_pb2.TableInfo
 ) -> None:
-  """Replaces the settings in a table's checkpoint record, in place."""
   name = record.table_name
   if record.signature != wanted.signature:
     raise ValueError(

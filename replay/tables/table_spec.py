@@ -153,7 +153,6 @@ class TableSpec:
 
 
 def _queue_capacity(config: ml_collections.ConfigDict) -> int:
-  """Returns the capacity of each server's queue, in rollouts."""
   # A policy age is the number of batches between a rollout's first step and its
   # update: of the queue, of one unfinished rollout per environment, and of the
   # trainer itself. With this capacity it is at most `max_age`, if there is

@@ -101,7 +101,6 @@ class TrajectoryManager:
     port: int,
     checkpoint: pathlib.Path | None,
   ) -> reverb.Server:
-    """Starts Reverb's server."""
     checkpointer = None
     if self._saving_dir:
       checkpointer = reverb.checkpointers.DefaultCheckpointer(

@@ -29,7 +29,6 @@ class BlockingCall(typing.Generic[_Result]):
   """
 
   def __init__(self, function: Callable[[], _Result]):
-    """Starts the thread, which calls the function once."""
     self._function = function
     self._result: _Result | None = None
     self._error: Exception | None = None

@@ -80,7 +80,6 @@ class _Handle:
   """Mapped control block, with a lock that shows that its holder is alive."""
 
   def __init__(self, path: str, lock: int, holder: str):
-    """Opens or creates the file, and locks one byte."""
     flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC
     try:
       # For the lock alone: a mapping would keep it beyond `close`.

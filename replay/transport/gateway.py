@@ -4,14 +4,6 @@ Servers without authentication accept connections only from their own host
 (`loopback`). The gateway of that host accepts connections from machines of the
 cluster, by mutual TLS, and relays them to the server. A gateway without an
 identity uses plaintext, and relays connections from every peer.
-
-```python
-gateway = Gateway(address_of_this_machine, identity)
-there = gateway.offer('localhost:7000')  # 'host:port', for other machines.
-gateway.reach('/run/user/1000/slipway/replay', lambda: address_of_replay)
-...
-gateway.close()
-```
 """
 
 import contextlib

@@ -3,11 +3,6 @@
 The servers of Reverb and Courier always listen on all interfaces, and do not
 authenticate clients. On Linux, the server's process can restrict the listening
 socket afterwards.
-
-```python
-server = reverb.Server(tables, port=7000)
-loopback.confine(7000)
-```
 """
 
 import contextlib
@@ -95,7 +90,6 @@ def _sockets_at(port: int) -> Iterator[socket.socket]:
 
 
 def _is_tcp_at(connection: socket.socket, port: int) -> bool:
-  """Returns whether a socket is a TCP socket with the given local port."""
   return (
     connection.family in (socket.AF_INET, socket.AF_INET6)
     and connection.type == socket.SOCK_STREAM
@@ -104,7 +98,6 @@ def _is_tcp_at(connection: socket.socket, port: int) -> bool:
 
 
 def _restrict_to_loopback(listening: socket.socket, port: int) -> None:
-  """Restricts a listening socket to packets from the loopback interface."""
   # The filter drops all packets from other interfaces, also the last packet of
   # a handshake that began before, which the bound device would accept. The
   # bound device replies with a reset, so that a remote client need not wait.
@@ -134,7 +127,6 @@ def _catch_os_error(
 
 
 def _bind_to_loopback(listening: socket.socket) -> None:
-  """Binds a listening socket to the loopback interface."""
   bound = listening.getsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, 16)
   if bound.rstrip(b"\0") != _DEVICE.encode():
     listening.setsockopt(
@@ -143,7 +135,6 @@ def _bind_to_loopback(listening: socket.socket) -> None:
 
 
 def _attach_loopback_filter(listening: socket.socket) -> None:
-  """Attaches a filter to a socket that drops packets from other interfaces."""
   program = b"".join(
     struct.pack("HBBI", *instruction)
     for instruction in (

@@ -6,14 +6,6 @@ bytes: a relay of gRPC messages in Python would take about ten times the CPU
 time. It preserves back-pressure: if one side does not read, the relay buffers
 at most half a megabyte, and then stops reading the other side. It imports
 neither Reverb nor TensorFlow, so it listens within milliseconds.
-
-```python
-relay = Relay('unix:/run/user/1000/slipway/relay', 'replay-host:7000')
-relay.start()
-client = reverb.Client(relay.address)
-...
-relay.close()
-```
 """
 
 import asyncio

@@ -221,7 +221,6 @@ class Link:
     self._callbacks.on_broken(self)
 
   def _watch_half_closed_client(self) -> None:
-    """Closes the link when a client that ended its sending has closed."""
     if relay_side.is_closed(self.client.transport):
       self.client.transport.abort()
     else:

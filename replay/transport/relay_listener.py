@@ -147,7 +147,6 @@ class Listener:
 
 
 def _device_and_inode(path: str) -> tuple[int, int]:
-  """Returns the device and inode of a path, which identify a file."""
   status = os.lstat(path)
   return status.st_dev, status.st_ino
 

@@ -63,7 +63,6 @@ class Side(asyncio.Protocol):
   other: "Side"
 
   def __init__(self, link: "relay_link.Link"):
-    """Makes a side of a link, without a connection."""
     self._link = link
     self.received = 0
     self.ended = False

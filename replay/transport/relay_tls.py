@@ -86,7 +86,6 @@ class _ReadyMessageProtocol(asyncio.Protocol):
       self._transport.abort()
 
   def connection_made(self, transport):
-    """Stores the transport, and waits for the ready message."""
     self._transport = transport
 
   def data_received(self, data):

@@ -127,7 +127,6 @@ class Upstream:
     return transport
 
   async def _dial(self, address: str, protocol: asyncio.Protocol) -> Any:
-    """Connects a protocol to an address, and returns the transport."""
     loop = asyncio.get_running_loop()
     if self._tls is not None:
       return await relay_tls.dial(loop, address, protocol, self._tls)

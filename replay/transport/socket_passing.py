@@ -4,12 +4,6 @@ Processes outside of the namespace cannot connect to a port inside. So the
 server's process connects to its own port for each client of the same user. It
 passes the connected socket to the client (SCM_RIGHTS, unix(7)). Afterwards,
 client and server exchange bytes directly.
-
-```python
-passer = Passer('/dev/shm/run/replay.sock', 7000)  # in the server's process
-...
-connection = connect('/dev/shm/run/replay.sock')  # in any process of this user
-```
 """
 
 import socket

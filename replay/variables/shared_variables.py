@@ -59,7 +59,6 @@ class _MappedFile:
   """Memory-mapped file of shared variables."""
 
   def __init__(self, descriptor: int, size: int, write: bool):
-    """Maps an open file."""
     access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
     self._mmap = mmap.mmap(descriptor, size, access=access)
     # Native 8-byte words: one load or store each; `struct` with a fixed byte
@@ -186,7 +185,6 @@ class SharedVariables:
   """Reader of a file of shared variables; each worker process has its own."""
 
   def __init__(self, path: str):
-    """Stores the path, at which no file need exist yet."""
     self._path = path
     self._file: _MappedFile | None = None
     self._count = 0  # `count` of the last version from this file

@@ -3,11 +3,6 @@
 The header is JSON and the blob is raw memory. So a receiver never runs code of
 the sender, as it would with a pickle. The module imports neither Reverb nor
 TensorFlow, so that a worker behind a proxy can read variables without them.
-
-```python
-header, blob = pack({'mlp/w': w, 'mlp/b': b})
-variables = unpack(header, blob)  # Views of the blob, nothing is copied.
-```
 """
 
 import functools
@@ -81,7 +76,6 @@ def _count_bytes(layout: tuple[Field, ...]) -> int:
 # Cached, as all versions of a run's variables have the same header.
 @functools.lru_cache(maxsize=8)
 def _parse_header(header: bytes) -> tuple[Field, ...]:
-  """Parses and validates a header of `pack`."""
   try:
     fields = tuple(
       Field(
@@ -159,6 +153,5 @@ def unpack(header: np.ndarray, blob: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _view(blob: np.ndarray, field: Field) -> np.ndarray:
-  """Returns the array of a field as a view of the blob's memory."""
   memory = blob[field.offset : field.offset + field.size]
   return memory.view(field.dtype).reshape(field.shape)

@@ -4,14 +4,6 @@ The table holds one item, the newest version, as a header and a blob of bytes
 (see `variable_packing`). The trainer publishes versions. A machine's proxy
 fetches each version once; a worker without a proxy fetches versions from the
 server.
-
-```python
-server = reverb.Server([variables.make_table()])
-publisher = variables.VariablesPublisher(f'localhost:{server.port}')
-source = variables.ServerVariables(f'localhost:{server.port}')
-publisher.publish({'w': w})
-newest = source.poll()  # None: no new version
-```
 """
 
 import time
