@@ -32,7 +32,6 @@ class EpsilonGreedyActor:
         `recurrent_q_network.RecurrentQNetwork` if there is a memory.
       epsilons: schedule of a worker's epsilons, or the constant epsilon of
         evaluations, in which noisy layers have no noise; 0.0: greedy.
-      seed: seed of the actor's random numbers.
       mask_splitter: splitter of masked observations, or None if observations
         have no masks.
       memory: memory of a recurrent network, or None for a feed-forward one.

@@ -49,12 +49,7 @@ class EpsilonSchedule:
     worker: int,
     earlier_env_steps: int = 0,
   ):
-    """Starts the schedule after `earlier_env_steps` environment steps.
-
-    Args:
-      worker: index of this worker, from 0.
-      earlier_env_steps: environment steps of this worker's earlier processes.
-    """
+    """Starts the schedule after `earlier_env_steps` environment steps."""
     self._exploration = exploration.copy_and_resolve_references()
     self._num_envs = topology.environments_per_worker
     self._workers = max(1, topology.workers)

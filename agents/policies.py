@@ -109,7 +109,6 @@ class PolicyActor:
     """Makes the actor; `load` must be called before `act`.
 
     Args:
-      policy: declaration of the policy's network.
       random: generator for samples, or None for a greedy actor, which takes the
         modes of the distributions.
     """

@@ -33,7 +33,6 @@ def for_worker(seed: int, worker: int, restarts: int) -> int:
 
   Args:
     seed: seed of the run, at least 0 and below 2^43.
-    worker: index of the worker, from 0.
   """
   return for_restart(seed * _MAX_WORKERS + worker, restarts)
 

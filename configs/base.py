@@ -367,11 +367,7 @@ _AT_LEAST_ONE_WORKER = FIELDS["topology.workers"]._replace(
 
 
 def check(name: str, value: typing.Any) -> None:
-  """Checks the type and the range of a value for one of `FIELDS`.
-
-  Args:
-    name: the field's dotted name, such as 'limits.episodes'.
-  """
+  """Checks the type and the range of a value for one of `FIELDS`."""
   fields.check(name, value, FIELDS[name])
 
 

@@ -201,7 +201,6 @@ def check(name: str, value: typing.Any, field: Field) -> None:
   """Checks the type and the range of one field's value.
 
   Args:
-    name: the field's dotted name, such as 'replay.capacity'.
     field: the field's declaration.
   """
   shown = f"config.{name}={format_value(value)}"
@@ -288,9 +287,6 @@ def advise(name: str, known: Collection[str], prefix: str = "config.") -> str:
 
   It names the most similar field, the fields of the same section, or the
   command that lists all fields.
-
-  Args:
-    name: the unknown field's dotted name.
   """
 
   def list_fields(section: str) -> str:

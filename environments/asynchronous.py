@@ -40,11 +40,9 @@ class ThreadedEnvironment(gymnasium.Wrapper):
     return self._thread.ident
 
   def start_reset(self, seed: int | None) -> None:
-    """Starts a reset in the thread; the next `reset` returns its result."""
     self._start_call(lambda: self.env.reset(seed=seed, options=None))
 
   def start_step(self, action: Any) -> None:
-    """Starts a step in the thread; the next `step` returns its result."""
     self._start_call(lambda: self.env.step(action))
 
   def reset(self, *, seed=None, options=None):

@@ -84,12 +84,7 @@ class EnvironmentFailedError(user_code.UserCodeError):
     seed: int | None = None,
     step: int = 0,
   ):
-    """Makes the error's message from a fault and its environment.
-
-    Args:
-      seed: seed of the environment's last seeded reset, or None.
-      step: number of steps since that reset; 0 if it is unknown.
-    """
+    """Makes the message; `seed` and `step` are left out if unknown."""
     self.name, self.index, self.seed, self.step = name, fault.index, seed, step
     numbers = {"index": fault.index, "seed": seed, "step": step or None}
     known = [f"{k} {v}" for k, v in numbers.items() if v is not None]
@@ -101,11 +96,7 @@ class InvalidActionError(user_code.UserCodeError):
   """A policy returned actions that no environment can take."""
 
   def __init__(self, name: str, actions: np.ndarray):
-    """Makes the error's message.
-
-    Args:
-      actions: actions of the spec, some of which are not finite.  # [B, ...]
-    """
+    """Describes actions [B, ...], some of which are not finite."""
     value = actions[~np.isfinite(actions)][0]
     super().__init__(
       f"the policy returned the action {value} for environment {name}, so the "
@@ -136,13 +127,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     masked: bool,
     info_names: Sequence[str] = (),
   ):
-    """Wraps an environment.
-
-    Args:
-      masked: Whether the environment's infos have action masks.
-      info_names: Names of the numbers to keep from the info of an episode's
-        last step.
-    """
+    """Wraps an environment; see `BatchChecker`."""
     super().__init__(env)
     self.index = index
     self._masks = masks.MaskReader(env.action_space) if masked else None
@@ -165,11 +150,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     yield from _list_buffers(self._observation)
 
   def reset(self, *, seed=None, options=None):
-    """Resets the environment, and checks its action mask.
-
-    Returns:
-      Observation, and an info with only the action mask, if there are masks.
-    """
+    """Resets the environment; the info has only the action mask, if any."""
     if seed is not None:
       self.seed, self.steps = seed, 0
     try:
@@ -192,10 +173,8 @@ class CheckedEnvironment(gymnasium.Wrapper):
   def step(self, action):
     """Steps the environment, and checks the types of the results.
 
-    Returns:
-      Observation, reward, terminated, truncated, and an info with only the
-      action mask, if there are masks, and at an episode's end the numbers that
-      are kept.
+    The info has only the action mask, if there are masks, and at an episode's
+    end the numbers that are kept.
     """
     self.steps += 1
     try:
@@ -371,6 +350,7 @@ class BatchChecker:
 
     Args:
       masked: Whether the environments' infos have action masks.
+      info_names: Names of the numbers to keep of an episode's last info.
     """
     self.count, self._masked, self._info_names = 0, masked, tuple(info_names)
 
@@ -383,5 +363,4 @@ class BatchChecker:
     return checked
 
   def __repr__(self) -> str:
-    """Returns a text that depends on `count`, not on the object's address."""
     return f"BatchChecker(count={self.count})"

@@ -88,12 +88,7 @@ class Exchange:
     self._should_stop: Callable[[], bool] = lambda: False
 
   def set_should_stop(self, should_stop: Callable[[], bool]) -> None:
-    """Sets the function that decides whether the worker should stop.
-
-    Args:
-      should_stop: returns whether the worker should stop; called ten times per
-        second while the worker waits for the loop.
-    """
+    """Sets the function that says, ten times per second, to stop the worker."""
     self._should_stop = should_stop
 
   def act(self, observation: typing.Any) -> typing.Any:
@@ -163,11 +158,7 @@ class Exchange:
       return step
 
   def send_action(self, action: typing.Any) -> None:
-    """Sends an action to the loop, whose `act` returns it.
-
-    Args:
-      action: action of the environment's action space.
-    """
+    """Sends an action to the loop, whose `act` returns it."""
     with self._changed:
       self._action, self._has_action = action, True
       self._changed.notify_all()
@@ -249,12 +240,7 @@ class ExternalEnvironment(gymnasium.Env):
     action_space: gymnasium.Space,
     exchange: Exchange,
   ):
-    """Makes the environment, without waiting for the loop.
-
-    Args:
-      observation_space: space of the loop's observations.
-      action_space: space of the worker's actions.
-    """
+    """Makes the environment, without waiting for the loop."""
     self.observation_space = observation_space
     self.action_space = action_space
     self._exchange = exchange

@@ -144,13 +144,9 @@ def check_bounds(values: np.ndarray, leaf: spaces.Leaf) -> None:
 
 
 def check_size(observations: np.ndarray) -> None:
-  """Checks observations in the agents' terms, as those of environments are.
+  """Raises ValueError for observations beyond the sizes of environments'.
 
-  Args:
-    observations: uint8 or float32.  # [B, ...]
-
-  Raises:
-    ValueError: a number is not finite, or above `specs.LARGEST` in size.
+  Observations [B, ...] must be finite, and at most `specs.LARGEST`.
   """
   small = np.abs(observations) <= specs.LARGEST
   if not small.all():

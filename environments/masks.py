@@ -30,13 +30,7 @@ class InvalidMaskError(ValueError):
   """
 
   def __init__(self, index: int | None, found: str):
-    """Makes the error for an invalid mask.
-
-    Args:
-      index: Index of the environment in its batch, or None for all of them.
-      found: Description of the mask, which follows "step() returned" in
-        messages.
-    """
+    """Keeps the index; `found` follows "step() returned" in messages."""
     super().__init__(found)
     self.index = index
 

@@ -108,11 +108,7 @@ def advise_on_state(name: str) -> str:
 
 
 def make_time_limit(steps: int) -> Wrapper:
-  """Returns a wrapper that truncates episodes.
-
-  Args:
-    steps: Environment steps after which an episode is truncated.
-  """
+  """Returns a wrapper that truncates episodes."""
   return functools.partial(
     gymnasium_wrappers.TimeLimit, max_episode_steps=steps
   )

@@ -175,9 +175,6 @@ class WorkerProxy:
     """Sends DRAIN to the workers, and waits until they close their streams.
 
     The wait for external processes takes at most one second of the timeout.
-
-    Args:
-      timeout_s: seconds to wait at most.
     """
     self._handle.set_command(control_block.WorkerCommand.DRAIN, 0.0)
     began_s = time.monotonic()
@@ -191,11 +188,7 @@ class WorkerProxy:
       time.sleep(_DRAIN_PERIOD_S)
 
   def check(self) -> None:
-    """Raises an error if one of the proxy's threads has failed.
-
-    Raises:
-      RuntimeError: a thread failed; its exception is the `__cause__`.
-    """
+    """Raises RuntimeError if one of the proxy's threads has failed."""
     for running in self._relays:
       running.check()
     if self._error is not None:

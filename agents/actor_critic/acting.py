@@ -27,11 +27,7 @@ class Noise:
     worker: int,
     shape: tuple[int, ...],
   ):
-    """Starts at zero.
-
-    Args:
-      worker: index of this worker, from 0.
-    """
+    """Starts at zero."""
     self._is_correlated = exploration.noise == "ornstein_uhlenbeck"
     positions = exploration_lib.find_ladder_positions(topology, worker)
     std, lowest = exploration.noise_std, exploration.lowest_noise_std
@@ -78,11 +74,8 @@ class ExploringActor(policies.PolicyActor):
     """Starts without variables.
 
     Args:
-      policy: declaration of the policy's network.
       noise: noise on the modes of the policy, or None to sample from it.
       random_steps: steps of this worker's environments with random actions.
-      earlier_env_steps: steps of this worker's environments in its earlier
-        processes.
       with_log_prob: whether the extras have the log-density of each action,
         `policies.LOG_PROB`; only for policies that have a density.
     """

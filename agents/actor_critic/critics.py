@@ -330,11 +330,7 @@ def make_critics(
   spec: specs.EnvironmentSpec,
   encoder: encoder_network.EncoderNetwork | None,
 ) -> Critics:
-  """Makes the critics for an environment's kind of actions.
-
-  Args:
-    spec: spec of the environment; see `Critics`.
-  """
+  """Makes the critics for an environment's kind of actions."""
   is_discrete = arrays.component_sizes(spec.actions) is not None
   return (DiscreteCritics if is_discrete else Critics)(config, spec, encoder)
 

@@ -55,11 +55,7 @@ class Improvement(abc.ABC):
     config: ml_collections.ConfigDict,
     policy: policy_network.PolicyNetwork,
   ):
-    """Makes policy and target, if there is one, with equal variables.
-
-    Args:
-      policy: declaration of the policy's network.
-    """
+    """Makes policy and target, if there is one, with equal variables."""
     self._learner = config.learner.copy_and_resolve_references()
     self._head = policy.head
     self.network, *self._targets = (
@@ -142,12 +138,7 @@ class SoftImprovement(Improvement):
     spec: specs.EnvironmentSpec,
     policy: policy_network.PolicyNetwork,
   ):
-    """Makes the policy and the temperature.
-
-    Args:
-      policy: declaration of the policy's network, a tanh-Gaussian or
-        categorical.
-    """
+    """Makes the policy and the temperature."""
     super().__init__(config, policy)
     self._log_temperature = tf.Variable(tf.math.log(self._learner.temperature))
     self._is_discrete = arrays.component_sizes(spec.actions) is not None
@@ -263,11 +254,7 @@ class ConstrainedImprovement(Improvement):
     spec: specs.EnvironmentSpec,
     policy: policy_network.PolicyNetwork,
   ):
-    """Makes policy, target, temperature and multipliers.
-
-    Args:
-      policy: declaration of the policy's network, a tanh-Gaussian.
-    """
+    """Makes policy, target, temperature and multipliers."""
     super().__init__(config, policy)
     learner = self._learner
     components = float(np.prod(spec.actions.shape))

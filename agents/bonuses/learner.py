@@ -38,7 +38,6 @@ def add_bonus(
   """Returns a learner that adds the config's bonus to rewards, if it has one.
 
   Args:
-    spec: spec of one environment, with the learner's actions.
     learner: learner of transitions, or of sequences without recurrent networks,
       for which rewards are inputs, too.
   """
@@ -67,11 +66,7 @@ class BonusLearner:
     spec: specs.EnvironmentSpec,
     learner: core.Learner,
   ):
-    """Makes the bonus's networks, statistics and optimizer.
-
-    Args:
-      spec: spec of one environment, with the learner's actions.
-    """
+    """Makes the bonus's networks, statistics and optimizer."""
     self._settings = config.bonus.copy_and_resolve_references()
     self._learner = learner
     self._splitter = action_masks.MaskSplitter(spec)

@@ -23,16 +23,15 @@ def soft_target(
   "Addressing function approximation error in actor-critic methods"
   (https://arxiv.org/abs/1802.09477), equation 10.
 
-  Args:
-    r_t: [B], n-step reward.
-    discount_t: [B], factor before the bootstrap.
+  Args (others: see `output`):
     q_t: [B, C], target critics' values of o_t and the next actions a_t.
     entropy_cost_t: [B], alpha log pi(a_t | o_t), or None for no such term.
   """
-  output.check_ranks(r_t=(r_t, 1), discount_t=(discount_t, 1), q_t=(q_t, 2))
+  output.check_ranks(1, r_t=r_t, discount_t=discount_t)
+  output.check_ranks(2, q_t=q_t)
   value = tf.reduce_min(q_t, axis=1)
   if entropy_cost_t is not None:
-    output.check_ranks(entropy_cost_t=(entropy_cost_t, 1))
+    output.check_ranks(1, entropy_cost_t=entropy_cost_t)
     value -= entropy_cost_t
   return tf.stop_gradient(r_t + discount_t * value)
 
@@ -48,7 +47,8 @@ def critic_loss(q_tm1: tf.Tensor, target: tf.Tensor) -> output.LossOutput:
     `LossOutput`, whose error is the mean absolute one of the critics: errors of
     two that disagree would cancel out. Gradients flow into `q_tm1` only.
   """
-  output.check_ranks(q_tm1=(q_tm1, 2), target=(target, 1))
+  output.check_ranks(2, q_tm1=q_tm1)
+  output.check_ranks(1, target=target)
   errors = tf.stop_gradient(target)[:, None] - q_tm1
   loss = 0.5 * tf.reduce_sum(errors**2, axis=1)
   return output.LossOutput(loss, tf.reduce_mean(tf.abs(errors), axis=1))
@@ -72,10 +72,8 @@ def categorical_critic_loss(
   Barth-Maron et al. 2018, "Distributed distributional deterministic policy
   gradients" (https://arxiv.org/abs/1804.08617), section 3 and appendix A.
 
-  Args:
+  Args (others: see `output`):
     logits_tm1: [B, C, K], logits of the critics for o_tm1 and a_tm1.
-    r_t: [B], n-step reward.
-    discount_t: [B], factor before the bootstrap.
     logits_t: [B, M, K], logits of M target critics for o_t and a_t.
     atoms: [K], returns of the atoms in ascending order.
     entropy_cost_t: [B], alpha log pi(a_t | o_t), or None for no such term.
@@ -84,13 +82,8 @@ def categorical_critic_loss(
     `LossOutput`, whose error is the mean divergence KL(m || p) over the
     critics. Gradients flow into `logits_tm1` only.
   """
-  output.check_ranks(
-    logits_tm1=(logits_tm1, 3),
-    r_t=(r_t, 1),
-    discount_t=(discount_t, 1),
-    logits_t=(logits_t, 3),
-    atoms=(atoms, 1),
-  )
+  output.check_ranks(3, logits_tm1=logits_tm1, logits_t=logits_t)
+  output.check_ranks(1, r_t=r_t, discount_t=discount_t, atoms=atoms)
   p_t = tf.nn.softmax(logits_t)
   lowest = tf.argmin(tf.reduce_sum(p_t * atoms, -1), 1, output_type=tf.int32)
   p_t = output.select_actions(p_t, lowest)
@@ -120,7 +113,7 @@ def soft_policy_loss(
     log_prob: [B], log-probabilities of these actions.
     temperature: [], alpha, which gets no gradient.
   """
-  output.check_ranks(value=(value, 1), log_prob=(log_prob, 1))
+  output.check_ranks(1, value=value, log_prob=log_prob)
   return tf.stop_gradient(temperature) * log_prob - value
 
 
@@ -138,7 +131,7 @@ def temperature_loss(
     log_prob: [B], log-probabilities of actions, which get no gradient.
     target_entropy: desired entropy of the policy, in nats, [] or [B].
   """
-  output.check_ranks(log_prob=(log_prob, 1))
+  output.check_ranks(1, log_prob=log_prob)
   return -log_temperature * tf.stop_gradient(log_prob + target_entropy)
 
 
@@ -197,7 +190,8 @@ def mpo(
     `temperature_loss` into `temperature`, and those of `kl_loss` into `kl` and
     `multipliers`.
   """
-  output.check_ranks(value=(value, 2), log_prob=(log_prob, 3), kl=(kl, 2))
+  output.check_ranks(2, value=value, kl=kl)
+  output.check_ranks(3, log_prob=log_prob)
   scaled = tf.stop_gradient(value) / temperature
   weights = tf.stop_gradient(tf.nn.softmax(scaled, axis=0))
   likelihood = tf.reduce_sum(weights[:, :, None] * log_prob, axis=(0, 2))
@@ -221,6 +215,6 @@ def smooth_action(
     action: [B, A], actions of the target policy, in [-1, 1].
     noise: [B, A], standard normal numbers.
   """
-  output.check_ranks(action=(action, 2), noise=(noise, 2))
+  output.check_ranks(2, action=action, noise=noise)
   noise = tf.clip_by_value(std * noise, -clip, clip)
   return tf.clip_by_value(action + noise, -1.0, 1.0)

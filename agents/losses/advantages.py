@@ -45,17 +45,15 @@ def generalized_advantages(
   "Asynchronous methods for deep reinforcement learning"
   (https://arxiv.org/abs/1602.01783), algorithm S3.
 
-  Args:
-    reward: [B, T], rewards of the steps.
-    discount: [B, T], gamma, or 0 where terminated.
-    ended: [B, T] bool, whether the step was the last one of its episode.
+  Args (others: see `output`):
     values: [B, T + 1], values of the observations.
-    lambda_: weight of longer returns, in [0, 1].
 
   Returns:
     The advantages A_t and returns G_t, without gradients.
   """
-  _check_ranks(reward, discount, ended, values)
+  output.check_ranks(
+    2, reward=reward, discount=discount, ended=ended, values=values
+  )
   values = tf.stop_gradient(values)
   deltas = reward + discount * values[:, 1:] - values[:, :-1]
   advantages = traces.discounted_sums(
@@ -92,20 +90,21 @@ def vtrace(
   and section 4.2; lambda in G_t: remark 2. The paper's A_t is that of lambda =
   1; the one here also bootstraps as GAE's does.
 
-  Args:
-    reward: [B, T], rewards of the steps.
-    discount: [B, T], gamma, or 0 where terminated.
-    ended: [B, T] bool, whether the step was the last one of its episode.
+  Args (others: see `output`):
     values: [B, T + 1], values of the observations.
-    log_ratio: [B, T], log pi(a_t | o_t) - log mu(a_t | o_t).
-    lambda_: weight of longer returns, in [0, 1].
 
   Returns:
     The advantages A_t and targets G_t, and the clipped ratios rho [B, T]; all
     without gradients.
   """
-  _check_ranks(reward, discount, ended, values)
-  output.check_ranks(log_ratio=(log_ratio, 2))
+  output.check_ranks(
+    2,
+    reward=reward,
+    discount=discount,
+    ended=ended,
+    values=values,
+    log_ratio=log_ratio,
+  )
   values, ratio = tf.stop_gradient(values), tf.exp(tf.stop_gradient(log_ratio))
   rho, c = tf.minimum(ratio, max_rho), lambda_ * tf.minimum(ratio, max_c)
   continued = traces.zero_at_ends(discount, ended)
@@ -114,15 +113,3 @@ def vtrace(
   later = tf.pad(corrections[:, 1:], [[0, 0], [0, 1]])  # G_{t+1} - v_{t+1}
   advantages = errors + lambda_ * continued * later
   return Advantages(advantages, corrections + values[:, :-1]), rho
-
-
-def _check_ranks(
-  reward: tf.Tensor, discount: tf.Tensor, ended: tf.Tensor, values: tf.Tensor
-) -> None:
-  """Raises ValueError if an argument of an estimator is no matrix."""
-  output.check_ranks(
-    reward=(reward, 2),
-    discount=(discount, 2),
-    ended=(ended, 2),
-    values=(values, 2),
-  )

@@ -27,29 +27,20 @@ def categorical_q_learning(
   network's values as selector it is the loss of Rainbow (Hessel et al. 2018,
   https://arxiv.org/abs/1710.02298, "The integrated agent").
 
-  Args:
+  Args (others: see `output`):
     logits_tm1: [B, A, K], the online network's logits of the atoms for o_tm1.
-    a_tm1: [B] int32, actions taken at o_tm1.
-    r_t: [B], discounted sums of the rewards of n steps.
-    discount_t: [B], discount of the bootstrap: gamma^n, or 0 if terminated.
     logits_t: [B, A, K], the target network's logits of the atoms for o_t.
-    q_t_selector: [B, A], action values of o_t; their argmax is the bootstrap's
-      action a*.
     atoms: [K], returns of the atoms in ascending order.
 
   Returns:
     `LossOutput`, whose error is the divergence KL(m || p), Rainbow's priority.
     Gradients flow into `logits_tm1` only.
   """
+  output.check_ranks(3, logits_tm1=logits_tm1, logits_t=logits_t)
   output.check_ranks(
-    logits_tm1=(logits_tm1, 3),
-    a_tm1=(a_tm1, 1),
-    r_t=(r_t, 1),
-    discount_t=(discount_t, 1),
-    logits_t=(logits_t, 3),
-    q_t_selector=(q_t_selector, 2),
-    atoms=(atoms, 1),
+    1, a_tm1=a_tm1, r_t=r_t, discount_t=discount_t, atoms=atoms
   )
+  output.check_ranks(2, q_t_selector=q_t_selector)
   a_t = tf.argmax(q_t_selector, axis=1, output_type=tf.int32)
   p_t = tf.nn.softmax(output.select_actions(logits_t, a_t))
   returns = r_t[:, None] + discount_t[:, None] * atoms

@@ -30,27 +30,17 @@ def munchausen_q_learning(
   transition of several steps is that of its first action, as in the authors'
   code (google-research, munchausen_rl/agents/m_iqn.py).
 
-  Args:
+  Args (others: see `output`):
     q_tm1: [B, A], the online network's action values of o_tm1.
-    a_tm1: [B] int32, actions taken at o_tm1.
-    r_t: [B], discounted sums of n rewards.
-    discount_t: [B], discount of the bootstrap: gamma^n, or 0 if terminated.
     q_tm1_target: [B, A], the target network's action values of o_tm1.
     q_t: [B, A], the target network's action values of o_t.
     lowest: l_0, the lower bound of temperature * log-policy, below 0.
-    huber_delta: absolute error above which the loss is linear, not quadratic.
 
   Returns:
     `LossOutput`; gradients flow into `q_tm1` only.
   """
-  output.check_ranks(
-    q_tm1=(q_tm1, 2),
-    a_tm1=(a_tm1, 1),
-    r_t=(r_t, 1),
-    discount_t=(discount_t, 1),
-    q_tm1_target=(q_tm1_target, 2),
-    q_t=(q_t, 2),
-  )
+  output.check_ranks(2, q_tm1=q_tm1, q_tm1_target=q_tm1_target, q_t=q_t)
+  output.check_ranks(1, a_tm1=a_tm1, r_t=r_t, discount_t=discount_t)
   log_pi_tm1 = temperature * tf.nn.log_softmax(q_tm1_target / temperature)
   log_pi_t = temperature * tf.nn.log_softmax(q_t / temperature)
   bonus = scale * tf.clip_by_value(

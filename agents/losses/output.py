@@ -1,4 +1,20 @@
-"""The result type of losses, and functions that several losses call."""
+"""The result type of losses, and functions that several losses call.
+
+Arguments that several losses have:
+
+| argument | shape | meaning |
+|---|---|---|
+| a_tm1 | [B] int32 | actions taken at o_tm1 |
+| r_t | [B] | discounted sums of the rewards of n steps |
+| discount_t | [B] | factor of the bootstrap: gamma^n, or 0 if terminated |
+| q_t_selector | [B, A] | values of o_t whose argmax is the next action |
+| reward | [B, T] | rewards of the steps |
+| discount | [B, T] | gamma, or 0 where terminated |
+| ended | [B, T] bool | whether the step was the last one of its episode |
+| log_ratio | [B, T] | log pi(a_t given o_t) - log mu(a_t given o_t) |
+| lambda_ | | weight of longer returns, in [0, 1] |
+| huber_delta | | absolute error above which the loss is linear |
+"""
 
 import typing
 
@@ -40,18 +56,9 @@ class LossOutput(typing.NamedTuple):
   outside_support: OutsideSupport | None = None
 
 
-def check_ranks(**ranked: tuple[tf.Tensor, int]) -> None:
-  """Raises ValueError if a tensor has another rank than the expected one.
-
-  Usage: `check_ranks(q_t=(q_t, 2), r_t=(r_t, 1))`.
-
-  Args:
-    **ranked: per name, which the error quotes, a tensor and its expected rank.
-
-  Raises:
-    ValueError: a tensor has another rank.
-  """
-  for name, (tensor, rank) in ranked.items():
+def check_ranks(rank: int, **tensors: tf.Tensor) -> None:
+  """Raises ValueError, with the tensor's name, if one has another rank."""
+  for name, tensor in tensors.items():
     tf.debugging.assert_rank(tensor, rank, f"{name} must have rank {rank}")
 
 

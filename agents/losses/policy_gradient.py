@@ -17,7 +17,7 @@ def policy_gradient(log_prob: tf.Tensor, advantage: tf.Tensor) -> tf.Tensor:
     log_prob: [N], log-probabilities of the actions by the learned policy.
     advantage: [N], advantages of the actions, which get no gradient.
   """
-  output.check_ranks(log_prob=(log_prob, 1), advantage=(advantage, 1))
+  output.check_ranks(1, log_prob=log_prob, advantage=advantage)
   return -tf.stop_gradient(advantage) * log_prob
 
 
@@ -58,9 +58,7 @@ def clipped_policy(
     `ClippedOutput`; gradients flow into `log_prob` only.
   """
   output.check_ranks(
-    log_prob=(log_prob, 1),
-    old_log_prob=(old_log_prob, 1),
-    advantage=(advantage, 1),
+    1, log_prob=log_prob, old_log_prob=old_log_prob, advantage=advantage
   )
   advantage = tf.stop_gradient(advantage)
   ratio = tf.exp(log_prob - tf.stop_gradient(old_log_prob))
@@ -126,12 +124,8 @@ def vmpo(
     `temperature_loss` into `temperature`, and those of `kl_loss` into `kl` and
     `multipliers`.
   """
-  output.check_ranks(
-    log_prob=(log_prob, 1),
-    advantage=(advantage, 1),
-    kl=(kl, 2),
-    learned=(learned, 1),
-  )
+  output.check_ranks(1, log_prob=log_prob, advantage=advantage, learned=learned)
+  output.check_ranks(2, kl=kl)
   lowest = advantage.dtype.min
   advantage = tf.stop_gradient(tf.where(learned > 0, advantage, lowest))
   count = tf.reduce_sum(tf.cast(learned > 0, tf.int32))

@@ -24,28 +24,15 @@ def q_learning(
   it is double DQN (van Hasselt et al. 2016, https://arxiv.org/abs/1509.06461,
   equation 4). The error is clipped at `huber_delta` as in Mnih, methods.
 
-  Args:
+  Args (others: see `output`):
     q_tm1: [B, A] float32, the online network's action values of o_tm1.
-    a_tm1: [B] int32, actions taken at o_tm1.
-    r_t: [B] float32, discounted sums of the rewards of n steps.
-    discount_t: [B] float32, discount of the bootstrap: gamma^n, or 0 if
-      terminated.
     q_t: [B, A] float32, the target network's action values of o_t.
-    q_t_selector: [B, A] float32, action values of o_t; their argmax is the
-      bootstrap's action.
-    huber_delta: absolute error above which the loss is linear, not quadratic.
 
   Returns:
     `LossOutput`; gradients flow into `q_tm1` only.
   """
-  output.check_ranks(
-    q_tm1=(q_tm1, 2),
-    a_tm1=(a_tm1, 1),
-    r_t=(r_t, 1),
-    discount_t=(discount_t, 1),
-    q_t=(q_t, 2),
-    q_t_selector=(q_t_selector, 2),
-  )
+  output.check_ranks(2, q_tm1=q_tm1, q_t=q_t, q_t_selector=q_t_selector)
+  output.check_ranks(1, a_tm1=a_tm1, r_t=r_t, discount_t=discount_t)
   best = tf.argmax(q_t_selector, axis=1, output_type=tf.int32)
   target = r_t + discount_t * output.select_actions(q_t, best)
   td_error = tf.stop_gradient(target) - output.select_actions(q_tm1, a_tm1)

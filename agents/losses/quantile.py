@@ -27,30 +27,18 @@ def quantile_q_learning(
   quantile networks" (https://arxiv.org/abs/1806.06923), equation 3, with
   sampled taus.
 
-  Args:
+  Args (others: see `output`):
     quantiles_tm1: [B, A, N], the online network's quantiles for o_tm1.
     taus: [B, N] or [N], fractions in (0, 1) of the online quantiles.
-    a_tm1: [B] int32, actions taken at o_tm1.
-    r_t: [B], discounted sums of the rewards of n steps.
-    discount_t: [B], discount of the bootstrap: gamma^n, or 0 if terminated.
     quantiles_t: [B, A, M], the target network's quantiles for o_t.
-    q_t_selector: [B, A], action values of o_t; their argmax is the bootstrap's
-      action a*.
-    huber_delta: kappa, the absolute error above which the loss is linear, not
-      quadratic.
 
   Returns:
     `LossOutput`. Its error is the mean target quantile minus the mean online
     quantile. Gradients flow into `quantiles_tm1` only.
   """
-  output.check_ranks(
-    quantiles_tm1=(quantiles_tm1, 3),
-    a_tm1=(a_tm1, 1),
-    r_t=(r_t, 1),
-    discount_t=(discount_t, 1),
-    quantiles_t=(quantiles_t, 3),
-    q_t_selector=(q_t_selector, 2),
-  )
+  output.check_ranks(3, quantiles_tm1=quantiles_tm1, quantiles_t=quantiles_t)
+  output.check_ranks(1, a_tm1=a_tm1, r_t=r_t, discount_t=discount_t)
+  output.check_ranks(2, q_t_selector=q_t_selector)
   a_t = tf.argmax(q_t_selector, axis=1, output_type=tf.int32)
   targets = tf.stop_gradient(
     r_t[:, None] + discount_t[:, None] * output.select_actions(quantiles_t, a_t)

@@ -34,26 +34,22 @@ def retrace_targets(
   Munos et al. 2016, "Safe and efficient off-policy reinforcement learning"
   (https://arxiv.org/abs/1606.02647), equations 3 and 4, and table 1.
 
-  Args:
-    reward: [B, T], rewards of the steps.
-    discount: [B, T], gamma, or 0 where terminated.
-    ended: [B, T] bool, whether the step was the last one of its episode.
+  Args (others: see `output`):
     q: [B, T], target critics' values q_t of observations o_t and actions a_t.
     next_values: [B, T], expected values v_{t+1} of the observations after the
       steps, for actions of pi.
-    log_ratio: [B, T], log pi(a_t | o_t) - log mu(a_t | o_t).
-    lambda_: weight of longer returns, in [0, 1].
 
   Returns:
     The targets G_t, [B, T].
   """
   output.check_ranks(
-    reward=(reward, 2),
-    discount=(discount, 2),
-    ended=(ended, 2),
-    q=(q, 2),
-    next_values=(next_values, 2),
-    log_ratio=(log_ratio, 2),
+    2,
+    reward=reward,
+    discount=discount,
+    ended=ended,
+    q=q,
+    next_values=next_values,
+    log_ratio=log_ratio,
   )
   # The minimum comes first, as the exponential of a large ratio is infinite.
   c = lambda_ * tf.exp(tf.minimum(log_ratio, 0.0))

@@ -26,34 +26,29 @@ def sequence_q_learning(
   Kapturowski et al. 2019, "Recurrent experience replay in distributed
   reinforcement learning", equation 1; h is `rescaling.rescale`.
 
-  Args:
+  Args (others: see `output`):
     q: [B, T + 1, A], the online network's action values.
     action: [B, T] int32, actions taken.
-    reward: [B, T], rewards of the steps.
-    discount: [B, T], gamma, or 0 where terminated.
-    ended: [B, T] bool, whether the step was the last one of its episode.
     learned: [B, T], 1 for steps to learn from, 0 for autoresets.
     q_target: [B, T + 1, A], the target network's action values.
     q_selector: [B, T + 1, A], action values; their argmax is the bootstrap's
       action.
     n: number of rewards in a return, fewer where the episode or the sequence
       ends before.
-    huber_delta: absolute error above which the loss is linear, not quadratic.
 
   Returns:
     `LossOutput` with losses [B], summed over the steps, and errors delta_t
     [B, T], which are 0 where `learned` is 0. Gradients flow into
     `q` only.
   """
+  output.check_ranks(3, q=q, q_target=q_target, q_selector=q_selector)
   output.check_ranks(
-    q=(q, 3),
-    action=(action, 2),
-    reward=(reward, 2),
-    discount=(discount, 2),
-    ended=(ended, 2),
-    learned=(learned, 2),
-    q_target=(q_target, 3),
-    q_selector=(q_selector, 3),
+    2,
+    action=action,
+    reward=reward,
+    discount=discount,
+    ended=ended,
+    learned=learned,
   )
   best = tf.argmax(q_selector, axis=2, output_type=tf.int32)
   values = rescaling.unscale(

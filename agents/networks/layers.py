@@ -282,7 +282,6 @@ def mlp(layers: Layers, name: str, x: Array, settings: TorsoSettings) -> Array:
   The activation follows each of them. If there is none, the result is x.
 
   Args:
-    layers: methods that compute layers with the network's variables.
     name: prefix of the linear layers' names, 'NAME/linear_0' and so on.
     x: inputs [B, F].
   """

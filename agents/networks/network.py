@@ -23,14 +23,7 @@ from slipway.agents.networks import numpy_ops
 
 
 class Declaration(typing.Protocol):
-  """Function from inputs to a network's outputs, for NumPy and TensorFlow.
-
-  Attributes:
-    inputs: spec of each argument of a call, without the batch dimension.
-    prefers_numpy: whether acting is faster in NumPy than in a TensorFlow graph.
-    needs_random: whether calls take an argument `random`: a Generator in NumPy,
-      a seed int32 [2] in TensorFlow, or None for no noise.
-  """
+  """Function from inputs to a network's outputs, for NumPy and TensorFlow."""
 
   @property
   def inputs(self) -> tuple[specs.Array, ...]:
@@ -44,7 +37,10 @@ class Declaration(typing.Protocol):
 
   @property
   def needs_random(self) -> bool:
-    """Whether calls take the argument `random`, for noise."""
+    """Whether calls take an argument `random`, for noise.
+
+    It is a Generator in NumPy, a seed int32 [2] in TensorFlow, or None.
+    """
     ...
 
   def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any:
@@ -165,7 +161,6 @@ class _NumPyNetwork:
   def __call__(
     self, *inputs: np.ndarray, random: np.random.Generator | None = None
   ) -> typing.Any:
-    """Returns the outputs for inputs [B, ...]; `random` is for noise."""
     if self._declaration.needs_random:
       return self._declaration(self._layers, *inputs, random=random)
     return self._declaration(self._layers, *inputs)

@@ -17,7 +17,7 @@ exp, log, cos, sqrt, sign, tanh = (
 )  # fmt: skip
 minimum, maximum, swapaxes = np.minimum, np.maximum, np.swapaxes
 broadcast_to, reshape, clip = np.broadcast_to, np.reshape, np.clip
-where = np.where
+where, shape, stack = np.where, np.shape, np.stack
 _erfc = np.vectorize(math.erfc, [float])
 
 # Largest argument of `log_normal_tail`; with 38, float64 rounds the tail to 0.
@@ -80,11 +80,6 @@ def float32(x: np.ndarray) -> np.ndarray:
   return x.astype(np.float32, copy=False)
 
 
-def shape(x: np.ndarray) -> tuple[int, ...]:
-  """Returns the shape of x."""
-  return x.shape
-
-
 def flatten(x: np.ndarray) -> np.ndarray:
   """Returns x [B, ...] reshaped to [B, F]."""
   return x.reshape(len(x), -1)
@@ -93,11 +88,6 @@ def flatten(x: np.ndarray) -> np.ndarray:
 def concat(xs: Sequence[np.ndarray], axis: int = -1) -> np.ndarray:
   """Returns the concatenation of arrays along an existing axis."""
   return np.concatenate(xs, axis=axis)
-
-
-def stack(xs: Sequence[np.ndarray], axis: int) -> np.ndarray:
-  """Returns a stack of arrays along a new axis."""
-  return np.stack(xs, axis=axis)
 
 
 def split(x: np.ndarray, parts: int) -> list[np.ndarray]:
@@ -136,13 +126,7 @@ def linear(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
 def conv(
   x: np.ndarray, w: np.ndarray, b: np.ndarray, stride: int
 ) -> np.ndarray:
-  """Returns a convolution with bias, without padding, float32 [B, H', W', N].
-
-  Args:
-    x: images [B, H, W, C] of any type.
-    w: N filters [h, w, C, N].
-    b: biases [N].
-  """
+  """Returns a convolution with bias, without padding; see `tf_ops.conv`."""
   windows = np.lib.stride_tricks.sliding_window_view(x, (1, *w.shape[:3]))
   windows = windows[:, ::stride, ::stride]
   columns = windows.reshape(-1, w[..., 0].size).astype(np.float32)
@@ -154,11 +138,6 @@ def frames_conv(frames: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
   """Returns the 8x8 convolution with stride 4 of frames scaled to [0, 1].
 
   See `layers.Layers.frames_conv`.
-
-  Args:
-    frames: uint8 [B, stack, height, width].
-    w: N filters [8, 8, stack, N].
-    b: biases [N].
   """
   size = [x // 4 * 4 for x in frames.shape[2:]]
   pixels = frames[:, :, : size[0], : size[1]].transpose(0, 2, 3, 1)

@@ -65,7 +65,6 @@ class PolicyHead:
     deviation from x.
 
     Args:
-      layers: layers with the network's variables.
       x: features float32 [B, F].
       penalty: penalties of illegal actions, added to the logits, [B, P] or [P],
         or None; see `action_masks.MaskSplitter.split`.

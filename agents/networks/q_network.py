@@ -44,12 +44,7 @@ class QNetwork:
     spec: specs.EnvironmentSpec,
     normalized: bool = False,
   ):
-    """Declares the network.
-
-    Args:
-      normalized: whether the first layer normalizes observations. True for
-        acting networks only, as learners normalize batches.
-    """
+    """Declares the network."""
     settings = layers_lib.TorsoSettings.from_config(config, normalized)
     *sizes, head_size = settings.sizes
     self._torso = torsos.Torso(spec, settings._replace(sizes=tuple(sizes)))
@@ -79,7 +74,6 @@ class QNetwork:
     """Returns values and outputs for all A actions.
 
     Args:
-      layers: layers with the network's variables.
       observation: observations [B, ...].
       random: argument of `ops.Noise`, for noisy layers and sampled quantiles.
         If None, layers use mean weights, and taus are evenly spaced.
@@ -155,7 +149,6 @@ class Streams:
     """Returns advantages [N, A K], and state values [N, K] if dueling.
 
     Args:
-      layers: layers with the network's variables.
       x: features [N, F].
       noise: an `ops.Noise`, or None to use the mean weights of noisy layers.
     """
@@ -220,7 +213,6 @@ def embed_taus(
   quantile networks", equation 4.
 
   Args:
-    layers: layers with the network's variables.
     features: features of observations, [B, F].
     taus: fractions of the quantiles, [B, K].
     frequencies: pi i for i = 0, 1, ..., float32 [number of cosines].

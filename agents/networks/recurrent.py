@@ -98,7 +98,6 @@ class RecurrentTorso:
     """Returns the features of one step, which are N = B observations.
 
     Args:
-      layers: layers with the network's variables.
       inputs: inputs of the step, [B, ...] each.
       state: LSTM states before the step, float32 [B, 2 H].
     """
@@ -112,7 +111,6 @@ class RecurrentTorso:
     """Returns the features of T steps, which are N = B * T observations.
 
     Args:
-      layers: layers with the network's variables.
       inputs: inputs of the steps, [B, T, ...] each; T must be static.
       state: LSTM states before the first step, float32 [B, 2 H].
     """

@@ -58,7 +58,6 @@ class RecurrentPolicyNetwork:
     """Returns policy parameters [B, P], and the next LSTM state [B, S].
 
     Args:
-      layers: layers with the network's variables.
       *inputs: fields of `recurrent.Inputs` [B, ...], then the LSTM state before
         the step [B, S].
     """
@@ -76,7 +75,6 @@ class RecurrentPolicyNetwork:
     Values are None if the network has no value layer.
 
     Args:
-      layers: layers with the network's variables.
       inputs: inputs of the steps, [B, T, ...] each; T must be static.
       state: LSTM state before the first step, [B, S].
     """

@@ -27,12 +27,7 @@ class RecurrentQNetwork:
     spec: specs.EnvironmentSpec,
     normalized: bool = False,
   ):
-    """Declares the network.
-
-    Args:
-      normalized: whether the first layer normalizes observations. True for
-        acting networks only, as learners normalize batches.
-    """
+    """Declares the network."""
     settings = layers_lib.TorsoSettings.from_config(config, normalized)
     *sizes, head_size = settings.sizes
     self._torso = recurrent.RecurrentTorso(
@@ -57,7 +52,6 @@ class RecurrentQNetwork:
     """Returns action values [B, A] of one step, and the next LSTM states.
 
     Args:
-      layers: layers with the network's variables.
       observation: observations [B, ...].
       action_before: int32 [B], actions that led to the observations.
       reward_before: float32 [B], rewards of these actions.
@@ -92,7 +86,6 @@ class RecurrentQNetwork:
     """Returns action values [B, T, A] of T steps, and the last LSTM states.
 
     Args:
-      layers: layers with the network's variables.
       inputs: inputs of the steps, [B, T, ...] each; T must be static.
       state: LSTM states before the first step, [B, 2 H].
 

@@ -132,7 +132,6 @@ class _ReluRecorder:
     return output
 
   def __getattr__(self, name: str) -> typing.Any:
-    """Returns another operation."""
     return getattr(tf_ops, name)
 
 
@@ -167,12 +166,7 @@ class ActingNetwork:
   def __call__(
     self, *inputs: np.ndarray, random: np.random.Generator | None = None
   ) -> typing.Any:
-    """Returns the outputs for inputs [B, ...], as NumPy arrays.
-
-    Args:
-      *inputs: inputs of the declaration, [B, ...] each.
-      random: generator of noise, or None for no noise.
-    """
+    """Returns the outputs for inputs [B, ...], as NumPy arrays."""
     tensors = [tf.constant(x) for x in inputs]
     if self._call_with_noise is None or random is None:
       outputs = self._call_without_noise(*tensors)

@@ -36,6 +36,8 @@ log, sigmoid, softplus = tf.math.log, tf.sigmoid, tf.math.softplus
 softmax, log_softmax = tf.nn.softmax, tf.nn.log_softmax
 minimum, maximum, clip = tf.minimum, tf.maximum, tf.clip_by_value
 broadcast_to, reshape, where = tf.broadcast_to, tf.reshape, tf.where
+shape, stack, one_hot = tf.shape, tf.stack, tf.one_hot
+mean, sum = tf.reduce_mean, tf.reduce_sum
 
 
 class Noise:
@@ -85,11 +87,6 @@ def float32(x: tf.Tensor) -> tf.Tensor:
   return tf.cast(x, tf.float32)
 
 
-def shape(x: tf.Tensor) -> tf.Tensor:
-  """Returns the shape of x, int32, also where the batch's size is unknown."""
-  return tf.shape(x)
-
-
 def flatten(x: tf.Tensor) -> tf.Tensor:
   """Returns x [B, ...] reshaped to [B, F]."""
   size = 1
@@ -115,11 +112,6 @@ def concat(xs: Sequence[tf.Tensor], axis: int = -1) -> tf.Tensor:
   return tf.concat(xs, axis=axis)
 
 
-def stack(xs: Sequence[tf.Tensor], axis: int) -> tf.Tensor:
-  """Returns a stack of tensors along a new axis."""
-  return tf.stack(xs, axis=axis)
-
-
 def split(x: tf.Tensor, parts: int) -> list[tf.Tensor]:
   """Returns `parts` equal parts of x along the last axis."""
   return tf.split(x, parts, axis=-1)
@@ -142,24 +134,9 @@ def take_rows(x: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
   return tf.reshape(taken, (-1, *shape))
 
 
-def mean(x: tf.Tensor, axis: int, keepdims: bool = False) -> tf.Tensor:
-  """Returns the mean of x along an axis."""
-  return tf.reduce_mean(x, axis=axis, keepdims=keepdims)
-
-
-def sum(x: tf.Tensor, axis: int, keepdims: bool = False) -> tf.Tensor:
-  """Returns the sum of x along an axis."""
-  return tf.reduce_sum(x, axis=axis, keepdims=keepdims)
-
-
 def argmax(x: tf.Tensor) -> tf.Tensor:
   """Returns indices int32 of the largest values of x along the last axis."""
   return tf.argmax(x, axis=-1, output_type=tf.int32)
-
-
-def one_hot(index: tf.Tensor, size: int) -> tf.Tensor:
-  """Returns one-hot vectors float32 [..., size] of integers `index` [...]."""
-  return tf.one_hot(index, size)
 
 
 def linear(x: tf.Tensor, w: tf.Tensor, b: tf.Tensor) -> tf.Tensor:

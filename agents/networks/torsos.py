@@ -209,7 +209,6 @@ def encode(
   features [B, ...].
 
   Args:
-    layers: layers with the network's variables.
     settings: kind, initializers, and whether observations are normalized first.
     observation: observations that `check` accepts for the kind; the Nature CNN
       scales pixels to [0, 1].

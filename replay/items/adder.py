@@ -156,11 +156,8 @@ class NStepAdder:
   ) -> Items | None:
     """Adds one step of every environment; see `slipway.agents.core.Adder`.
 
-    Returns:
-      Items of the transitions that end in `observation`; None if there are
-      none. With several transitions per item, only complete items. Transitions
-      that end in `next_observation` are returned by the next call, which gets
-      the value of that observation.
+    Returns the items of transitions that end in `observation`. Those that end
+    in `next_observation` come with the next call, which gets its value.
     """
     del next_observation
     if self._frames is not None:

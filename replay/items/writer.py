@@ -84,9 +84,6 @@ class ItemWriter:
   def wait(self, timeout_s: float) -> bool:
     """Waits until a stream is open and enough items are confirmed.
 
-    Args:
-      timeout_s: seconds to wait at most.
-
     Returns:
       Whether `write` may be called. False after the timeout, if no stream can
       be opened, or if the stream has just broken.
@@ -158,11 +155,7 @@ class ItemWriter:
       writer.create_item(table, priority, writer.history[-1])
 
   def flush(self, timeout_s: float) -> bool:
-    """Waits until no item is in flight.
-
-    Args:
-      timeout_s: seconds to wait at most.
-    """
+    """Waits until no item is in flight."""
     if self._writer is None:
       return True
     if self._route.is_broken():

@@ -21,11 +21,7 @@ class LocalQueue:
   """
 
   def __init__(self, record_bytes: int):
-    """Makes an empty queue.
-
-    Args:
-      record_bytes: bytes of an item.
-    """
+    """Makes an empty queue of items of `record_bytes` bytes."""
     self._records = np.empty((0, record_bytes), np.uint8)
     self.inserted = self.sampled = 0
 
@@ -35,12 +31,7 @@ class LocalQueue:
     return len(self._records)
 
   def insert(self, records: np.ndarray, priorities: np.ndarray) -> None:
-    """Appends M items.
-
-    Args:
-      records: bytes of the items, uint8 [M, record_bytes].
-      priorities: no effect; for the interface of `LocalTable`.
-    """
+    """Appends M items, uint8 [M, record_bytes]; priorities have no effect."""
     del priorities
     self._records = np.concatenate([self._records, records])
     self.inserted += len(records)
@@ -48,14 +39,7 @@ class LocalQueue:
   def sample(
     self, batch_size: int
   ) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
-    """Removes and returns the oldest items.
-
-    Args:
-      batch_size: B, the number of items.
-
-    Returns:
-      Keys uint64 [B], sampling probabilities float64 [B] (all 1), the queue's
-      size before the removal, and records uint8 [B, record_bytes].
+    """Removes and returns the oldest items; as `LocalTable.sample`.
 
     Raises:
       ValueError: the queue has fewer than `batch_size` items.
@@ -72,11 +56,7 @@ class LocalQueue:
     return keys, np.ones(batch_size), size, records
 
   def save(self, folder: pathlib.Path) -> None:
-    """Saves all items and counts, uncompressed.
-
-    Raises:
-      OSError: the files cannot be written.
-    """
+    """Saves all items and counts to an empty folder, uncompressed."""
     np.save(folder / _RECORDS, self._records)
     np.save(folder / _COUNTS, np.array([self.inserted, self.sampled]))
 

@@ -44,7 +44,6 @@ class ShardMonitor:
 
     Args:
       index: index of the server among the shards, from 0.
-      address: 'host:port' of the server.
 
     Raises:
       ValueError: the address is not 'host:port'.

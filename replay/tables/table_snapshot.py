@@ -79,9 +79,6 @@ class TableSaver:
 
     Inserts and samples then no longer change it.
 
-    Args:
-      timeout_s: seconds to wait at most.
-
     Returns:
       False after the timeout; True also if saving has failed.
     """

@@ -87,22 +87,12 @@ class Gateway:
     )
 
   def check(self) -> None:
-    """Raises an error if the thread of a relay has failed.
-
-    Raises:
-      RuntimeError: a thread failed; its exception is the `__cause__`.
-    """
+    """Raises RuntimeError if the thread of a relay has failed."""
     for running in self._relays:
       running.check()
 
   def stats(self) -> relay.RelayStats:
-    """Returns the statistics of all relays, summed.
-
-    Callable from any thread, also after `close`. `connections_refused` counts
-    peers without a certificate of the cluster's authority, and local clients
-    that did not send the preface. It also counts clients that disconnect before
-    the end of their handshake or preface.
-    """
+    """Returns the statistics of all relays, summed; see `RelayStats`."""
     return relay.RelayStats.total(
       running.stats() for running in tuple(self._relays)
     )

@@ -61,16 +61,12 @@ class RelayStats(NamedTuple):
   Attributes:
     connections_open: number of clients that are connected now.
     connections_total: number of connections accepted so far.
-    connections_failed: number of connections closed because the upstream could
-      not be reached.
+    connections_failed: closed because the upstream could not be reached.
     bytes_up: bytes received from clients.
     bytes_down: bytes received from the upstream.
-    bytes_buffered: bytes received and not yet forwarded, which back-pressure
-      limits.
-    connections_refused: number of connections that were refused, because the
-      peer was not admitted, sent no preface, or had no certificate of the
-      cluster's authority (with TLS only). Clients that disconnected too early
-      also count; see `relay_link.Link.refused`.
+    bytes_buffered: bytes received and not yet forwarded.
+    connections_refused: clients that were rejected, or disconnected before
+      their preface or handshake was complete; see `relay_link.Link.refused`.
     clients: statistics per client process, by process id; clients that connect
       by TCP share the id 0.
   """
@@ -196,11 +192,7 @@ class Relay:
     self._thread.start()
 
   def check(self) -> None:
-    """Raises an error if the relay's thread has failed.
-
-    Raises:
-      RuntimeError: the thread failed; its exception is the `__cause__`.
-    """
+    """Raises RuntimeError, from its error, if the relay's thread has failed."""
     if self._error is not None:
       raise RuntimeError(
         f"the relay at {self.address} failed: {self._error!r}"
@@ -229,9 +221,7 @@ class Relay:
     """Closes the listener and all connections, and stops the thread.
 
     Buffered bytes are dropped; the items that they contain stay unconfirmed.
-
-    Raises:
-      RuntimeError: the thread has failed, or did not stop in time.
+    Raises RuntimeError if the thread has failed, or did not stop in time.
     """
     thread, self._thread = self._thread, None
     if thread is None:

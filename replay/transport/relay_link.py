@@ -22,18 +22,13 @@ _CHECK_PERIOD_S = 1.0
 
 
 class LinkCallbacks(NamedTuple):
-  """Callbacks of a relay for its links, and the preface of its clients.
-
-  The callbacks run in the event loop's thread.
+  """Callbacks of a relay, in its event loop, and the preface of its clients.
 
   Attributes:
     admit: returns whether to serve the client of a new link.
-    connect: connects a protocol to the upstream; returns False if the upstream
-      cannot be reached.
-    on_broken: called with a link that the upstream has closed before the
-      client.
-    on_ended: called with a link when both sides are closed; once for each link
-      that was passed to `admit`.
+    connect: connects a protocol to the upstream; returns whether it succeeded.
+    on_broken: called with a link that the upstream closed before the client.
+    on_ended: called once with each admitted link when both sides are closed.
     preface: bytes with which every client has to begin.
   """
 
@@ -149,10 +144,9 @@ class Link:
       self.server.transport.abort()
 
   def on_connected(self, side: relay_side.Side) -> None:
-    """Handles the connection of a side.
+    """Admits a client without TLS, and starts the timeout of its preface.
 
-    Admits a client without TLS and starts the timeout of its preface. Sends a
-    client with TLS the ready message when the upstream is connected.
+    Sends a client with TLS the ready message when the upstream is connected.
     """
     if side is self.server:
       if self.client.lost:
@@ -176,9 +170,6 @@ class Link:
 
     Disconnects the client if the data does not begin with the preface. Connects
     to the upstream once the preface is complete.
-
-    Args:
-      data: bytes that were received from the client.
     """
     self._early += data
     if self._handshake is not None:

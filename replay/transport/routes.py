@@ -41,16 +41,10 @@ class ProxyRoute:
   """Route through the machine's proxy, which reports broken streams."""
 
   def __init__(self, address: str, handle: control_block.WorkerHandle):
-    """Stores the arguments; opens no connection.
-
-    Args:
-      handle: the worker's handle of the proxy's control block.
-    """
     self.address = address
     self._handle = handle
 
   def waits_for(self) -> str | None:
-    """Returns why no stream can be opened, or None if one can be opened."""
     if not self._handle.proxy_is_alive:
       return f"the proxy at {self.address}, which is down"
     if not self._handle.server_is_reachable:
@@ -60,9 +54,7 @@ class ProxyRoute:
   def is_broken(self, stalled: bool = False) -> bool:
     """Returns whether the proxy has reported a broken stream, or is down.
 
-    Args:
-      stalled: whether to check also that the proxy is alive. Otherwise the call
-        takes only two reads of shared memory.
+    If not `stalled`, the call takes only two reads of shared memory.
     """
     handle = self._handle
     return handle.stream_is_broken or (stalled and not handle.proxy_is_alive)
@@ -82,9 +74,6 @@ class DirectRoute:
   def __init__(self, address: str):
     """Stores the address; opens no connection.
 
-    Args:
-      address: 'host:port' of the server.
-
     Raises:
       ValueError: the address is not 'host:port'.
     """
@@ -93,23 +82,17 @@ class DirectRoute:
     self._broken = False
 
   def waits_for(self) -> str | None:
-    """Returns why no stream can be opened, or None if one can be opened."""
     if not self._server_accepts():
       return f"the replay server at {self.address}, which is down"
     return None
 
   def is_broken(self, stalled: bool = False) -> bool:
-    """Returns whether the server has been found down since the last `renew`.
-
-    Args:
-      stalled: whether to attempt a connection now, to check the server.
-    """
+    """Returns whether the server was down at any check since `renew`."""
     if stalled and not self._broken:
       self._broken = not self._server_accepts()
     return self._broken
 
   def renew(self) -> None:
-    """Resets `is_broken`; call it before a new stream is opened."""
     self._broken = False
 
   def _server_accepts(self) -> bool:

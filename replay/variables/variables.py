@@ -28,11 +28,7 @@ _INFO_TIMEOUT_S = 2
 class PackedVariables(NamedTuple):
   """One version of the variables, packed by `variable_packing.pack`.
 
-  Attributes:
-    version: number of the version, from 1.
-    published_at_s: unix time in seconds at which the trainer published it.
-    header: names, dtypes, shapes and offsets as JSON, uint8 [H] of H bytes.
-    blob: the bytes of all variables, uint8 [N] of N bytes.
+  Attributes: as `VersionedVariables`, and header and blob, uint8 [...].
   """
 
   version: int
@@ -77,12 +73,9 @@ class VariablesPublisher:
     """Makes a publisher, without opening a connection.
 
     Args:
-      first_version: number of the first version to be published; a resumed
-        trainer continues from its checkpoint.
+      first_version: number of the first published version, at least 1; a
+        resumed trainer continues from its checkpoint.
       timeout_ms: milliseconds that `publish` waits for the server.
-
-    Raises:
-      ValueError: `first_version` is below 1.
     """
     if first_version < 1:
       raise ValueError(
@@ -166,14 +159,10 @@ class VariablesClient:
     """Stores the arguments; opens no connection.
 
     Args:
-      address: 'host:port' of the Reverb server. With `waits_for`, any address
-        that a Reverb client takes.
-      waits_for: function that describes what is down if the server cannot be
-        reached, and returns None if it can. None: the client attempts to
-        connect to the address.
-
-    Raises:
-      ValueError: `waits_for` is None, and the address is not 'host:port'.
+      address: 'host:port' of the Reverb server, or any address that a Reverb
+        client takes if `waits_for` is given.
+      waits_for: describes what is down if the server cannot be reached, or
+        returns None. None: the client attempts to connect to the address.
     """
     self._address = address
     self._waits_for = waits_for or routes.DirectRoute(address).waits_for
@@ -281,10 +270,9 @@ class ServerVariables:
 
     Args:
       address: 'host:port' of the Reverb server.
-      period_s: shortest time in seconds between two requests to the server;
-        see `poll_schedule`.
-      timeout_ms: milliseconds that a poll waits for the server. If the last
-        poll got no reply, the next one does not wait.
+      period_s: shortest time in seconds between two requests.
+      timeout_ms: milliseconds that a poll waits for the server, unless the last
+        poll got no reply.
     """
     self._client = VariablesClient(address)
     self._polls = poll_schedule.PollSchedule(period_s)
@@ -293,11 +281,10 @@ class ServerVariables:
     self._last_poll_failed = False  # no reply from the server
 
   def poll(self) -> variable_packing.VersionedVariables | None:
-    """Returns the newest version if it has changed since the last call.
+    """Returns the newest version if it has changed; see `SharedVariables.poll`.
 
-    Returns:
-      The version; None: it has not changed, no version is published yet, the
-      last request is less than `period_s` ago, or the server is down.
+    None also while the last request is less than `period_s` ago, or the server
+    is down.
 
     Raises:
       ValueError: the server has no table of variables.
