@@ -89,11 +89,11 @@ def _find_nearest_id(env_id: str) -> str | None:
   def compare(known: str) -> tuple[float, bool, int, float]:
     """Returns a registered id's sort key; its first number is in [0, 1]."""
     its_version = gymnasium.registry[known].version or 0
-    stems = (
+    one, other = (
       _VERSION.sub("", x).rpartition("/")[2].lower() for x in (env_id, known)
     )
     return (
-      difflib.SequenceMatcher(None, *stems).ratio(),
+      difflib.SequenceMatcher(None, one, other).ratio(),
       version is not None and int(version[2]) == its_version,
       its_version,
       difflib.SequenceMatcher(None, env_id, known).ratio(),

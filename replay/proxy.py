@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from slipway.replay.transport import (
   control_block,
-  relay,
   relay_listener,
   relay_tls,
 )
+from slipway.replay.transport import relay as relay_lib
 from slipway.replay.variables import poll_schedule, shared_variables
 
 # Timeout of one fetch of variables, in seconds. Between two fetches, the thread
@@ -52,8 +52,8 @@ class ProxyStats(NamedTuple):
       replied; None while it replies.
   """
 
-  relay: relay.RelayStats
-  workers: Mapping[int, relay.ClientStats]
+  relay: relay_lib.RelayStats
+  workers: Mapping[int, relay_lib.ClientStats]
   restarts: int
   version: int
   published_at_s: float | None
@@ -111,7 +111,7 @@ class WorkerProxy:
     if tls is None and not isinstance(server_address, str):
       tls = relay_tls.INSECURE
     self._relays = [
-      relay.Relay(
+      relay_lib.Relay(
         where,
         server,
         control_block.ShardAdmission(self._handle, shard),
@@ -203,7 +203,7 @@ class WorkerProxy:
     return ProxyStats(
       stats,
       {
-        index: stats.clients.get(pid, relay.ClientStats())
+        index: stats.clients.get(pid, relay_lib.ClientStats())
         for index, pid in self._handle.workers().items()
       },
       self._handle.restarts,
@@ -240,8 +240,8 @@ class WorkerProxy:
       )
     self.check()
 
-  def _relay_stats(self) -> relay.RelayStats:
-    return relay.RelayStats.total(each.stats() for each in self._relays)
+  def _relay_stats(self) -> relay_lib.RelayStats:
+    return relay_lib.RelayStats.total(each.stats() for each in self._relays)
 
   def _count_open_streams(self, with_externals: bool) -> int:
     clients = self._relay_stats().clients

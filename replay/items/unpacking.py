@@ -4,6 +4,7 @@ Only the learner's process imports this module, where TensorFlow is loaded.
 """
 
 import math
+import typing
 
 import tensorflow as tf
 
@@ -67,7 +68,8 @@ def gather_windows(
   # other fields, and no index refers to them.
   size = frames.padded_frame_bytes(shape)
   frame_words = _undo_xor(tf.reshape(records, (-1, size)), size)
-  rows = records.shape[1] // size
+  record_bytes: typing.Any = records.shape[1]
+  rows = record_bytes // size
   start = rows * tf.range(tf.shape(frame_indices)[0])  # [B]
   taken = _gather_frames(
     frame_words, start[:, None, None] + frame_indices, shape

@@ -115,4 +115,5 @@ def make_batch(
     data = tf.reshape(data, (-1, schema.record.record_bytes))
     probabilities = tf.repeat(probabilities, group_size)
     table_size = tf.repeat(table_size, group_size)
-  return Batch(*schema.unpack(data), keys, probabilities, table_size)
+  learned, versions = schema.unpack(data)
+  return Batch(learned, versions, keys, probabilities, table_size)
