@@ -46,8 +46,10 @@ def presets() -> dict[str, list[str]]:
 
 def find_config_file(name: str) -> pathlib.Path | None:
   """Returns the path of `configs/NAME.py`, or None if there is no such file."""
+  if not name.isidentifier():  # such as a path
+    return None
   file = pathlib.Path(__file__).with_name(f"{name}.py")
-  return file if name.isidentifier() and file.is_file() else None
+  return file if file.is_file() else None
 
 
 def find_similar(name: str) -> str | None:
