@@ -221,7 +221,7 @@ class SingleLoop:
     self._save_now = False
     self._save_due_s = started_s + self._config.snapshot.period_s
     self.report()
-    with self._store.writing(self._trainer.steps, self._best_is_new) as path:
+    with self._store.writing(is_best=self._best_is_new) as path:
       self._save_state(path)
     self._best_is_new = False
     self._pause_s = time.monotonic() - started_s

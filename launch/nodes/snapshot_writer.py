@@ -177,13 +177,7 @@ class SnapshotWriter:
   def _begin(self, variables_version: int) -> threading.Event:
     """Starts the thread that writes a snapshot.
 
-    Args:
-      variables_version: newest version of the variables that the trainer has
-        published.
-
-    Returns:
-      An event that is set once the learner and the tables are copied, or once
-      the snapshot has failed.
+    The returned event is set once learner and tables are copied, or on failure.
     """
     self._copied.clear()
     self._error = None
@@ -194,12 +188,7 @@ class SnapshotWriter:
     return self._copied
 
   def _run(self, variables_version: int) -> None:
-    """Writes a snapshot in the thread; logs an error instead of raising it.
-
-    Args:
-      variables_version: newest version of the variables that the trainer has
-        published.
-    """
+    """Writes a snapshot in the thread; logs an error instead of raising it."""
     try:
       self._write(variables_version)
     except Exception as error:  # the run continues without this snapshot
@@ -213,24 +202,19 @@ class SnapshotWriter:
     """Writes a snapshot; sets the event `_copied` once the state is copied.
 
     After that, the learner may continue.
-
-    Args:
-      variables_version: newest version of the variables that the trainer has
-        published.
     """
-    steps = int(self._learner.steps)
     # The trainer's own counts replace those of the control, which are as
     # old as the trainer's last report.
     counters = msgspec.structs.replace(
       self._control.counters(),
-      trainer_steps=steps,
+      trainer_steps=int(self._learner.steps),
       variables_version=variables_version,
     )
     best = counters.best_eval_return
     is_best = best is not None and (
       self._best_return is None or best > self._best_return
     )
-    with self._store.writing(steps, is_best) as path:
+    with self._store.writing(is_best=is_best) as path:
       counters.write(path)
       checkpoints.save(path, self._learner)
       saver = self._save_tables(path)
@@ -245,14 +229,7 @@ class SnapshotWriter:
   def _save_tables(
     self, path: pathlib.Path
   ) -> table_snapshot.TableSaver | shards_snapshot.ShardsSaver:
-    """Begins to save the tables of all servers into a snapshot's folder.
-
-    Args:
-      path: the snapshot's folder.
-
-    Returns:
-      The save in progress, which the caller waits for.
-    """
+    """Begins to save the tables of all servers into a snapshot's folder."""
     shards = len(self._servers)
     folders = [
       shards_snapshot.ShardFolder(
@@ -291,13 +268,7 @@ def tables_path(
 
 
 def _read_best_return(newest: snapshot_store.Snapshot | None) -> float | None:
-  """Returns the best mean return of the evaluations before a snapshot.
-
-  It is None if there is no snapshot, or no evaluation before it.
-
-  Args:
-    newest: the run's newest snapshot, or None.
-  """
+  """Returns the best mean return of the evaluations before a snapshot."""
   if newest is None:
     return None
   return run_counters.RunCounters.read(newest.path).best_eval_return

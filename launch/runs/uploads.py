@@ -1,151 +1,230 @@
-"""Uploads: copies snapshots to a remote location in a background thread."""
+"""Uploads: copies of a run's snapshots at a URL, for other machines."""
 
+import contextlib
+import pathlib
 import threading
-import typing
+import time
+from collections.abc import Callable, Iterator
 
+import fsspec
 from absl import logging
+from fsspec.implementations import local
 
-from slipway.launch.runs import error_text, snapshot_location
+from slipway.launch.runs import error_text, manifest, run_folder
+
+# Characters that fsspec expands as patterns where it copies and removes files.
+_PATTERN_CHARACTERS = "*?["
+_POLL_S = 0.1  # seconds between two checks whether time is left for uploads
+# Seconds to wait before each repetition of the last snapshot's failed upload.
+_RETRY_WAITS_S = (1.0, 2.0, 4.0, 8.0)
 
 
 class Uploads:
-  """Copies the newest and the best snapshot of a run in a background thread.
+  """Copies a run's snapshots to a URL of fsspec, and back for a resume.
 
-  A snapshot whose copy has not begun when a newer one is added is skipped,
-  unless it is the best. Failed uploads are counted. A failed upload of the best
-  snapshot is retried when the next snapshot is added, others by `retry` only.
+  `<url>/<run>/` has config.json, spaces.json and the snapshots. Snapshots are
+  copied in a background thread. A failed upload is logged and counted, and is
+  tried again when the next snapshot is added.
+
+  Attributes:
+    last: number of the newest snapshot that was uploaded, or None.
+    failures: number of failed uploads.
   """
 
-  def __init__(
-    self,
-    local: snapshot_location.SnapshotLocation,
-    remote: snapshot_location.SnapshotLocation | None,
-    keep: int,
-  ):
-    """Starts without a snapshot to copy.
+  def __init__(self, folder: run_folder.RunFolder, url: str, keep: int):
+    """Makes the uploads of a run, without access to the URL.
 
     Args:
-      local: location at which snapshots are written.
-      remote: location to which snapshots are copied, or None for no uploads.
-      keep: number of the newest snapshots to keep at the remote location, in
-        addition to the best one.
+      folder: the run's folder.
+      url: URL of fsspec, or an absolute path, of the folder of all runs.
+      keep: number of the newest snapshots to keep at the URL, in addition to
+        the best one.
+
+    Raises:
+      ValueError: fsspec does not support the URL, or its package is missing.
     """
-    self._local, self._remote, self._keep = local, remote, keep
-    self._lock = threading.Lock()
-    # Numbers of the snapshots to copy: at most the best and the newest.
-    self._due: list[int] = []
-    self._best: int | None = None  # the best snapshot, until it is uploaded
-    self._newest: int | None = None  # the newest one, until it is uploaded
-    self._copying: int | None = None  # the snapshot that is being copied
+    self._folder, self._keep = folder, keep
+    self.field = f"config.snapshot.url={url!r}"
+    with self._rejecting("used"):
+      if found := [x for x in _PATTERN_CHARACTERS if x in url]:
+        raise ValueError(
+          f"it has {' and '.join(map(repr, found))}, which fsspec takes for a "
+          "pattern of several paths"
+        )
+      self._files, root = fsspec.url_to_fs(f"{url.rstrip('/')}/{folder.name}")
+    self._root = str(root).rstrip("/")
+    self._snapshots = f"{self._root}/snapshots"
+    self._lock = threading.Lock()  # held to start the thread, and as it ends
     self._thread: threading.Thread | None = None
-    self._uploaded: int | None = None  # the snapshot that was uploaded last
-    self._failures = 0
+    self._pending: set[int] = set()  # snapshots to upload
+    self._copying: int | None = None  # the snapshot that is being uploaded
+    self.last: int | None = None
+    self.failures = 0
+
+  def check(self, may_exist: bool) -> None:
+    """Checks that the URL can be written, and belongs to no other run.
+
+    Args:
+      may_exist: whether the URL may already have a run of this name.
+
+    Raises:
+      ValueError: the URL overlaps the run's folder, cannot be written, or has a
+        run of this name although it may not.
+    """
+    own, root = self._folder.path.resolve(), pathlib.Path(self._root).resolve()
+    is_local = isinstance(self._files, local.LocalFileSystem)
+    if is_local and (root.is_relative_to(own) or own.is_relative_to(root)):
+      raise ValueError(
+        f"{self.field} keeps the run's copies in {self._folder.name!r} below "
+        f"it, which overlaps the run's own folder {str(self._folder.path)!r}: "
+        "give a URL outside of the folder of runs"
+      )
+    with self._rejecting("written"):
+      self._files.makedirs(self._root, exist_ok=True)
+      self._files.pipe_file(f"{self._root}/.probe", b"probe")
+      self._files.rm_file(f"{self._root}/.probe")
+      config = f"{self._root}/{run_folder.CONFIG}"
+      exists = self.list_numbers() or self._files.exists(config)
+    if exists and not may_exist:
+      raise ValueError(
+        f"{self.field} has a run {self._folder.name!r} already, whose "
+        "snapshots the new run would mistake for its own: choose another run "
+        "name, or allow overwriting, which deletes them"
+      )
+
+  def publish_config(self, clear: bool) -> None:
+    """Copies config.json and spaces.json to the URL.
+
+    Args:
+      clear: whether to delete an older run of this name first. Other files are
+        kept: the folder may have files of the user's own.
+
+    Raises:
+      OSError: the URL cannot be written.
+    """
+    paths = (self._folder.config, self._folder.spaces)
+    if clear:
+      for target in (
+        *(f"{self._root}/{p.name}" for p in paths),
+        self._snapshots,
+      ):
+        if self._files.exists(target):
+          self._files.rm(target, recursive=True)
+    self._files.makedirs(self._root, exist_ok=True)
+    for path in paths:
+      if path.exists():
+        self._files.put_file(str(path), f"{self._root}/{path.name}")
+
+  def list_numbers(self) -> list[int]:
+    """Returns the numbers of the snapshots at the URL, the newest first.
+
+    If the URL can't be read, its package raises an error of any type.
+    """
+    return manifest.list_numbers(self._files, self._snapshots)
+
+  def fetch(self, number: int, target: pathlib.Path) -> None:
+    """Copies a snapshot from the URL to an empty folder.
+
+    If the URL can't be read, its package raises an error of any type.
+
+    Raises:
+      ValueError: the snapshot at the URL is incomplete.
+      OSError: the disk rejects the copy.
+    """
+    source = f"{self._snapshots}/{number:06d}"
+    manifest.read(self._files, source)
+    self._files.get(f"{source}/", f"{target.absolute()}/", recursive=True)
+
+  def add(self, numbers: set[int]) -> None:
+    """Begins to upload complete local snapshots, and returns at once.
+
+    Uploads of other snapshots are left out, if they have not begun.
+
+    Args:
+      numbers: numbers of the newest and of the best snapshot.
+    """
+    self._pending = set(numbers)
+    self._start()
 
   def in_use(self) -> set[int]:
-    """Returns the numbers of the local snapshots that must not be removed yet.
+    """Returns the numbers of the local snapshots to keep for their uploads."""
+    return self._pending | ({self._copying} if self._copying else set())
 
-    Their uploads are pending, or have failed.
+  def flush(self, get_rest_s: Callable[[], float]) -> None:
+    """Waits until all uploads are done, or logs a warning.
+
+    Failed uploads are repeated a few times.
+
+    Args:
+      get_rest_s: function that returns the seconds that are left. A stop signal
+        may shorten them meanwhile.
     """
+    for wait_s in (0.0, *_RETRY_WAITS_S):
+      retry_s = time.monotonic() + wait_s
+      while time.monotonic() < retry_s and get_rest_s() > 0:
+        time.sleep(_POLL_S)
+      thread = self._start()
+      while thread and thread.is_alive() and get_rest_s() > 0:
+        thread.join(_POLL_S)
+      if not self.in_use():
+        return
+    logging.warning(
+      "the last snapshot was not uploaded; other machines resume from an "
+      "earlier one, if there is one"
+    )
+
+  def _start(self) -> threading.Thread | None:
+    """Starts the thread unless it is running; returns it."""
     with self._lock:
-      pending = (self._best, self._newest, self._copying)
-      return {number for number in pending if number is not None}
+      if self._pending and self._thread is None:
+        self._thread = threading.Thread(
+          target=self._run, name="upload", daemon=True
+        )
+        self._thread.start()
+      return self._thread
 
-  def add(self, number: int, is_best: bool) -> None:
-    """Queues the newest snapshot for its upload, and returns at once.
-
-    Args:
-      number: number of the snapshot, which is complete.
-      is_best: whether the snapshot is also the best one.
-    """
-    if self._remote is None:
-      return
-    with self._lock:
-      if is_best:
-        self._best = number
-      self._newest = number
-      self._start(self._remote)
-
-  def retry(self) -> None:
-    """Queues failed uploads of the newest and the best snapshot again."""
-    if self._remote is None:
-      return
-    with self._lock:
-      if self._thread is None:
-        self._start(self._remote)
-
-  def wait(self, timeout_s: float) -> bool:
-    """Waits until all uploads are done, and returns whether they are.
-
-    Args:
-      timeout_s: longest wait in seconds.
-    """
-    thread = self._thread
-    if thread is not None:
-      thread.join(max(0.0, timeout_s))
-    return thread is None or not thread.is_alive()
-
-  def metrics(self) -> dict[str, typing.Any]:
-    """Returns the counts of uploads for a `messages.SnapshotReport`.
-
-    They are 'uploaded', the number of the last uploaded snapshot or None, and
-    'upload_failures', the number of failed uploads.
-    """
-    return {
-      "uploaded": self._uploaded,
-      "upload_failures": self._failures,
-    }
-
-  def _start(self, remote: snapshot_location.SnapshotLocation) -> None:
-    """Queues the snapshots to upload, and starts the thread; under the lock.
-
-    Args:
-      remote: location to which the snapshots are copied.
-    """
-    numbers = {self._best, self._newest}
-    self._due = sorted(number for number in numbers if number is not None)
-    if self._due and self._thread is None:
-      self._thread = threading.Thread(
-        target=self._run, args=(remote,), name="upload", daemon=True
-      )
-      self._thread.start()
-
-  def _run(self, remote: snapshot_location.SnapshotLocation) -> None:
-    """Copies queued snapshots until none is left; the thread's function."""
-    while (number := self._take_next()) is not None:
-      self._copy(remote, number)
-
-  def _copy(
-    self, remote: snapshot_location.SnapshotLocation, number: int
-  ) -> None:
-    """Uploads a snapshot and removes old ones; counts and logs a failure.
-
-    Args:
-      remote: location to which the snapshot is copied.
-      number: number of the snapshot.
-    """
-    try:
-      remote.put(number, self._local.path(number))
-      self._uploaded = number
-      logging.info("snapshot %d is uploaded", number)
-      # After a move and back, another machine may have marked a newer one.
-      if self._best == number and (remote.best() or 0) < number:
-        remote.mark_best(number)
+  def _run(self) -> None:
+    """Uploads each pending snapshot once; the thread's function."""
+    failed = set()
+    while True:
       with self._lock:
-        self._best = None if self._best == number else self._best
-        self._newest = None if self._newest == number else self._newest
-      remote.prune(self._keep)
-    except Exception as error:  # the run continues without this upload
-      self._failures += 1
-      text = error_text.one_line(error)
-      logging.error("snapshot %d could not be uploaded: %s", number, text)
+        number = self._copying = min(self._pending - failed, default=None)
+        if number is None:
+          self._thread = None
+          return
+      try:
+        self._upload(number)
+        self._pending.discard(number)
+        self.last = max(number, self.last or 0)
+      except Exception as error:  # the run continues without this upload
+        self.failures += 1
+        failed.add(number)
+        text = error_text.one_line(error)
+        logging.error("snapshot %d could not be uploaded: %s", number, text)
 
-  def _take_next(self) -> int | None:
-    """Returns the number of the next snapshot to copy, or None without one.
+  def _upload(self, number: int) -> None:
+    """Copies a snapshot unless the URL has it, and removes old ones there."""
+    source = f"{self._folder.snapshots.absolute()}/{number:06d}"
+    target = f"{self._snapshots}/{number:06d}"
+    content = manifest.read(fsspec.filesystem("file"), source)
+    with contextlib.suppress(ValueError):  # missing or incomplete there
+      if manifest.read(self._files, target) == content:
+        return
+    if self._files.exists(target):
+      self._files.rm(target, recursive=True)
+    self._files.put(f"{source}/", f"{target}/", recursive=True)
+    logging.info("snapshot %d is uploaded", number)
+    others = (number, content.best)
+    manifest.prune(self._files, self._snapshots, self._keep, others)
 
-    With None, the thread must end.
-    """
-    with self._lock:
-      self._copying = self._due.pop(0) if self._due else None
-      if self._copying is None:
-        self._thread = None
-      return self._copying
+  @contextlib.contextmanager
+  def _rejecting(self, use: str) -> Iterator[None]:
+    """Converts any error of the block to a ValueError: it can't be `use`d."""
+    try:
+      yield
+    except Exception as error:
+      raise ValueError(
+        f"{self.field} cannot be {use} ({error_text.one_line(error)}), so no "
+        "snapshot would be kept there: make it usable (install its package, "
+        "grant access), or give another URL"
+      ) from error

@@ -26,7 +26,6 @@ from slipway.launch.runs import (
   run_folder,
   run_lock,
   run_summary,
-  snapshot_location,
   snapshot_store,
 )
 from slipway.launch.sweeps import space
@@ -139,12 +138,8 @@ class SweepRun(typing.NamedTuple):
     summary = self.read_summary()
     if summary is not None and summary.ended_before_first_update:
       return False
-    location = snapshot_location.SnapshotLocation(
-      str(self.folder.path.absolute())
-    )
-    return self.folder.is_run() and any(
-      map(location.is_complete, location.numbers())
-    )
+    store = snapshot_store.SnapshotStore(self.folder)
+    return self.folder.is_run() and store.has_snapshots()
 
   def has_snapshot(
     self, config: ml_collections.ConfigDict, has_begun: bool
@@ -165,7 +160,7 @@ class SweepRun(typing.NamedTuple):
     if not (has_begun and self.folder.is_run()):
       return False
     store = snapshot_store.open_store(config, self.folder)
-    return store.has_remote_snapshots()
+    return store.has_snapshots()
 
   def read_error(self, start: int) -> str:
     """Returns the last line of the log, which has the reason why a run failed.

@@ -249,7 +249,7 @@ def test_a_resume_that_is_rejected(title, tmp_path):
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   config = train_flags.parse(["train"], "").config
   folder.write_config(config)
-  with snapshot_store.open_store(config, folder).writing(1_500) as path:
+  with snapshot_store.open_store(config, folder).writing() as path:
     saved.COUNTERS.write(path)
   if title == "damaged snapshots only":
     for path in folder.snapshots.glob("*/manifest.json"):

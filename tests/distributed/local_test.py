@@ -10,7 +10,12 @@ import numpy as np
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from slipway.launch.runs import best_variables, run_folder, snapshot_store
+from slipway.launch.runs import (
+  best_variables,
+  run_counters,
+  run_folder,
+  snapshot_store,
+)
 
 # A start-up takes about 10 s on all cores, and longer if they are shared.
 pytestmark = pytest.mark.timeout(180)
@@ -44,7 +49,8 @@ def check_results(run):
   assert version >= 1
   assert all(np.isfinite(value).all() for value in variables.values())
   snapshot = snapshot_store.SnapshotStore(folder).newest()
-  assert snapshot.step == summary["trainer_steps"], "no snapshot at the end"
+  counters = run_counters.RunCounters.read(snapshot.path)
+  assert counters.trainer_steps == summary["trainer_steps"], "none at the end"
   with open(folder.curves_csv, newline="") as file:
     rows = list(csv.DictReader(file))
   assert float(rows[-1]["eval_return"]) == pytest.approx(summary["eval_return"])

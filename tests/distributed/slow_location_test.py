@@ -19,6 +19,10 @@ from fsspec.implementations import local
 class SlowFiles(local.LocalFileSystem):
   protocol = "slow"
 
+  @classmethod
+  def _strip_protocol(cls, path):
+    return super()._strip_protocol(path.removeprefix("slow://here"))
+
   def put_file(self, lpath, rpath, **kwargs):
     if "/snapshots/0" in rpath:
       time.sleep(float(os.environ["SLOW_FILES_S"]))
@@ -43,7 +47,9 @@ def start_slow(start_run, tmp_path, monkeypatch):
 
   def start(file_s, *flags):
     monkeypatch.setenv("SLOW_FILES_S", str(file_s))
-    return start_run(f"--config.snapshot.url=slow://{tmp_path}/store", *flags)
+    return start_run(
+      f"--config.snapshot.url=slow://here{tmp_path}/store", *flags
+    )
 
   return start
 

@@ -94,7 +94,7 @@ def write_snapshot(run, version):
   config = run.read_config()
   spec = factory.make_spec(config.environment)
   learner = registry.make_builder(config.agent).make_learner(config, spec)
-  with snapshot_store.open_store(config, run).writing(1_500) as path:
+  with snapshot_store.open_store(config, run).writing() as path:
     counters = msgspec.structs.replace(
       saved.COUNTERS, variables_version=version
     )

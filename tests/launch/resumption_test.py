@@ -43,7 +43,7 @@ def make_run(tmp_path):
     folder.write_config(config)
     store = snapshot_store.SnapshotStore(folder, 9, config=config)
     for _ in range(snapshots_taken):
-      with store.writing(saved.COUNTERS.trainer_steps) as path:
+      with store.writing() as path:
         msgspec.structs.replace(
           saved.COUNTERS, mode=config.mode, **counters
         ).write(path)
@@ -377,7 +377,7 @@ def test_a_newer_snapshot_of_the_store_is_downloaded(make_run, tmp_path):
   store.upload_last()
   store.flush(lambda: 30.0)
   assert resume(folder).snapshot.number == 1
-  with store.writing(2_000) as path:
+  with store.writing() as path:
     msgspec.structs.replace(saved.COUNTERS, trainer_steps=2_000).write(path)
   store.flush(lambda: 30.0)
   assert resume(folder, "--config.snapshot.url=").snapshot.number == 1
@@ -387,7 +387,7 @@ def test_a_newer_snapshot_of_the_store_is_downloaded(make_run, tmp_path):
 
 def test_a_snapshot_without_counters(make_run):
   folder = make_run()
-  with snapshot_store.SnapshotStore(folder, keep=9).writing(2_000) as path:
+  with snapshot_store.SnapshotStore(folder, keep=9).writing() as path:
     (path / "other").write_text("")
   check_rejected(folder, [], [run_counters.FILE, "another snapshot"])
 

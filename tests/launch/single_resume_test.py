@@ -275,7 +275,7 @@ def test_a_snapshot_that_does_not_fit_prints_one_line(tmp_path, whole):
   run = Run(tmp_path)
   shutil.copytree(whole.folder.path, run.folder.path)
   newest = run.snapshots.newest()
-  with run.snapshots.writing(newest.step) as path:
+  with run.snapshots.writing() as path:
     for file in newest.path.rglob("*"):
       if file.is_file() and file.name != "manifest.json":
         copy = path / file.relative_to(newest.path)

@@ -104,7 +104,7 @@ def test_a_run_that_ends_before_its_first_evaluation_has_one(train):
   (row,) = rows_of(folder)
   assert int(row["trainer_steps"]) == summary["trainer_steps"]
   newest = snapshot_store.SnapshotStore(folder).newest()
-  assert int((folder.snapshots / "best").read_text()) == newest.number
+  assert newest.best == newest.number
   assert folder.best.exists()
 
 

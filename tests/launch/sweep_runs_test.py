@@ -43,7 +43,7 @@ class Run:
     snapshot = self.run.folder.snapshots / "000001"
     if not snapshot.exists():
       snapshot.mkdir(parents=True)
-      manifest.write(snapshot, step=1)
+      manifest.write(snapshot)
     self.run.folder.summary.write_text(sys.argv[1])
     return int(sys.argv[2])
 

@@ -38,7 +38,7 @@ def test_a_run_continues_from_complete_snapshots_only(tmp_path):
   snapshot = made.snapshots / "000001"
   snapshot.mkdir()
   assert not run.can_resume()
-  manifest.write(snapshot, step=1)
+  manifest.write(snapshot)
   assert run.can_resume()
 
 
@@ -63,7 +63,7 @@ def test_a_run_of_a_lost_machine_continues_from_its_uploaded_snapshot(tmp_path):
   made.write_config(config)
   assert not run.has_snapshot(config, has_begun=True)
   store = snapshot_store.open_store(config, made)
-  with store.writing(7, is_best=False) as path:
+  with store.writing() as path:
     (path / "state").write_text("saved")
   store.flush(lambda: 60.0)
   shutil.rmtree(made.snapshots)
