@@ -22,6 +22,10 @@ _COMMANDS = {
   "control": ("control", "show, pause, save or stop an active run"),
   "sweep": ("sweep", "train several seeds and settings, and compare them"),
   "plot": ("plot", "compare the curves of runs in one picture"),
+  "certificates": (
+    "machines.authority",
+    "make the certificates of a cluster's machines",
+  ),
   "list": ("list", "list the algorithms and their presets"),
   "config": ("config", "show all fields of a config, with value and meaning"),
 }
@@ -82,7 +86,7 @@ def run(argv: Sequence[str]) -> int:
   name, *arguments = argv[1:] or ["--help"]
   if name in ("--help", "-h", "help"):
     shown = "\n".join(
-      f"  {c:<10}{meaning}" for c, (_, meaning) in _COMMANDS.items()
+      f"  {c:<14}{meaning}" for c, (_, meaning) in _COMMANDS.items()
     )
     print(_USAGE.format(commands=shown))
     return 0

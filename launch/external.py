@@ -30,8 +30,9 @@ import typing
 import ml_collections
 
 from slipway.environments import external, factory, user_code
-from slipway.launch import host_plan, run_config, running
+from slipway.launch import run_config, running
 from slipway.launch.display import status_text
+from slipway.launch.machines import host_plan
 from slipway.launch.nodes import addresses, worker_node
 from slipway.launch.orchestration import control_service
 from slipway.launch.rpc import client as rpc_client

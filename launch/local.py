@@ -54,8 +54,8 @@ def launch(
     KeyboardInterrupt: Ctrl-C was pressed twice; all nodes have been killed.
   """
   # Imported here, because the fork server imports them meanwhile.
-  from slipway.launch import host_plan, host_setup
   from slipway.launch import program as program_lib
+  from slipway.launch.machines import host_plan, host_setup
   from slipway.launch.processes import controller as controller_lib
 
   config = run.config

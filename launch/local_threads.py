@@ -6,8 +6,9 @@ import launchpad as lp
 from absl import flags
 
 from slipway.environments import user_code
-from slipway.launch import host_plan, host_setup, hung_process
+from slipway.launch import hung_process
 from slipway.launch import program as program_lib
+from slipway.launch.machines import host_plan, host_setup
 from slipway.launch.processes import controller as controller_lib
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.processes import tmpfs_directory

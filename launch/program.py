@@ -9,7 +9,7 @@ from collections.abc import Callable
 import launchpad as lp
 
 from slipway.configs import fields
-from slipway.launch import host_plan
+from slipway.launch.machines import host_plan
 from slipway.launch.nodes import addresses
 from slipway.launch.orchestration import control_service
 from slipway.launch.orchestration import rates as rates_lib

@@ -82,10 +82,10 @@ def define() -> flags.FlagValues:
   flags.DEFINE_bool(
     "insecure",
     False,
-    "With --ray_address or --launch=ray: use a Ray cluster without tokens or "
-    "TLS, and let the machines of a run communicate without certificates. "
-    "Anyone who can reach them can then read and change the runs, and run "
-    "programs: for private networks only.",
+    "With --ray_address or --launch=ray: accept a Ray cluster without TLS, "
+    "whose machines then communicate in plaintext, too. Anyone on their "
+    "network can read and change the runs, and run programs: for private "
+    "networks only.",
     flag_values=values,
   )
   flags.DEFINE_string(

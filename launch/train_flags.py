@@ -21,7 +21,7 @@ from slipway.launch.runs import run_folder
 LAUNCHES = {
   "local_mp": "local",
   "local_mt": "local_threads",
-  "ray": "on_machines",
+  "ray": "machines.launcher",
 }
 # Names of the flags that have an effect only with --launch=ray.
 _RAY_FLAGS = ("ray_address", "wait_for_machines", "insecure")
@@ -121,8 +121,8 @@ def define(
   flags.DEFINE_bool(
     "insecure",
     False,
-    "With --launch=ray: let machines communicate without certificates, and use "
-    "a Ray cluster without tokens. Anyone who can reach them can then read and "
+    "With --launch=ray: accept a Ray cluster without TLS, whose machines then "
+    "communicate in plaintext, too. Anyone on their network can read and "
     "change the run, and run programs: for private networks only.",
     flag_values=values,
   )

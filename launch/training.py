@@ -20,7 +20,6 @@ from slipway.environments import factory, specs, user_code
 from slipway.launch import (
   ending,
   environment_check,
-  host_plan,
   local,
   memory,
   resumption,
@@ -28,6 +27,7 @@ from slipway.launch import (
 )
 from slipway.launch.display import plain_warnings, standard_streams
 from slipway.launch.hooks import catalog as hooks
+from slipway.launch.machines import host_plan
 from slipway.launch.options import overrides
 from slipway.launch.orchestration import limits
 from slipway.launch.processes import (
@@ -412,17 +412,13 @@ def _prepare_launch(
     return functools.partial(local.launch, host=host)
   host.close()
   descendants.adopt()  # still, though the server's end has disabled it
-  if name != "on_machines":
+  if name != "machines.launcher":
     return functools.partial(_import_and_launch, f"slipway.launch.{name}")
   from slipway.launch.machines import admission
 
   address = admission.authenticate(flags.ray_address, flags.insecure)
-  from slipway.launch import on_machines  # loads Ray
+  from slipway.launch.machines import launcher  # loads Ray
 
-  return on_machines.prepare(
-    config,
-    address,
-    flags.wait_for_machines,
-    flags.insecure,
-    standard_streams.print_line,
+  return launcher.prepare(
+    config, address, flags.wait_for_machines, standard_streams.print_line
   )

@@ -9,10 +9,11 @@
 # FLAGs are those of `ray start`, such as --num-cpus=N, and but for `run`
 # --node-ip-address=ADDRESS or --block; they win over what is set here.
 #
-# The token that lets machines and drivers in is read from RAY_AUTH_TOKEN, or
-# else from the file RAY_AUTH_TOKEN_PATH (~/.ray/auth_token), the same on all.
-# From it follow the certificates with which they meet, unless RAY_USE_TLS is
-# set: to 1 with Ray's own variables for others, to 0 for none.
+# The token that machines and drivers need is read from RAY_AUTH_TOKEN, or else
+# from the file RAY_AUTH_TOKEN_PATH (~/.ray/auth_token), the same on all.
+# This machine's certificate and its key are in ~/.ray/tls (`slipway
+# certificates` makes them), unless RAY_USE_TLS is set: to 1 with Ray's own
+# variables for other files, to 0 for plaintext.
 set -eu
 usage="start.sh head, start.sh join HOST:PORT, or start.sh run HOST:PORT \
 MACHINES -- COMMAND"
@@ -73,17 +74,6 @@ echo $status >"$0/status"' "$folder"
   return "$status"
 }
 
-# Says by which address others know this machine, if a FLAG does.
-given_address() {
-  while [ $# -gt 0 ]; do
-    case $1 in
-    --node-ip-address) echo "${2-}" ;;
-    --node-ip-address=*) echo "${1#*=}" ;;
-    esac
-    shift
-  done
-}
-
 mode=${1-}
 case $mode in
 head)
@@ -114,13 +104,15 @@ if [ -z "${RAY_AUTH_TOKEN-}" ]; then
   export RAY_AUTH_TOKEN_PATH="${RAY_AUTH_TOKEN_PATH:-$HOME/.ray/auth_token}"
   check_token_file "$RAY_AUTH_TOKEN_PATH"
 fi
-"$root/tools/setup.sh" ray
 if [ -z "${RAY_USE_TLS-}" ]; then
-  # Neither names nor addresses have blanks.
-  keys=$("$root/.venv/bin/python" \
-    -m slipway.launch.machines.cluster_keys $(given_address "$@"))
-  eval "$keys"
+  tls=$HOME/.ray/tls
+  [ -r "$tls/key.pem" ] || fail "no certificate of this machine in $tls: make" \
+    "one by \`slipway certificates\` and copy its folder there, or on a private" \
+    "network set RAY_USE_TLS=0"
+  export RAY_USE_TLS=1 RAY_TLS_CA_CERT="$tls/authority.pem" \
+    RAY_TLS_SERVER_CERT="$tls/certificate.pem" RAY_TLS_SERVER_KEY="$tls/key.pem"
 fi
+"$root/tools/setup.sh" ray
 
 # A machine that is silent is given up by the head after 5 probes, in 20 s.
 export RAY_health_check_period_ms=1000

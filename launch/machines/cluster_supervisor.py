@@ -2,7 +2,7 @@
 
 import collections
 import contextlib
-import enum
+import dataclasses
 import time
 
 from slipway.launch.machines import cluster as cluster_lib
@@ -34,14 +34,7 @@ _SHUT_DOWN_TIMEOUT_S = 3.0
 _GRACE_S = 10.0
 
 
-class _Stage(enum.Enum):
-  """The stage of a host agent's start, from placement to running nodes."""
-
-  PLACED = enum.auto()  # the agent was made; `start` was not called yet
-  STARTING = enum.auto()  # the agent's `start` was called
-  RUNNING = enum.auto()  # the agent's `start` has returned
-
-
+@dataclasses.dataclass
 class _Member:
   """A node group that is placed on a machine, and the host agent that runs it.
 
@@ -49,34 +42,25 @@ class _Member:
     group: the node group that the agent runs.
     machine: the agent's machine.
     agent: handle of the agent.
-    stage: stage of the agent's start.
-    replied_at_s: monotonic seconds of the agent's last reply; before the first
-      reply, of the call of `start`.
+    replied_at_s: monotonic seconds of the agent's last reply; before that, of
+      the first poll; infinite before the first poll.
     poll_due_s: monotonic seconds of the next poll.
+    running: whether the agent has replied, and so has started its nodes.
     ended: whether all nodes of the group have ended.
   """
 
-  def __init__(
-    self,
-    group: placement_lib.NodeGroup,
-    machine: placement_lib.Machine,
-    agent: cluster_lib.RemoteActor,
-  ):
-    """Stores the arguments, for an agent whose `start` was not called yet."""
-    self.group, self.machine, self.agent = group, machine, agent
-    self.stage = _Stage.PLACED
-    self.replied_at_s = time.monotonic()
-    self.poll_due_s = 0.0
-    self.ended = False
+  group: placement_lib.NodeGroup
+  machine: placement_lib.Machine
+  agent: cluster_lib.RemoteActor
+  replied_at_s: float = float("inf")
+  poll_due_s: float = 0.0
+  running: bool = False
+  ended: bool = False
 
   @property
-  def lost(self) -> bool:
-    """Whether the agent has not replied for too long."""
-    if self.stage is _Stage.PLACED:  # not called yet
-      return False
-    is_running = self.stage is _Stage.RUNNING
-    timeout_s = _LOST_AFTER_S if is_running else host_agent.START_TIMEOUT_S
-    return time.monotonic() - self.replied_at_s > timeout_s
+  def on_driver(self) -> bool:
+    """Whether this is the agent of the driver host."""
+    return self.group.name == placement_lib.HOME
 
 
 class ClusterSupervisor:
@@ -104,20 +88,18 @@ class ClusterSupervisor:
     """
     self._run, self._cluster, self._secure = run, cluster, secure
     self.control_socket = ""
-    config, folder = run.config, run.folder
-    self._placement = placement_lib.Placement(config)
+    self._placement = placement_lib.Placement(run.config)
     self._members: dict[str, _Member] = {}
     # Address of the machine by node group, including groups that have ended.
     self._hosts: dict[str, str] = {}
     self._endpoints: dict[str, str] = {}  # addresses by service name
     self._connections_refused: dict[str, int] = {}  # by node group
+    restarts = run.config.restarts
     self._restart_budgets = collections.defaultdict(
-      lambda: restart_budget.RestartBudget(
-        config.restarts.budget, config.restarts.period_s
-      )
+      lambda: restart_budget.RestartBudget(restarts.budget, restarts.period_s)
     )
     self._excluded_until_s: dict[str, float] = {}  # by machine id
-    self._log = event_log.EventLog(folder.logs / "cluster")
+    self._log = event_log.EventLog(run.folder.logs / "cluster")
     self._outbox = outbox.Outbox()
     self._machines_due_s = 0.0
     self._stopping = self._forced_shutdown = self._kill_requested = False
@@ -169,11 +151,7 @@ class ClusterSupervisor:
 
   def placement(self) -> messages.Placement:
     """Returns the current machines and node counts, for the control."""
-    running = {
-      name
-      for name, member in self._members.items()
-      if member.stage is _Stage.RUNNING
-    }
+    running = {name for name, x in self._members.items() if x.running}
     machines = {
       name: run_status.MachineStatus(
         host, name in running, self._connections_refused.get(name, 0)
@@ -207,11 +185,7 @@ class ClusterSupervisor:
   def _step(self) -> bool:
     """Waits up to 0.25 s for a reply of an agent, and handles what happened.
 
-    It starts agents on new machines, handles replies, and replaces lost agents.
-
-    Returns:
-      Whether `run` has to continue: some agent still runs nodes, and the
-      deadline after which agents are killed has not passed.
+    Returns whether some agent still runs nodes and is not to be killed.
 
     Raises:
       signals.SecondInterrupt: `kill_at_once` was called.
@@ -222,11 +196,11 @@ class ClusterSupervisor:
     self._start_agents()
     for member in tuple(self._members.values()):
       self._update(member)
-    if time.monotonic() > self._deadline_s:
-      running = [name for name, m in self._members.items() if not m.ended]
-      self._log.info("killed, because they did not end: %s", ", ".join(running))
+    left = [name for name, member in self._members.items() if not member.ended]
+    if left and time.monotonic() > self._deadline_s:
+      self._log.info("killed, because they did not end: %s", ", ".join(left))
       return False
-    return not all(m.ended for m in self._members.values())
+    return bool(left)
 
   def _start_agents(self) -> None:
     """Assigns node groups to the current machines, and starts their agents.
@@ -234,198 +208,124 @@ class ClusterSupervisor:
     It does so once a second, and also replaces agents whose machine is down.
     """
     now_s = time.monotonic()
-    if self._stopping or self._forced_shutdown or now_s < self._machines_due_s:
+    if self._stopping or now_s < self._machines_due_s:
       return
     self._machines_due_s = now_s + _MACHINES_PERIOD_S
     machines = self._cluster.machines()
     alive = {machine.id for machine in machines}
-    for name, member in tuple(self._members.items()):
+    for member in tuple(self._members.values()):
       if member.machine.id not in alive:
-        self._replace_lost(name, "its machine is down", crashed=False)
+        self._replace_lost(member, "its machine is down")
     usable = [
       m for m in machines if self._excluded_until_s.get(m.id, 0.0) < now_s
     ]
     for group, machine in self._placement.fill(usable):
-      task = host_agent.AgentTask(
-        group, self._run, machine.host, self._secure, self.control_socket
-      )
       self._log.info("%s is placed on %s", group.name, machine)
       self._hosts[group.name] = machine.host
-      self._members[group.name] = _Member(
-        group, machine, self._cluster.start(machine, task)
+      agent = self._cluster.start_actor(
+        host_agent.HostAgent,
+        *(group, self._run, machine.host, self._secure, self.control_socket),
+        machine=machine,
+        num_cpus=group.cpus,
+        num_gpus=group.gpus,
+        max_concurrency=2,  # so that `close` can run during a poll
       )
+      self._members[group.name] = _Member(group, machine, agent)
 
   def _update(self, member: _Member) -> None:
-    """Handles an agent's reply or loss, and starts the next call.
-
-    Args:
-      member: the agent and its node group.
-    """
-    name = member.group.name
+    """Handles an agent's reply or loss, and polls it if a poll is due."""
+    now_s = time.monotonic()
     try:
-      self._communicate(member)
+      if member.agent.pending:
+        self._handle_report(member, member.agent.get_result())
+        member.replied_at_s = now_s
+      # Nodes start once they can reach the control. They do that by the agent
+      # on the driver host, also once it has no node.
+      if (
+        now_s >= member.poll_due_s
+        and (member.on_driver or not member.ended)
+        and (member.on_driver or host_agent.CONTROL in self._endpoints)
+      ):
+        member.poll_due_s = now_s + _POLL_PERIOD_S
+        member.replied_at_s = min(now_s, member.replied_at_s)
+        commands = (self._stopping, self._forced_shutdown)
+        member.agent.call("poll", self.expected, self._endpoints, *commands)
+    except TimeoutError:
+      limit_s = _LOST_AFTER_S if member.running else host_agent.START_TIMEOUT_S
+      if now_s - member.replied_at_s > limit_s:
+        self._replace_lost(member, "it does not reply")
     except cluster_lib.ActorDiedError as error:
-      self._replace_lost(name, str(error), crashed=True)
+      self._replace_lost(member, str(error), crashed=True)
     except RuntimeError as error:
-      self._fail(
-        failures.Failure(f"the node group {name!r} failed: {error}", "")
-      )
-      self._replace_lost(name, str(error), crashed=False)
-
-  def _communicate(self, member: _Member) -> None:
-    """Handles an agent's reply if there is one, and starts the next call.
-
-    Args:
-      member: the agent and its node group.
-
-    Raises:
-      ActorDiedError: the agent has died.
-      RuntimeError: the called method has raised an error.
-    """
-    if member.agent.pending:
-      try:
-        reply = member.agent.get_result()
-      except TimeoutError:
-        if member.lost:
-          self._replace_lost(
-            member.group.name, "it does not reply", crashed=False
-          )
-        return
-      member.replied_at_s = time.monotonic()
-      self._handle_reply(member, reply)
-    if member.stage is _Stage.PLACED:
-      self._start_if_ready(member)
-    # Other machines reach the control by the agent on the driver host, also
-    # once that has no node.
-    elif member.stage is _Stage.RUNNING and (
-      not member.ended or member.group.name == placement_lib.HOME
-    ):
-      self._poll_if_due(member)
-
-  def _handle_reply(
-    self,
-    member: _Member,
-    reply: dict[str, str] | host_agent.AgentReport,
-  ) -> None:
-    """Handles an agent's reply to `start` or `poll`.
-
-    Args:
-      member: the agent and its node group.
-      reply: the result of `HostAgent.start` or of `HostAgent.poll`.
-    """
-    if isinstance(reply, host_agent.AgentReport):
-      self._handle_report(member, reply)
-      return
-    member.stage = _Stage.RUNNING
-    self._log.info(
-      "%s has started on %s", member.group.name, member.machine.host
-    )
-    for service, address in reply.items():
-      self._log.info("%s is at %s", service, address)
-    self._endpoints.update(reply)
+      self._fail(f"the node group {member.group.name!r} failed: {error}")
+      self._replace_lost(member, str(error))
 
   def _handle_report(
     self, member: _Member, report: host_agent.AgentReport
   ) -> None:
-    """Appends a report's logs to the run's folder, and handles the agent's end.
-
-    Args:
-      member: the agent and its node group.
-      report: the agent's reply to a poll.
-    """
+    """Handles an agent's start, new logs and end."""
     name = member.group.name
+    if not member.running:
+      member.running = True
+      self._log.info("%s has started on %s", name, member.machine.host)
+      for service, address in report.services.items():
+        self._log.info("%s is at %s", service, address)
+      self._endpoints.update(report.services)
     self._connections_refused[name] = report.connections_refused
     for log, data in report.logs.items():
-      path = self._run.folder.logs / _log_name(log, name)
+      # Each machine has a log 'runner'.
+      suffix = f"-{name.replace('/', '-')}" if log == "runner" else ""
+      path = self._run.folder.logs / f"{log}{suffix}"
       # The run must not fail because its logs can't be written.
       with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
         self._outbox.append(path, data)
       node_log.NodeLog(path).trim()
-    if not report.ended:
-      return
-    if not member.ended:
+    if report.ended and not member.ended:
       self._log.info("%s has ended", name)
-    member.ended = True
-    if report.failure is not None:
-      self._fail(report.failure)
+      member.ended = True
+      if report.failure is not None:
+        self._fail(report.failure)
 
-  def _start_if_ready(self, member: _Member) -> None:
-    """Calls an agent's `start`, once its nodes can reach the control.
-
-    Args:
-      member: an agent whose `start` was not called yet.
-    """
-    on_driver = member.group.name == placement_lib.HOME
-    if not on_driver and host_agent.CONTROL not in self._endpoints:
-      return
-    member.stage = _Stage.STARTING
-    member.replied_at_s = time.monotonic()
-    member.agent.call("start", self.expected, self._endpoints)
-
-  def _poll_if_due(self, member: _Member) -> None:
-    """Starts a poll of an agent, with the current command, if a poll is due."""
-    if not member.agent.pending and time.monotonic() >= member.poll_due_s:
-      member.poll_due_s = time.monotonic() + _POLL_PERIOD_S
-      member.agent.call(
-        "poll",
-        host_agent.AgentCommand(
-          self._endpoints, self._stopping, self._forced_shutdown
-        ),
-      )
-
-  def _replace_lost(self, name: str, why: str, crashed: bool) -> None:
+  def _replace_lost(
+    self, member: _Member, why: str, crashed: bool = False
+  ) -> None:
     """Kills a lost agent, and makes its node group wait for another machine.
 
     The run fails if the driver host's agent is lost, or if agents of the group
     have crashed too often.
 
     Args:
-      name: name of the node group.
+      member: the agent and its node group.
       why: reason of the loss, for the log.
       crashed: whether the agent's process has died, while its machine may still
         be alive.
     """
-    member = self._members.pop(name)
-    self._log.info("%s on %s is lost: %s", name, member.machine.host, why)
+    name, machine = member.group.name, member.machine
+    del self._members[name]
+    self._log.info("%s on %s is lost: %s", name, machine.host, why)
     with contextlib.suppress(Exception):
       member.agent.kill()
     if member.ended or self._forced_shutdown:
       return
-    if name == placement_lib.HOME:
-      self._fail(
-        failures.Failure(f"the node group {name!r} was lost: {why}", "")
-      )
+    if member.on_driver:
+      self._fail(f"the node group {name!r} was lost: {why}")
       return
     self._placement.unassign(name)
     now_s = time.monotonic()
-    alive = {machine.id for machine in self._cluster.machines()}
-    if not crashed or member.machine.id not in alive:
+    if not crashed or all(m.id != machine.id for m in self._cluster.machines()):
       # The loss of a machine uses no restart of the group's budget.
-      self._excluded_until_s[member.machine.id] = now_s + _EXCLUDED_S
+      self._excluded_until_s[machine.id] = now_s + _EXCLUDED_S
     elif self._restart_budgets[name].count_failure(now_s) is None:
-      self._fail(
-        failures.Failure(f"the node group {name!r} crashed: {why}", "")
-      )
+      self._fail(f"the node group {name!r} crashed: {why}")
 
-  def _fail(self, failure: failures.Failure) -> None:
+  def _fail(self, failure: failures.Failure | str) -> None:
     """Makes the run fail: all nodes shut down, and `run` raises the failure.
 
-    Args:
-      failure: the failure; after the first one, failures are only logged.
+    After the first failure, others are only logged.
     """
+    if isinstance(failure, str):
+      failure = failures.Failure(failure, "")
     self._failure = self._failure or failure
     self._log.info("%s", failure.line)
     self.end_soon()
-
-
-def _log_name(log: str, group: str) -> str:
-  """Returns the name of a machine's log among all logs in the run's folder.
-
-  Each machine has a log 'runner', to whose name the group's name is appended.
-
-  Args:
-    log: name of the log on the machine, such as 'worker/0' or 'runner'.
-    group: name of the machine's node group.
-  """
-  return f"runner-{group.replace('/', '-')}" if log == "runner" else log

@@ -15,9 +15,8 @@ import time
 import typing
 from collections.abc import Mapping
 
-from slipway.launch import host_plan, host_setup
 from slipway.launch import program as program_lib
-from slipway.launch.machines import cluster_keys, placement
+from slipway.launch.machines import admission, host_plan, host_setup, placement
 from slipway.launch.nodes import endpoint
 from slipway.launch.processes import failures, fork_server, tmpfs_directory
 from slipway.launch.rpc import wire as rpc_wire
@@ -31,44 +30,12 @@ _CONTROL_SOCKET = "control.sock"
 # Seconds without a poll after which an agent kills its nodes. The supervisor
 # waits longer before it replaces an agent, so that no node ever runs twice.
 POLL_TIMEOUT_S = 15.0
-# Seconds that an agent may wait for the call of `start`, and then may take to
-# start its nodes. Ray may first have to make a runtime environment, and the
-# first import is slow.
+# Seconds that an agent may wait for the first poll, and then may take to start
+# its nodes. Ray may first have to make a runtime environment, and the first
+# import is slow.
 START_TIMEOUT_S = 120.0
 # Seconds between two checks whether the supervisor still polls.
 _CHECK_PERIOD_S = 0.5
-
-
-class AgentTask(typing.NamedTuple):
-  """Description of the nodes that a host agent has to run.
-
-  Attributes:
-    group: the node group of the agent's machine.
-    run: the run, with the path of its folder on the driver host.
-    host: address by which other machines reach the agent's machine.
-    secure: whether machines communicate over mutual TLS.
-    control_socket: path of the launcher's socket on the driver host.
-  """
-
-  group: placement.NodeGroup
-  run: run_lib.Run
-  host: str
-  secure: bool
-  control_socket: str
-
-
-class AgentCommand(typing.NamedTuple):
-  """The supervisor's command to a host agent, sent with each poll.
-
-  Attributes:
-    endpoints: 'host:port' of each service of the run, by service name.
-    stopping: whether the run is stopping, so that nodes are not restarted.
-    forced_shutdown: whether all nodes should end now, without the stop order.
-  """
-
-  endpoints: Mapping[str, str]
-  stopping: bool
-  forced_shutdown: bool
 
 
 class AgentReport(typing.NamedTuple):
@@ -79,6 +46,8 @@ class AgentReport(typing.NamedTuple):
     failure: the failure that has ended the nodes, or None if there was none.
     logs: bytes that were appended to each log since the last report, by the
       log's name; empty on the driver host.
+    services: 'host:port' at which other machines reach each service of this
+      one, by service name.
     connections_refused: number of connections that the gateway has refused so
       far; see `Gateway.stats`.
   """
@@ -86,6 +55,7 @@ class AgentReport(typing.NamedTuple):
   ended: bool
   failure: failures.Failure | None
   logs: Mapping[str, bytes]
+  services: Mapping[str, str]
   connections_refused: int
 
 
@@ -95,26 +65,40 @@ class HostAgent:
   The cluster supervisor calls the methods remotely:
 
   ```python
-  agent = HostAgent(task)
-  endpoints |= agent.start(expected, endpoints)
-  while not (report := agent.poll(command)).ended: ...
+  agent = HostAgent(group, run, host, secure, control_socket)
+  while not agent.poll(expected, endpoints, False, False).ended: ...
   agent.close()
   ```
   """
 
-  def __init__(self, task: AgentTask):
+  def __init__(
+    self,
+    group: placement.NodeGroup,
+    run: run_lib.Run,
+    host: str,
+    secure: bool,
+    control_socket: str,
+  ):
     """Makes the run's folders on this machine, without starting nodes.
 
     Args:
-      task: the nodes to run.
+      group: the node group of this machine.
+      run: the run, with the path of its folder on the driver host.
+      host: address by which other machines reach this one.
+      secure: whether machines communicate over mutual TLS.
+      control_socket: path of the launcher's socket on the driver host.
     """
-    self._task = task
-    self._on_driver = task.group.name == placement.HOME
+    self._group, self._run = group, run
+    self._host, self._secure = host, secure
+    self._control_socket = control_socket
+    self._on_driver = group.name == placement.HOME
     self._resources = contextlib.ExitStack()
     # The run's folder is made first. Python makes all temporary files in the
     # tmpfs directory once that exists, so a later folder would be in memory.
-    self._folder = task.run.folder if self._on_driver else self._make_folder()
+    self._folder = run.folder if self._on_driver else self._make_folder()
     self._memory_dir = self._resources.enter_context(tmpfs_directory.create())
+    self._starting = threading.Lock()
+    self._services: dict[str, str] = {}
     self._gateway: gateway.Gateway | None = None
     self._runner: typing.Any = None
     self._ports: list[socket.socket] = []  # reserved as long as the agent lives
@@ -128,90 +112,46 @@ class HostAgent:
       target=self._end_when_not_called, name="poll timeout", daemon=True
     ).start()
 
-  def start(
-    self, expected: Mapping[str, int], endpoints: Mapping[str, str]
-  ) -> dict[str, str]:
-    """Starts all nodes of the group, and returns this machine's services.
+  def poll(
+    self,
+    expected: Mapping[str, int],
+    endpoints: Mapping[str, str],
+    stopping: bool,
+    forced_shutdown: bool,
+  ) -> AgentReport:
+    """Executes the supervisor's commands, and returns a report.
+
+    The first call starts all nodes of the group. If there is no call for
+    `POLL_TIMEOUT_S` seconds, the agent kills its nodes and ends.
 
     Args:
       expected: number of nodes of each role in the whole run.
-      endpoints: 'host:port' of each service of other machines, by service name.
-
-    Returns:
-      'host:port' at which other machines reach each service of this one.
+      endpoints: 'host:port' of each service of the run, by service name; those
+        of other machines that the group needs must be among them.
+      stopping: whether the run is stopping, so that nodes are not restarted.
+      forced_shutdown: whether all nodes should end now, without the stop order.
 
     Raises:
-      ValueError: this machine has no identity in the cluster.
+      ValueError: this machine has no valid certificate.
     """
-    self._call_due_s = time.monotonic() + START_TIMEOUT_S
-    task = self._task
-    identity = cluster_keys.find_identity() if task.secure else None
-    self._gateway = gateway.Gateway(task.host, identity)
-    self._update_endpoints(endpoints)
-    roles = {role for role, _ in task.group.nodes}
-    control_socket = task.control_socket
-    if not self._on_driver:
-      control_socket = os.path.join(self._memory_dir, _CONTROL_SOCKET)
-      get_address = self._endpoint(CONTROL).read
-      self._gateway.reach(control_socket, get_address, rpc_wire.PREFACE)
-    self._resources.enter_context(
-      fork_server.run_server(
-        fork_server.make_environment_variables(self._memory_dir)
-      )
-    )
-    network = None
-    if "trainer" in roles:
-      network = self._resources.enter_context(
-        host_setup.private_network(task.run.config)
-      )
-    plan = host_plan.HostPlan(
-      nodes=task.group.nodes,
-      expected=expected,
-      memory_dir=self._memory_dir,
-      control_socket=control_socket,
-      first_worker=task.group.first_worker,
-      replay_is_remote="trainer" not in roles,
-      identity=identity,
-      network=network,
-    )
-    wiring = program_lib.make_program(
-      dataclasses.replace(task.run, folder=self._folder), plan
-    )
-    self._runner = host_setup.make_runner(
-      task.run.config, plan, wiring, self._folder.logs
-    )
-    self._ports = wiring.ports
-    services = self._offer_services(self._gateway, wiring)
-    self._thread = threading.Thread(target=self._run, name="runner")
-    self._thread.start()
-    self._call_due_s = time.monotonic() + POLL_TIMEOUT_S
-    return services
-
-  def poll(self, command: AgentCommand) -> AgentReport:
-    """Executes a command, and returns a report.
-
-    If it is not called for `POLL_TIMEOUT_S` seconds, the agent kills its nodes
-    and ends.
-
-    Args:
-      command: the supervisor's newest command.
-    """
-    self._call_due_s = time.monotonic() + POLL_TIMEOUT_S
-    assert self._runner is not None and self._thread is not None
+    with self._starting:
+      self._update_endpoints(endpoints)
+      if self._thread is None:
+        self._call_due_s = time.monotonic() + START_TIMEOUT_S
+        self._thread = self._start(expected)
+      self._call_due_s = time.monotonic() + POLL_TIMEOUT_S
     assert self._gateway is not None
-    self._update_endpoints(command.endpoints)
     self._gateway.check()
-    if command.stopping:
+    if stopping:
       self._runner.stop_restarting()
-    if command.forced_shutdown:
+    if forced_shutdown:
       self._runner.force_shutdown()
     ended = not self._thread.is_alive()
     # Read after `ended`, so that the logs are complete once all nodes have
     # ended. The driver host writes its logs to the run's folder itself.
     logs = {} if self._on_driver else self._read_new_logs()
-    return AgentReport(
-      ended, self._failure, logs, self._gateway.stats().connections_refused
-    )
+    refused = self._gateway.stats().connections_refused
+    return AgentReport(ended, self._failure, logs, self._services, refused)
 
   def close(self) -> None:
     """Kills the remaining nodes, and removes the agent's temporary folders."""
@@ -224,64 +164,85 @@ class HostAgent:
       self._gateway.close()
     self._resources.close()
 
+  def _start(self, expected: Mapping[str, int]) -> threading.Thread:
+    """Starts the gateway and all nodes; returns the thread that runs them."""
+    identity = None
+    if self._secure:
+      identity = admission.find_identity()
+      if identity is None:
+        raise ValueError(f"Ray on {self._host} uses no TLS, unlike the others")
+      identity.check()
+    self._gateway = gateway.Gateway(self._host, identity)
+    control_socket = self._control_socket
+    if not self._on_driver:
+      control_socket = os.path.join(self._memory_dir, _CONTROL_SOCKET)
+      get_address = self._endpoint(CONTROL).read
+      self._gateway.reach(control_socket, get_address, rpc_wire.PREFACE)
+    self._resources.enter_context(
+      fork_server.run_server(
+        fork_server.make_environment_variables(self._memory_dir)
+      )
+    )
+    config, network = self._run.config, None
+    has_trainer = ("trainer", 0) in self._group.nodes
+    if has_trainer:
+      network = self._resources.enter_context(
+        host_setup.private_network(config)
+      )
+    plan = host_plan.HostPlan(
+      nodes=self._group.nodes,
+      expected=expected,
+      memory_dir=self._memory_dir,
+      control_socket=control_socket,
+      first_worker=self._group.first_worker,
+      replay_is_remote=not has_trainer,
+      identity=identity,
+      network=network,
+    )
+    wiring = program_lib.make_program(
+      dataclasses.replace(self._run, folder=self._folder), plan
+    )
+    self._runner = host_setup.make_runner(
+      config, plan, wiring, self._folder.logs
+    )
+    self._ports = wiring.ports
+    if self._on_driver:
+      address = f"unix:{self._control_socket}"
+      self._services[CONTROL] = self._gateway.offer(address)
+    if has_trainer:
+      for shard, server in enumerate(wiring.data.servers):
+        upstream = wiring.data.upstream(shard)
+        self._services[server.name] = self._gateway.offer(upstream)
+    thread = threading.Thread(target=self._run_nodes, name="runner")
+    thread.start()
+    return thread
+
   def _make_folder(self) -> run_folder.RunFolder:
     """Makes a temporary run folder, for machines other than the driver host."""
     parent = self._resources.enter_context(
       tmpfs_directory.create(tempfile.gettempdir())
     )
-    name = self._task.run.folder.name
+    name = self._run.folder.name
     return run_folder.RunFolder.create(parent, name, overwrite=False)
 
   def _endpoint(self, service: str) -> endpoint.Endpoint:
-    """Returns the endpoint file from which nodes read a service's address.
-
-    Args:
-      service: name of the service.
-    """
+    """Returns the endpoint file from which nodes read a service's address."""
     return endpoint.Endpoint(endpoint.path_in(self._memory_dir, service))
 
-  def _offer_services(
-    self, entry: gateway.Gateway, wiring: program_lib.Wiring
-  ) -> dict[str, str]:
-    """Makes this machine's services reachable from other machines.
-
-    Args:
-      entry: the machine's gateway, which relays their connections.
-      wiring: the machine's nodes and their addresses.
-
-    Returns:
-      The services, as `start` returns them.
-    """
-    endpoints = {}
-    if self._on_driver:
-      endpoints[CONTROL] = entry.offer(f"unix:{self._task.control_socket}")
-    if not wiring.data.remote:
-      for shard, server in enumerate(wiring.data.servers):
-        endpoints[server.name] = entry.offer(wiring.data.upstream(shard))
-    return endpoints
-
   def _update_endpoints(self, endpoints: Mapping[str, str]) -> None:
-    """Writes addresses that have changed to their endpoint files.
-
-    Args:
-      endpoints: current 'host:port' of each service, by service name.
-    """
+    """Writes addresses that have changed to their endpoint files."""
     for name, address in endpoints.items():
       file = self._endpoint(name)
       if file.read() != address:
         file.write(address)
 
-  def _run(self) -> None:
-    """Runs the nodes until all have ended, and records a failure.
-
-    It is the function of the agent's thread 'runner'.
-    """
+  def _run_nodes(self) -> None:
+    """Runs the nodes, and records a failure; the function of a thread."""
     try:
       self._runner.run()
     except failures.NodeFailedError as error:
       # The text names a log on this machine, whose copy is on the driver host.
-      own_logs = str(self._folder.logs)
-      logs = str(self._task.run.folder.logs)
+      own_logs, logs = str(self._folder.logs), str(self._run.folder.logs)
       failure = error.failure
       self._failure = failures.Failure(
         failure.line.replace(own_logs, logs), failure.traceback
@@ -289,9 +250,9 @@ class HostAgent:
     except KeyboardInterrupt:
       pass  # `close` has killed the nodes
     except Exception as error:
-      group = self._task.group.name
+      text = f"{type(error).__name__}: {error}"
       self._failure = failures.Failure(
-        f"the node group {group!r} failed: {type(error).__name__}: {error}", ""
+        f"the node group {self._group.name!r} failed: {text}", ""
       )
 
   def _read_new_logs(self) -> dict[str, bytes]:
@@ -315,10 +276,7 @@ class HostAgent:
     return found
 
   def _end_when_not_called(self) -> None:
-    """Kills the nodes and this process if the supervisor's next call is late.
-
-    It is the function of the agent's thread 'poll timeout'.
-    """
+    """Ends this process if a call is late; the function of a thread."""
     while time.monotonic() < self._call_due_s:
       if self._closed.wait(_CHECK_PERIOD_S):
         return

@@ -112,7 +112,7 @@ class SlotProcess:
       config_file.to_json(self._config),
       run.has_snapshot(self._config, run.log.exists()),
     )
-    self._slot = self._cluster.start_actor(slot.Slot, self._cpus, task)
+    self._slot = self._cluster.start_actor(slot.Slot, task, num_cpus=self._cpus)
     self._began = False
     self._call_poll()
 

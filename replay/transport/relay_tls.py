@@ -12,10 +12,6 @@ from typing import Any, Literal, TypeAlias
 
 from slipway.replay.transport import relay_listener
 
-# Server name that clients verify. It is in the certificates of all machines,
-# independent of their addresses.
-NAME = "slipway"
-
 # Value in place of a TLS context: the two relays use plaintext, without
 # authentication.
 INSECURE: Literal["insecure"] = "insecure"
@@ -40,30 +36,27 @@ async def dial(
   """Connects a protocol to the upstream of another relay.
 
   Args:
-    address: 'host:port' or 'unix:PATH' of the other relay.
+    loop: the running event loop, of uvloop.
+    address: 'host:port' of the other relay, whose certificate is for the host.
     protocol: protocol whose `connection_made` is called when the other relay
       has sent the ready message.
+    tls: context from `certificates.Identity.client_context`, or INSECURE.
+
+  Returns:
+    The transport of the connection.
 
   Raises:
     OSError: the other relay or its upstream is down, or the other relay has no
-      certificate of the cluster's authority.
+      certificate of the cluster's authority for that host.
   """
   ready: asyncio.Future = loop.create_future()
   waiting = _ReadyMessageProtocol(protocol, ready)
   options: Any = {}
   if tls != INSECURE:
-    options = {
-      "ssl": tls,
-      "server_hostname": NAME,
-      "ssl_shutdown_timeout": SHUTDOWN_TIMEOUT_S,
-    }
+    options = {"ssl": tls, "ssl_shutdown_timeout": SHUTDOWN_TIMEOUT_S}
   try:
-    path = relay_listener.path_of(address)
-    if path is not None:
-      await loop.create_unix_connection(lambda: waiting, path, **options)
-    else:
-      host, port = relay_listener.host_and_port("upstream", address)
-      await loop.create_connection(lambda: waiting, host, port, **options)
+    host, port = relay_listener.host_and_port("upstream", address)
+    await loop.create_connection(lambda: waiting, host, port, **options)
     return await ready
   except BaseException:
     ready.cancel()
@@ -72,11 +65,21 @@ async def dial(
 
 
 class _ReadyMessageProtocol(asyncio.Protocol):
-  """Protocol of a connection until its ready message arrives."""
+  """Protocol of a connection until its ready message arrives.
+
+  Afterwards, another protocol replaces this one.
+  """
 
   _transport: Any = None
 
   def __init__(self, protocol: asyncio.Protocol, ready: asyncio.Future):
+    """Stores the arguments.
+
+    Args:
+      protocol: protocol that takes over the connection.
+      ready: future that receives the transport after the ready message, or the
+        error if the connection is closed before.
+    """
     self._protocol = protocol
     self._ready = ready
 
@@ -86,6 +89,7 @@ class _ReadyMessageProtocol(asyncio.Protocol):
       self._transport.abort()
 
   def connection_made(self, transport):
+    """Stores the transport, and waits for the ready message."""
     self._transport = transport
 
   def data_received(self, data):

@@ -11,8 +11,8 @@ from absl.testing import absltest
 
 from slipway.configs import prioritized_dqn
 from slipway.environments import factory
-from slipway.launch import host_plan
 from slipway.launch import program as program_lib
+from slipway.launch.machines import host_plan
 from slipway.launch.runs import run, run_folder
 from slipway.replay.tables import table_snapshot
 from tests import polling

@@ -5,6 +5,7 @@ import secrets
 
 import pytest
 
+from slipway.launch.machines import authority
 from tests.machines import hosts
 
 _START = pathlib.Path(__file__).parents[2] / "launch" / "clusters" / "start.sh"
@@ -15,10 +16,10 @@ _FEW = ("--num-cpus=2", "--include-log-monitor=false")
 
 
 class Cluster:
-  """A cluster of Ray on several hosts, which requires a token.
+  """A cluster of Ray on several hosts, which requires a token and certificates.
 
   Attributes:
-    network: network of the hosts; its other hosts don't have the token.
+    network: network of the hosts; its other hosts have neither.
     hosts: hosts with Ray: the head, then all others, including dead ones.
     token_path: path of the token's file, in the folder that the hosts share.
     environment: environment variables that a driver needs.
@@ -36,6 +37,7 @@ class Cluster:
     self.token_path.touch(mode=0o600)
     self.token_path.write_text(secrets.token_hex(16))
     self.environment = {"RAY_AUTH_TOKEN_PATH": str(self.token_path)}
+    self._authority = authority.Authority(network.shared / "certificates")
     self._add("head", f"--port={_PORT}", "--no-monitor")
 
   @property
@@ -61,6 +63,8 @@ class Cluster:
 
   def _add(self, *command: str) -> hosts.Host:
     host = self.network.add(f"machine{len(self.hosts)}")
+    folder = pathlib.Path(self._authority.issue([host.address]).key).parent
+    host.run(["sh", "-c", f"mkdir ~/.ray && cp -r {folder} ~/.ray/tls"])
     self._start(host, *command)
     self.hosts.append(host)
     return host

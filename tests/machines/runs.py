@@ -137,20 +137,21 @@ def _command_line(process: psutil.Process) -> str:
     return ""  # the process has just ended
 
 
-def get_rejection(host, address: str, **env: str) -> str:
+def get_rejection(host, address: str, *flags: str, **env: str) -> str:
   """Starts a run that must be rejected; returns the line of its error.
 
   Args:
     host: host on which the run is started.
     address: address of Ray's head.
+    *flags: further flags of `slipway train`.
     **env: environment variables in addition to those of `Host.run`.
   """
   run = host.run(
     [sys.executable, "-m", "slipway.launch.train", "--launch=ray"]
-    + [f"--ray_address={address}", "--run_dir=/tmp/runs"],
+    + [f"--ray_address={address}", "--run_dir=/tmp/runs", *flags],
     env=env,
     check=False,
   )
   assert run.returncode == 2
-  (line,) = run.stderr.splitlines()
-  return line
+  assert run.stderr.count("\n") == 1, run.stderr
+  return run.stderr

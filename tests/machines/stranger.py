@@ -7,14 +7,18 @@ address and kind of access; accesses without a reply are left out.
 import contextlib
 import json
 import os
+import pathlib
 import socket
 import ssl
 import sys
+import tempfile
 import threading
 from concurrent import futures
 
 import numpy as np
 import reverb
+
+from slipway.launch.machines import authority
 
 _TIMEOUT_S = 6.0
 _STATUS = b"\0\0\0\x09\x92\xa6status\x90"  # a frame: ["status", []]
@@ -46,16 +50,22 @@ def _insert(address):
 
 
 def _connect(address):
-  """Sends an HTTP/2 preface in plaintext, and by TLS without a certificate.
+  """Sends an HTTP/2 preface in plaintext and by TLS.
+
+  By TLS, it has no certificate, and then one of another authority.
 
   Returns:
     The replies in hexadecimal, without empty ones.
   """
   host, _, port = address.rpartition(":")
-  context = ssl.create_default_context()
-  context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+  contexts = [ssl.create_default_context() for _ in range(2)]
+  for context in contexts:
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+  with tempfile.TemporaryDirectory() as folder:
+    other = authority.Authority(pathlib.Path(folder)).issue([host])
+    contexts[1].load_cert_chain(other.certificate, other.key)
   replies = []
-  for wrap in (lambda plain: plain, context.wrap_socket):
+  for wrap in (lambda plain: plain, *(x.wrap_socket for x in contexts)):
     with (
       contextlib.suppress(OSError),  # there was no reply
       wrap(socket.create_connection((host, int(port)), 2)) as connection,

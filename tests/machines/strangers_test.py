@@ -51,61 +51,54 @@ def test_an_unauthenticated_peer_gets_nothing_and_is_counted(cluster):
     )
     assert not replies or address not in offered
   rejected = run.status()["machines"]["home"]["connections_refused"]
-  assert rejected >= 2 * len(offered)
+  assert rejected >= 3 * len(offered)
   run.wait_for_steps()
   assert run.stop() == 0, run.output
 
 
-def test_a_run_without_certificates_needs_a_flag(cluster):
-  run = runs.MachineRun(cluster, *runs.ENDLESS, "--insecure")
-  run.wait_for_workers(4, 4)
-  run.wait_for_steps()
-  assert run.stop() == 0, run.output
-
-
-def test_a_cluster_without_authentication_is_rejected(network):
-  host = network.add("open")
-  open_settings = {"RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
-  host.run(
-    [sys.executable, "-m", "ray.scripts.scripts", "start", "--head"]
-    + ["--port=6379", f"--node-ip-address={host.address}"]
-    + ["--include-dashboard=false", "--object-store-memory=80000000"],
-    env=open_settings,
-    timeout_s=100.0,
+def test_a_cluster_without_tls_needs_a_flag(start_cluster, monkeypatch):
+  monkeypatch.setenv("RAY_USE_TLS", "0")
+  cluster = start_cluster(2)
+  output = runs.get_rejection(
+    cluster.head, cluster.address, **cluster.environment
   )
-  output = runs.get_rejection(host, f"{host.address}:6379", **open_settings)
-  assert "requires no token" in output
-  assert "--insecure" in output
+  assert "no certificate" in output and "--insecure" in output
+  output = runs.get_rejection(
+    cluster.head, cluster.address, **cluster.environment, RAY_USE_TLS=""
+  )
+  assert "uses no TLS" in output  # it has certificates in ~/.ray/tls
+  run = runs.MachineRun(cluster, *runs.ENDLESS, "--insecure")
+  run.wait_for_workers(2, 2)
+  run.wait_for_steps()
+  assert run.stop() == 0, run.output
 
 
-def test_a_host_without_the_token_is_rejected(start_cluster):
+def test_a_host_without_credentials_is_rejected(start_cluster):
   cluster = start_cluster(1)
   peer = cluster.network.add("stranger", shared=False)
   output = runs.get_rejection(peer, cluster.address)
-  assert "has no token in ~/.ray/auth_token" in output
-  output = runs.get_rejection(peer, cluster.address, RAY_AUTH_TOKEN="0" * 32)
-  assert "has a certificate" in output
-  assert "copy the cluster's token" in output
+  assert "no certificate" in output and "slipway certificates" in output
+  output = runs.get_rejection(peer, cluster.address, "--insecure")
+  assert "requires a certificate" in output
+  make = ["-m", "slipway.launch.cli", "certificates", "/tmp/made"]
+  peer.run([sys.executable, *make, f"--hosts={peer.address}"])
+  names = {"CERT": "certificate", "KEY": "key", "CA_CERT": "authority"}
+  files = {
+    f"RAY_TLS_{'' if x == 'CA_CERT' else 'SERVER_'}{x}": (
+      f"/tmp/made/{peer.address}/{file}.pem"
+    )
+    for x, file in names.items()
+  }
+  output = runs.get_rejection(peer, cluster.address, RAY_USE_TLS="1", **files)
+  assert "does not accept" in output
   assert "Connection refused" in runs.get_rejection(
-    peer, f"{cluster.head.address}:7777", RAY_AUTH_TOKEN="0" * 32
+    peer, f"{cluster.head.address}:7777", RAY_USE_TLS="1", **files
   )
   output = runs.get_rejection(peer, cluster.address, RAY_USE_TLS="1")
-  assert "RAY_TLS_CA_CERT and RAY_TLS_SERVER_KEY" in output
-  names = ("RAY_TLS_CA_CERT", "RAY_TLS_SERVER_KEY", "RAY_TLS_SERVER_CERT")
-  files = dict.fromkeys(names, __file__)
-  output = runs.get_rejection(peer, cluster.address, RAY_USE_TLS="1", **files)
-  assert "are not an authority" in output
+  assert "RAY_TLS_SERVER_CERT and RAY_TLS_SERVER_KEY" in output
 
 
-def test_a_plaintext_cluster_is_accepted_only_with_a_variable(
-  start_cluster, monkeypatch
-):
-  with monkeypatch.context() as patch:
-    patch.setenv("RAY_USE_TLS", "0")
-    cluster = start_cluster(1)
-  head, token = cluster.head, cluster.environment
-  output = runs.get_rejection(head, cluster.address, **token)
-  assert "RAY_USE_TLS=0" in output
-  # The cluster is accepted, but has too few machines.
-  output = runs.get_rejection(head, cluster.address, **token, RAY_USE_TLS="0")
-  assert "needs 2 machines" in output
+def test_a_token_is_needed_besides_a_certificate(start_cluster):
+  cluster = start_cluster(1)
+  output = runs.get_rejection(cluster.head, cluster.address)
+  assert "no authentication token" in output and "~/.ray/auth_token" in output

@@ -12,7 +12,7 @@ import pytest
 
 from slipway.configs import apex_dqn
 from slipway.environments import factory
-from slipway.launch.machines import cluster_keys, host_agent, placement
+from slipway.launch.machines import authority, host_agent, placement
 from slipway.launch.orchestration import control_service
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.rpc import wire
@@ -21,8 +21,6 @@ from slipway.launch.runs import run_folder
 from slipway.replay.transport import gateway
 from tests import polling
 from tests.launch import controlled
-
-NO_COMMAND = host_agent.AgentCommand({}, stopping=False, forced_shutdown=False)
 
 
 def make_config():
@@ -35,30 +33,38 @@ def make_config():
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch):
+def cluster(tmp_path, monkeypatch):
+  """Gives this machine a certificate; returns the cluster's authority."""
+  made = authority.Authority(tmp_path / "certificates")
+  identity = made.issue(["home"])
+  monkeypatch.setenv("RAY_USE_TLS", "1")
+  monkeypatch.setenv("RAY_TLS_SERVER_CERT", identity.certificate)
+  monkeypatch.setenv("RAY_TLS_SERVER_KEY", identity.key)
+  monkeypatch.setenv("RAY_TLS_CA_CERT", identity.authority)
+  return made
+
+
+@pytest.fixture
+def made(tmp_path, cluster):
   """Yields a whole run's agent, the numbers of its nodes, and its folder."""
-  monkeypatch.setenv("HOME", str(tmp_path))
-  monkeypatch.setenv("RAY_AUTH_TOKEN", "of the cluster")
-  monkeypatch.delenv("RAY_TLS_SERVER_CERT", raising=False)
   config = make_config()
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(config)
-  groups = placement.NodeGroups(config)
-  (group,) = groups.fixed_groups
+  placed = placement.Placement(config)
+  machine = placement.Machine("0", "127.0.0.1", 8.0, 0.0, True)
+  ((group, _),) = placed.fill([machine])
   spec = factory.make_spec(config.environment)
   run = run_lib.Run(config, spec, folder, time.time())
-  expected = groups.count_expected(0)
+  expected = placed.expected
   memory_dir = tmp_path / "memory"
   memory_dir.mkdir()
   with controlled.controlled(run, expected, memory_dir) as controller:
     agent = host_agent.HostAgent(
-      host_agent.AgentTask(
-        group=group,
-        run=run,
-        host="127.0.0.1",
-        secure=True,
-        control_socket=controller.socket,
-      )
+      group,
+      run,
+      machine.host,
+      secure=True,
+      control_socket=controller.socket,
     )
     yield agent, expected, folder
     agent.close()
@@ -68,7 +74,7 @@ def made(tmp_path, monkeypatch):
 def started(made):
   """Returns an agent that has started a whole run, its services and folder."""
   agent, expected, folder = made
-  return agent, agent.start(expected, {}), folder
+  return agent, agent.poll(expected, {}, False, False).services, folder
 
 
 @pytest.fixture
@@ -104,16 +110,17 @@ def ends_after(clock, seconds):
 
 def poll_until(agent, wanted):
   """Polls an agent until its report is as wanted; returns the report."""
-  return polling.wait_until(lambda: agent.poll(NO_COMMAND), wanted=wanted)
+  return polling.wait_until(
+    lambda: agent.poll({}, {}, False, False), wanted=wanted
+  )
 
 
 @pytest.mark.runs
-def test_other_machines_reach_its_services(started, tmp_path):
+def test_other_machines_reach_its_services(started, cluster, tmp_path):
   agent, services, folder = started
   assert set(services) == {"control", "replay"}
   # Another machine connects with its own identity.
-  other = cluster_keys.make_identity("of the cluster", ["other.example"])
-  other_gateway = gateway.Gateway("127.0.0.1", other)
+  other_gateway = gateway.Gateway("127.0.0.1", cluster.issue(["other"]))
   address = other_gateway.reach(
     str(tmp_path / "control.sock"),
     lambda: services["control"],
@@ -149,10 +156,20 @@ def test_its_directory_is_private_and_is_removed(started):
   assert not made.exists()
 
 
+def test_an_agent_needs_a_valid_certificate(made, monkeypatch):
+  agent, expected, _ = made
+  monkeypatch.setenv("RAY_TLS_SERVER_KEY", __file__)
+  with pytest.raises(ValueError, match="private key"):
+    agent.poll(expected, {}, False, False)
+  monkeypatch.setenv("RAY_USE_TLS", "0")
+  with pytest.raises(ValueError, match="no TLS"):
+    agent.poll(expected, {}, False, False)
+
+
 @pytest.mark.runs
 def test_a_forced_shutdown_ends_all_nodes(started):
   agent, *_ = started
-  agent.poll(host_agent.AgentCommand({}, stopping=True, forced_shutdown=True))
+  agent.poll({}, {}, stopping=True, forced_shutdown=True)
   poll_until(agent, lambda report: report.ended)
 
 
@@ -164,9 +181,10 @@ def test_an_agent_that_is_never_started_ends(clock, made):
 def test_an_agent_that_is_not_polled_ends(clock, made):
   agent, expected, _ = made
   assert keeps_running_for(clock, 119.0)
-  agent.start(expected, {})
-  assert keeps_running_for(clock, 14.0)
-  agent.poll(NO_COMMAND)
+  for _ in range(2):
+    agent.poll(expected, {}, False, False)
+    assert keeps_running_for(clock, 14.0)
+  agent.poll(expected, {}, False, False)
   assert keeps_running_for(clock, 14.0)
   assert ends_after(clock, 2.0)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from slipway.configs import dqn
-from slipway.launch import host_plan
+from slipway.launch.machines import host_plan
 from slipway.launch.orchestration import stop_order
 
 

@@ -1,17 +1,17 @@
-"""Tests of mutual TLS between machines, and of the permissions of keys."""
+"""Tests of mutual TLS between machines, and of checks of their files."""
 
 import contextlib
-import datetime
-import os
+import dataclasses
+import pathlib
 import ssl
-import stat
-import threading
 
 import pytest
-from cryptography.hazmat.primitives import serialization
 
-from slipway.replay.transport import certificates, relay_tls
+from slipway.launch.machines import authority
+from slipway.replay.transport import certificates
 from tests.replay.transport import runs
+
+_HOST = "127.0.0.1"
 
 
 def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> str | None:
@@ -25,7 +25,7 @@ def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> str | None:
   """
   to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
   ends = [
-    client.wrap_bio(to_client, to_server, server_hostname=relay_tls.NAME),
+    client.wrap_bio(to_client, to_server, server_hostname=_HOST),
     server.wrap_bio(to_server, to_client, server_side=True),
   ]
   for _ in range(4):
@@ -37,20 +37,26 @@ def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> str | None:
   return ends[0].version()
 
 
-def test_machines_that_know_the_secret_accept_each_other(tmp_path):
-  one = runs.identity(tmp_path, "one")
-  # Each machine derives the certificate authority from the secret.
-  other = certificates.CertificateAuthority.from_secret("of the cluster")
-  two = other.issue(tmp_path / "two", "two")
+def _check_rejected(identity: certificates.Identity, *words: str) -> None:
+  with pytest.raises(ValueError) as caught:
+    identity.check()
+  line = str(caught.value)
+  assert "\n" not in line
+  for word in words:
+    assert word in line, line
+
+
+def test_machines_of_one_authority_accept_each_other(tmp_path):
+  one, two = (runs.identity(tmp_path, name) for name in ("one", "two"))
+  for identity in (one, two):
+    identity.check()
   assert _shake_hands(one.server_context(), two.client_context()) == "TLSv1.3"
   assert _shake_hands(two.server_context(), one.client_context()) == "TLSv1.3"
 
 
-def test_machines_of_different_secrets_reject_each_other(tmp_path):
-  mine = runs.identity(tmp_path, "mine")
-  other = runs.certificate_authority("of another").issue(
-    tmp_path / "other", "other"
-  )
+def test_machines_of_different_authorities_reject_each_other(tmp_path):
+  mine = runs.identity(tmp_path)
+  other = runs.identity(tmp_path, cluster="other")
   trusting = other.client_context()
   trusting.check_hostname = False
   trusting.verify_mode = ssl.CERT_NONE
@@ -60,6 +66,9 @@ def test_machines_of_different_secrets_reject_each_other(tmp_path):
   trusting.verify_mode = ssl.CERT_NONE
   with pytest.raises(ssl.SSLError, match="verify failed"):
     _shake_hands(trusting, mine.client_context())
+  _check_rejected(
+    dataclasses.replace(mine, authority=other.authority), mine.certificate
+  )
 
 
 def test_a_client_without_a_certificate_is_rejected(tmp_path):
@@ -69,80 +78,65 @@ def test_a_client_without_a_certificate_is_rejected(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("limit", "days"),
-  [("_VALID_AFTER_ISSUE", -0.5), ("_VALID_BEFORE_ISSUE", -0.5)],
+  ("limit", "days", "reason"),
+  [
+    ("_DAYS_AFTER", -0.5, "expired"),
+    ("_DAYS_BEFORE", -0.5, "not yet valid"),
+  ],
 )
 def test_a_certificate_outside_its_validity_is_rejected(
-  tmp_path, monkeypatch, limit, days
+  tmp_path, monkeypatch, limit, days, reason
 ):
   mine = runs.identity(tmp_path, "mine")
-  monkeypatch.setattr(certificates, limit, datetime.timedelta(days=days))
+  monkeypatch.setattr(authority, limit, days)
   late = runs.identity(tmp_path, "late")
-  with pytest.raises(ssl.SSLError, match=r"expired|not yet valid"):
+  with pytest.raises(ssl.SSLError, match=reason):
     _shake_hands(mine.server_context(), late.client_context())
+  _check_rejected(late, late.certificate, reason)
 
 
-def test_a_machine_of_another_name_is_rejected(tmp_path):
-  mine = runs.identity(tmp_path, "mine")
-  other = runs.certificate_authority().issue(
-    tmp_path / "other", "other", ["elsewhere", "192.0.2.7"]
-  )
-  with pytest.raises(ssl.SSLError, match="Hostname mismatch"):
-    _shake_hands(other.server_context(), mine.client_context())
+def test_a_machine_of_another_address_is_rejected(tmp_path):
+  mine, other = (runs.identity(tmp_path, name) for name in ("one", "192.0.2.7"))
+  client = mine.client_context()
+  ends = ssl.MemoryBIO(), ssl.MemoryBIO()
+  near = client.wrap_bio(*ends, server_hostname="192.0.2.8")
+  far = other.server_context().wrap_bio(*ends[::-1], server_side=True)
+  with pytest.raises(ssl.SSLError, match="IP address mismatch"):
+    for end in (near, far) * 3:
+      with contextlib.suppress(ssl.SSLWantReadError):
+        end.do_handshake()
 
 
 def test_a_machine_can_issue_no_identities(tmp_path):
-  mine = runs.identity(tmp_path, "mine")
+  mine = runs.identity(tmp_path)
   # The machine's own key and certificate, used as a certificate authority's.
-  pem = (mine.folder / certificates.KEY).read_bytes()
-  certificate = mine.folder / certificates.CERTIFICATE
-  forger = certificates.CertificateAuthority(
-    serialization.load_pem_private_key(pem, None), certificate.read_bytes()
-  )
-  client = forger.issue(tmp_path / "forged", "forged").client_context()
+  forger = tmp_path / "forger"
+  forger.mkdir()
+  for path, name in (
+    (mine.key, "authority-key.pem"),
+    (mine.certificate, authority.AUTHORITY),
+  ):
+    (forger / name).write_bytes(pathlib.Path(path).read_bytes())
+  client = authority.Authority(forger).issue(["forged"]).client_context()
   client.check_hostname = False
   client.verify_mode = ssl.CERT_NONE
-  client.load_verify_locations(certificate)
+  client.load_verify_locations(mine.certificate)
   with pytest.raises(
     ssl.SSLError, match=r"verify failed|unknown ca|invalid CA"
   ):
     _shake_hands(mine.server_context(), client)
 
 
-@pytest.mark.parametrize("umask", [0, 0o777])
-def test_keys_are_private_to_this_user_with_any_umask(tmp_path, umask):
-  before = os.umask(umask)
-  try:
-    folder = runs.identity(tmp_path).folder
-  finally:
-    os.umask(before)
-  assert _permissions(folder) == 0o700
-  assert [_permissions(path) for path in folder.iterdir()] == [0o600] * 3
+def test_files_that_are_no_identity_are_rejected(tmp_path):
+  mine, other = (runs.identity(tmp_path, name) for name in ("mine", "other"))
+  missing = str(tmp_path / "missing")
+  for name in ("certificate", "key", "authority"):
+    for path in (missing, __file__):
+      _check_rejected(dataclasses.replace(mine, **{name: path}), path)
+  _check_rejected(dataclasses.replace(mine, key=other.key), "mismatch")
 
 
-def _permissions(path) -> int:
-  return stat.S_IMODE(path.stat().st_mode)
-
-
-def test_a_folder_that_other_users_can_read_is_rejected(tmp_path):
-  made = runs.identity(tmp_path)
-  made.folder.chmod(0o750)
-  with pytest.raises(ValueError, match="machine' is open to other users"):
-    made.server_context()
-
-
-def test_an_identity_is_complete_or_missing(tmp_path):
-  made = certificates.Identity(tmp_path / "machine")
-  with pytest.raises(ValueError, match="machine' cannot be read"):
-    made.client_context()
-  threads = [
-    threading.Thread(target=runs.identity, args=(tmp_path,)) for _ in range(4)
-  ]
-  for thread in threads:
-    thread.start()
-  for thread in threads:
-    thread.join()
-  assert list(tmp_path.iterdir()) == [made.folder]
-  made.client_context()
-  with pytest.raises(OSError, match="missing"):
-    runs.identity(tmp_path / "missing")
+def test_a_key_that_other_users_can_read_is_rejected(tmp_path):
+  mine = runs.identity(tmp_path)
+  pathlib.Path(mine.key).chmod(0o604)
+  _check_rejected(mine, mine.key, "open to all users")

@@ -143,6 +143,7 @@ def test_after_an_error_of_one_thread_all_relays_are_closed(tmp_path):
     peers.connect(there)
 
 
-def test_a_folder_without_an_identity_is_rejected(tmp_path):
-  with pytest.raises(ValueError, match="cannot be read"):
-    gateway.Gateway("127.0.0.1", certificates.Identity(tmp_path / "machine"))
+def test_files_without_an_identity_are_rejected(tmp_path):
+  identity = certificates.Identity(*(f"{tmp_path}/{x}.pem" for x in "abc"))
+  with pytest.raises(ValueError, match=r"a\.pem"):
+    gateway.Gateway("127.0.0.1", identity)

@@ -1,25 +1,28 @@
 """TLS identities of a cluster's machines, and a client without one."""
 
-import functools
 import pathlib
 import ssl
 
+from slipway.launch.machines import authority
 from slipway.replay.transport import certificates
 
 
-@functools.cache  # The key derivation is slow on purpose.
-def certificate_authority(
-  secret: str = "of the cluster",
-) -> certificates.CertificateAuthority:
-  """Returns the certificate authority of machines that know a secret."""
-  return certificates.CertificateAuthority.from_secret(secret)
-
-
 def identity(
-  folder: pathlib.Path, name: str = "machine"
+  folder: pathlib.Path,
+  name: str = "machine",
+  *addresses: str,
+  cluster: str = "cluster",
 ) -> certificates.Identity:
-  """Issues the identity of a machine of the cluster."""
-  return certificate_authority().issue(folder / name, name)
+  """Issues the identity of a machine of a cluster.
+
+  Args:
+    folder: folder of the test.
+    name: name of the machine.
+    *addresses: further names; 127.0.0.1 always is one.
+    cluster: name of the cluster, which has an authority of its own.
+  """
+  made = authority.Authority(folder / cluster)
+  return made.issue([name, *addresses])
 
 
 def anonymous_client_context() -> ssl.SSLContext:

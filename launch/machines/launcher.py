@@ -1,4 +1,4 @@
-"""On machines: the launcher of --launch=ray, on the machines of a Ray cluster.
+"""Launcher of --launch=ray: executes a run on the machines of a Ray cluster.
 
 Ray starts and monitors host agents. Nodes communicate directly from machine to
 machine, without Ray.
@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import ml_collections
 
+from slipway.launch.machines import admission, cluster_supervisor, placement
 from slipway.launch.machines import cluster as cluster_lib
-from slipway.launch.machines import cluster_supervisor, placement
 from slipway.launch.processes import controller as controller_lib
 from slipway.launch.processes import failures, processors, tmpfs_directory
 from slipway.launch.processes import signals as signals_lib
@@ -27,7 +27,6 @@ def prepare(
   config: ml_collections.ConfigDict,
   address: str,
   wait: bool,
-  insecure: bool,
   show: Callable[[str], None],
 ) -> Callable[..., None]:
   """Connects to a cluster, and checks that it has enough machines.
@@ -36,7 +35,6 @@ def prepare(
     config: the whole config, validated.
     address: 'host:port' of Ray's head, from `admission.authenticate`.
     wait: whether to wait for missing machines, instead of raising an error.
-    insecure: whether machines communicate without TLS.
     show: function that shows a line to the user.
 
   Returns:
@@ -59,7 +57,8 @@ def prepare(
       show(f"waiting: {missing}")
       shown = missing
     time.sleep(_POLL_S)
-  return functools.partial(launch, cluster=cluster, secure=not insecure)
+  secure = admission.find_identity() is not None
+  return functools.partial(launch, cluster=cluster, secure=secure)
 
 
 def launch(

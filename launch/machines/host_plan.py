@@ -50,15 +50,7 @@ class HostPlan:
     control_socket: str,
     network: private_network.PrivateNetwork | None = None,
   ) -> "HostPlan":
-    """Returns the plan of a run on a single machine.
-
-    Args:
-      config: the whole config.
-      memory_dir: the run's tmpfs directory.
-      control_socket: path of the launcher's socket.
-      network: private network for the processes that serve or read tables, or
-        None for the machine's network.
-    """
+    """Returns the plan of a run on a single machine; see the attributes."""
     expected = count_expected_nodes(config)
     nodes = list_nodes(expected)
     return cls(nodes, expected, memory_dir, control_socket, network=network)

@@ -9,8 +9,8 @@ import cloudpickle
 import fsspec
 import ml_collections
 
-from slipway.launch import host_plan
 from slipway.launch import program as program_lib
+from slipway.launch.machines import host_plan
 from slipway.launch.processes import prepared_nodes, processors
 from slipway.launch.processes import private_network as private_network_lib
 from slipway.launch.processes import runner as runner_lib
@@ -28,9 +28,6 @@ def private_network(
 
   Without a private network, every user of the machine can reach Reverb's
   servers.
-
-  Args:
-    config: the whole config.
 
   Yields:
     The network, which exists while the block runs. If the config or the system
