@@ -24,9 +24,6 @@ _MACHINES_PERIOD_S = 1.0  # seconds between two polls of the list of machines
 # Seconds without a reply after which an agent counts as lost. It is longer than
 # the agent's poll timeout, so that no node ever runs twice.
 _LOST_AFTER_S = 20.0
-# Seconds for which a machine is not used after its agent was lost, because Ray
-# may still list a dead machine as alive.
-_EXCLUDED_S = 30.0
 # Seconds that agents may take at the end to remove their folders.
 _SHUT_DOWN_TIMEOUT_S = 3.0
 # Seconds that agents may take to end their nodes once the run has failed or
@@ -98,7 +95,6 @@ class ClusterSupervisor:
     self._restart_budgets = collections.defaultdict(
       lambda: restart_budget.RestartBudget(restarts.budget, restarts.period_s)
     )
-    self._excluded_until_s: dict[str, float] = {}  # by machine id
     self._log = event_log.EventLog(run.folder.logs / "cluster")
     self._outbox = outbox.Outbox()
     self._machines_due_s = 0.0
@@ -216,10 +212,7 @@ class ClusterSupervisor:
     for member in tuple(self._members.values()):
       if member.machine.id not in alive:
         self._replace_lost(member, "its machine is down")
-    usable = [
-      m for m in machines if self._excluded_until_s.get(m.id, 0.0) < now_s
-    ]
-    for group, machine in self._placement.fill(usable):
+    for group, machine in self._placement.fill(machines):
       self._log.info("%s is placed on %s", group.name, machine)
       self._hosts[group.name] = machine.host
       agent = self._cluster.start_actor(
@@ -312,12 +305,11 @@ class ClusterSupervisor:
       self._fail(f"the node group {name!r} was lost: {why}")
       return
     self._placement.unassign(name)
-    now_s = time.monotonic()
-    if not crashed or all(m.id != machine.id for m in self._cluster.machines()):
-      # The loss of a machine uses no restart of the group's budget.
-      self._excluded_until_s[machine.id] = now_s + _EXCLUDED_S
-    elif self._restart_budgets[name].count_failure(now_s) is None:
-      self._fail(f"the node group {name!r} crashed: {why}")
+    # The loss of a machine uses no restart of the group's budget.
+    if crashed and any(m.id == machine.id for m in self._cluster.machines()):
+      budget = self._restart_budgets[name]
+      if budget.count_failure(time.monotonic()) is None:
+        self._fail(f"the node group {name!r} crashed: {why}")
 
   def _fail(self, failure: failures.Failure | str) -> None:
     """Makes the run fail: all nodes shut down, and `run` raises the failure.

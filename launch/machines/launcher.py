@@ -48,8 +48,8 @@ def prepare(
   cluster = cluster_lib.Cluster(address, user_modules.find_files(config))
   if cluster.dashboard:
     show(f"Ray's dashboard: {cluster.dashboard}")
-  shown = ""  # the text that was shown last
-  while missing := _describe_missing(config, cluster):
+  placed, shown = placement.Placement(config), ""
+  while missing := placed.find_missing(cluster.machines(), cluster.address):
     if not wait:
       cluster.close()
       raise ValueError(missing)
@@ -101,17 +101,6 @@ def launch(
     except failures.NodeFailedError as error:
       failures.print_traceback(error.failure)
       raise
-
-
-def _describe_missing(
-  config: ml_collections.ConfigDict, cluster: cluster_lib.Cluster
-) -> str:
-  """Returns a sentence about machines that the cluster lacks; '' if none."""
-  try:
-    placement.Placement(config).check(cluster.machines(), cluster.address)
-  except ValueError as error:
-    return str(error)
-  return ""
 
 
 def _check_topology(config: ml_collections.ConfigDict) -> None:

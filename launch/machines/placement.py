@@ -68,8 +68,8 @@ class Placement:
 
   ```python
   placement = Placement(config)
-  placement.check(machines, address)
-  for group, machine in placement.fill(machines): ...  # start the group
+  if not placement.find_missing(machines, address):
+    for group, machine in placement.fill(machines): ...  # start the group
   placement.unassign('workers/2')
   ```
   """
@@ -98,15 +98,12 @@ class Placement:
     """Role and index of each node that currently has no machine."""
     return [node for group in self._list_unplaced() for node in group.nodes]
 
-  def check(self, machines: Sequence[Machine], cluster: str) -> None:
-    """Checks that a cluster has a separate machine for each group.
+  def find_missing(self, machines: Sequence[Machine], cluster: str) -> str:
+    """Returns a sentence about machines that a cluster lacks, or ''.
 
     Args:
-      machines: all machines of the cluster.
-      cluster: address of the cluster, for the text of the error.
-
-    Raises:
-      ValueError: the cluster has too few machines, or too small ones.
+      machines: all machines of the cluster; each group needs a separate one.
+      cluster: address of the cluster, for the sentence.
     """
     config = self._config
     placed = [group for group, _ in Placement(config).fill(machines)]
@@ -116,13 +113,14 @@ class Placement:
     for group in wanted:
       if group not in placed:
         gpus = f" and {group.gpus:g} GPUs" if group.gpus else ""
-        raise ValueError(
+        return (
           f"the run needs {len(wanted)} machines (config.topology), and the "
           f"cluster at {cluster} has {len(machines)} "
           f"({', '.join(map(str, machines))}): none is left with the "
           f"{group.cpus:g} CPUs{gpus} of the node group {group.name!r}; add "
           "machines, lower the need, or wait for them with --wait_for_machines"
         )
+    return ""
 
   def fill(
     self, machines: Sequence[Machine]

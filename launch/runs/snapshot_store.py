@@ -1,7 +1,6 @@
 """SnapshotStore: writes and finds a run's snapshots."""
 
 import contextlib
-import errno
 import fcntl
 import os
 import pathlib
@@ -21,9 +20,6 @@ from slipway.launch.runs import (
   run_folder,
   uploads,
 )
-
-# Errors of a local disk that has no space left for a snapshot.
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Snapshot(typing.NamedTuple):
@@ -121,25 +117,20 @@ class SnapshotStore:
     """
     try:
       found = self._find_newest(self._uploads)
-    except Exception as error:  # any error of the package that reads the URL
-      if isinstance(error, OSError) and error.errno in _FULL:
-        raise
+    except uploads.UnreadableError as error:
       found = self._find_newest(None)
-      problem = self._describe_unreadable(error)
       if found is None:
         raise OSError(
-          f"{problem}, and {str(self._folder)!r} has no snapshot, so the run's "
+          f"{error}, and {str(self._folder)!r} has no snapshot, so the run's "
           "progress is not known: try again once the URL can be read"
         ) from error
       if not local_suffices:
         raise OSError(
-          f"{problem}, where the run may have newer snapshots than the local "
+          f"{error}, where the run may have newer snapshots than the local "
           f"one, {found.number}: try again once the URL can be read, or "
           "continue from the local one with --config.snapshot.url="
         ) from error
-      logging.warning(
-        "%s; the local snapshot %d is used", problem, found.number
-      )
+      logging.warning("%s; the local snapshot %d is used", error, found.number)
     self.last = found
     self._last_at_s = found.path.stat().st_mtime if found else None
     return found
@@ -152,13 +143,7 @@ class SnapshotStore:
     """
     if any(map(self._is_complete, self._list_numbers())):
       return True
-    try:
-      return bool(self._uploads and self._uploads.list_numbers())
-    except Exception as error:  # any error of the package that reads the URL
-      raise OSError(
-        f"{self._describe_unreadable(error)}, so it is not known whether the "
-        "run has snapshots there: try again once it can be read"
-      ) from error
+    return bool(self._uploads and self._uploads.list_numbers())
 
   @contextlib.contextmanager
   def writing(self, *, is_best: bool = False) -> Iterator[pathlib.Path]:
@@ -240,11 +225,6 @@ class SnapshotStore:
     """Uploads the run's config and spaces; see `Uploads.publish_config`."""
     if self._uploads:
       self._uploads.publish_config(clear)
-
-  def _describe_unreadable(self, error: Exception) -> str:
-    """Returns a clause about an error in reading the URL."""
-    field = self._uploads.field if self._uploads else "config.snapshot.url"
-    return f"{field} cannot be read ({error_text.one_line(error)})"
 
   def _path(self, number: int) -> pathlib.Path:
     """Returns the path of a snapshot's local folder."""

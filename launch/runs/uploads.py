@@ -1,6 +1,7 @@
 """Uploads: copies of a run's snapshots at a URL, for other machines."""
 
 import contextlib
+import errno
 import pathlib
 import threading
 import time
@@ -14,9 +15,17 @@ from slipway.launch.runs import error_text, manifest, run_folder
 
 # Characters that fsspec expands as patterns where it copies and removes files.
 _PATTERN_CHARACTERS = "*?["
+# Errors of a local disk that has no space left for a snapshot.
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+# Errors about a single snapshot.
+_DAMAGED = (ValueError, FileNotFoundError)
 _POLL_S = 0.1  # seconds between two checks whether time is left for uploads
 # Seconds to wait before each repetition of the last snapshot's failed upload.
 _RETRY_WAITS_S = (1.0, 2.0, 4.0, 8.0)
+
+
+class UnreadableError(OSError):
+  """Raised if a URL, which may have snapshots, can't be read."""
 
 
 class Uploads:
@@ -44,7 +53,7 @@ class Uploads:
       ValueError: fsspec does not support the URL, or its package is missing.
     """
     self._folder, self._keep = folder, keep
-    self.field = f"config.snapshot.url={url!r}"
+    self._field = f"config.snapshot.url={url!r}"
     with self._rejecting("used"):
       if found := [x for x in _PATTERN_CHARACTERS if x in url]:
         raise ValueError(
@@ -75,7 +84,7 @@ class Uploads:
     is_local = isinstance(self._files, local.LocalFileSystem)
     if is_local and (root.is_relative_to(own) or own.is_relative_to(root)):
       raise ValueError(
-        f"{self.field} keeps the run's copies in {self._folder.name!r} below "
+        f"{self._field} keeps the run's copies in {self._folder.name!r} below "
         f"it, which overlaps the run's own folder {str(self._folder.path)!r}: "
         "give a URL outside of the folder of runs"
       )
@@ -84,10 +93,11 @@ class Uploads:
       self._files.pipe_file(f"{self._root}/.probe", b"probe")
       self._files.rm_file(f"{self._root}/.probe")
       config = f"{self._root}/{run_folder.CONFIG}"
-      exists = self.list_numbers() or self._files.exists(config)
+      numbers = manifest.list_numbers(self._files, self._snapshots)
+      exists = numbers or self._files.exists(config)
     if exists and not may_exist:
       raise ValueError(
-        f"{self.field} has a run {self._folder.name!r} already, whose "
+        f"{self._field} has a run {self._folder.name!r} already, whose "
         "snapshots the new run would mistake for its own: choose another run "
         "name, or allow overwriting, which deletes them"
       )
@@ -102,38 +112,38 @@ class Uploads:
     Raises:
       OSError: the URL cannot be written.
     """
-    paths = (self._folder.config, self._folder.spaces)
     if clear:
-      for target in (
-        *(f"{self._root}/{p.name}" for p in paths),
-        self._snapshots,
-      ):
-        if self._files.exists(target):
-          self._files.rm(target, recursive=True)
+      for number in manifest.list_numbers(self._files, self._snapshots):
+        self._files.rm(f"{self._snapshots}/{number:06d}", recursive=True)
     self._files.makedirs(self._root, exist_ok=True)
-    for path in paths:
+    for path in (self._folder.config, self._folder.spaces):
+      target = f"{self._root}/{path.name}"
       if path.exists():
-        self._files.put_file(str(path), f"{self._root}/{path.name}")
+        self._files.put_file(str(path), target)
+      elif clear and self._files.exists(target):
+        self._files.rm_file(target)
 
   def list_numbers(self) -> list[int]:
     """Returns the numbers of the snapshots at the URL, the newest first.
 
-    If the URL can't be read, its package raises an error of any type.
+    Raises:
+      UnreadableError: the URL can't be read.
     """
-    return manifest.list_numbers(self._files, self._snapshots)
+    with self._reading():
+      return manifest.list_numbers(self._files, self._snapshots)
 
   def fetch(self, number: int, target: pathlib.Path) -> None:
     """Copies a snapshot from the URL to an empty folder.
 
-    If the URL can't be read, its package raises an error of any type.
-
     Raises:
       ValueError: the snapshot at the URL is incomplete.
-      OSError: the disk rejects the copy.
+      UnreadableError: the URL can't be read.
+      OSError: the disk is full.
     """
     source = f"{self._snapshots}/{number:06d}"
-    manifest.read(self._files, source)
-    self._files.get(f"{source}/", f"{target.absolute()}/", recursive=True)
+    with self._reading():
+      manifest.read(self._files, source)
+      self._files.get(f"{source}/", f"{target.absolute()}/", recursive=True)
 
   def add(self, numbers: set[int]) -> None:
     """Begins to upload complete local snapshots, and returns at once.
@@ -218,13 +228,24 @@ class Uploads:
     manifest.prune(self._files, self._snapshots, self._keep, others)
 
   @contextlib.contextmanager
+  def _reading(self) -> Iterator[None]:
+    """Converts errors of the block, of any package, to an UnreadableError."""
+    try:
+      yield
+    except Exception as error:
+      if isinstance(error, _DAMAGED) or getattr(error, "errno", 0) in _FULL:
+        raise
+      text = error_text.one_line(error)
+      raise UnreadableError(f"{self._field} cannot be read ({text})") from error
+
+  @contextlib.contextmanager
   def _rejecting(self, use: str) -> Iterator[None]:
     """Converts any error of the block to a ValueError: it can't be `use`d."""
     try:
       yield
     except Exception as error:
       raise ValueError(
-        f"{self.field} cannot be {use} ({error_text.one_line(error)}), so no "
+        f"{self._field} cannot be {use} ({error_text.one_line(error)}), so no "
         "snapshot would be kept there: make it usable (install its package, "
         "grant access), or give another URL"
       ) from error
