@@ -87,10 +87,9 @@ class ClusterSupervisor:
     self.control_socket = ""
     self._placement = placement_lib.Placement(run.config)
     self._members: dict[str, _Member] = {}
-    # Address of the machine by node group, including groups that have ended.
-    self._hosts: dict[str, str] = {}
+    # State of the machine by node group, including groups that have ended.
+    self._machines: dict[str, run_status.MachineStatus] = {}
     self._endpoints: dict[str, str] = {}  # addresses by service name
-    self._connections_refused: dict[str, int] = {}  # by node group
     restarts = run.config.restarts
     self._restart_budgets = collections.defaultdict(
       lambda: restart_budget.RestartBudget(restarts.budget, restarts.period_s)
@@ -147,14 +146,9 @@ class ClusterSupervisor:
 
   def placement(self) -> messages.Placement:
     """Returns the current machines and node counts, for the control."""
-    running = {name for name, x in self._members.items() if x.running}
-    machines = {
-      name: run_status.MachineStatus(
-        host, name in running, self._connections_refused.get(name, 0)
-      )
-      for name, host in self._hosts.items()
-    }
-    return messages.Placement(machines, self.expected, self._placement.absent)
+    return messages.Placement(
+      dict(self._machines), self.expected, self._placement.absent
+    )
 
   @property
   def expected(self) -> dict[str, int]:
@@ -214,7 +208,7 @@ class ClusterSupervisor:
         self._replace_lost(member, "its machine is down")
     for group, machine in self._placement.fill(machines):
       self._log.info("%s is placed on %s", group.name, machine)
-      self._hosts[group.name] = machine.host
+      self._machines[group.name] = run_status.MachineStatus(machine.host, False)
       agent = self._cluster.start_actor(
         host_agent.HostAgent,
         *(group, self._run, machine.host, self._secure, self.control_socket),
@@ -257,14 +251,15 @@ class ClusterSupervisor:
     self, member: _Member, report: host_agent.AgentReport
   ) -> None:
     """Handles an agent's start, new logs and end."""
-    name = member.group.name
+    name, host = member.group.name, member.machine.host
     if not member.running:
       member.running = True
-      self._log.info("%s has started on %s", name, member.machine.host)
+      self._log.info("%s has started on %s", name, host)
       for service, address in report.services.items():
         self._log.info("%s is at %s", service, address)
       self._endpoints.update(report.services)
-    self._connections_refused[name] = report.connections_refused
+    refused = report.connections_refused
+    self._machines[name] = run_status.MachineStatus(host, True, refused)
     for log, data in report.logs.items():
       # Each machine has a log 'runner'.
       suffix = f"-{name.replace('/', '-')}" if log == "runner" else ""
@@ -296,6 +291,7 @@ class ClusterSupervisor:
     """
     name, machine = member.group.name, member.machine
     del self._members[name]
+    self._machines[name] = run_status.MachineStatus(machine.host, False)
     self._log.info("%s on %s is lost: %s", name, machine.host, why)
     with contextlib.suppress(Exception):
       member.agent.kill()

@@ -12,7 +12,6 @@ from absl import logging
 
 from slipway.agents import core
 from slipway.launch.orchestration import control_service, messages
-from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import (
   checkpoints,
   error_text,
@@ -28,8 +27,6 @@ TABLES = "replay"
 # Seconds between two checks whether the tables are copied, or the last snapshot
 # is written.
 _POLL_S = 0.1
-# Seconds before `finish` tries again if the control does not reply.
-_RETRY_S = 0.5
 
 
 class SnapshotWriter:
@@ -136,13 +133,9 @@ class SnapshotWriter:
         self.wait(min(rest_s, _POLL_S))
 
     wait()
-    while not self.writing:  # after the timeout, an earlier one may be
+    if not self.writing:  # after the timeout, an earlier one may be
       self._begin(variables_version)
       wait()
-      unreachable = isinstance(self._error, rpc_client.UnreachableError)
-      if not unreachable or get_rest_s() < _RETRY_S:
-        break
-      time.sleep(_RETRY_S)  # the control may be restarting
     if self.writing:
       self._late = True
       newest = self._store.last

@@ -74,17 +74,20 @@ def test_slurm_gets_the_status_of_a_failed_command(network):
 
 
 @pytest.mark.parametrize(
-  ("arguments", "message"),
+  ("arguments", "tls", "message"),
   [
-    ("run", "run needs the head's HOST:PORT, not ''"),
-    ("run here:1 many -- true", "the number of machines, not 'many'"),
-    ("run here:1 2 true", "run needs -- and a command"),
-    ("stop", "start.sh run HOST:PORT MACHINES -- COMMAND; not 'stop'"),
+    ("run", "", "run needs the head's HOST:PORT, not ''"),
+    ("run here:1 many -- true", "", "the number of machines, not 'many'"),
+    ("run here:1 2 true", "0", "run needs -- and a command"),
+    ("head", "", "make one by `slipway certificates`"),
+    ("stop", "", "start.sh run HOST:PORT MACHINES -- COMMAND; not 'stop'"),
   ],
 )
 def test_arguments_that_the_start_script_rejects(
-  arguments, message, monkeypatch
+  arguments, tls, message, monkeypatch, tmp_path
 ):
+  monkeypatch.setenv("RAY_USE_TLS", tls)
+  monkeypatch.setenv("HOME", str(tmp_path))
   monkeypatch.setenv("RAY_AUTH_TOKEN", "a-token")
   done = subprocess.run(
     [str(_FILES / "start.sh"), *arguments.split()],

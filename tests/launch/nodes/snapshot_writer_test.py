@@ -16,7 +16,6 @@ from slipway.environments import factory
 from slipway.launch.nodes import addresses, trainer_node
 from slipway.launch.orchestration import messages, run_control, waits
 from slipway.launch.orchestration import rates as rates_lib
-from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_counters, run_folder, snapshot_store
 from slipway.replay.items import transitions
 from slipway.replay.items import writer as writer_lib
@@ -336,21 +335,3 @@ def test_a_signal_shortens_the_time_for_the_final_snapshot(
   assert reports[0].wait.reason == waits.LAST_SNAPSHOT
   ends.set()
   node._snapshots.wait(60)
-
-
-def test_the_final_snapshot_waits_for_a_restarting_control_node(
-  start, config, folder, monkeypatch
-):
-  node = start(samples_per_insert=0.0)
-  write(node, config)
-  replies = iter([rpc_client.UnreachableError("it restarts")])
-  counters = node.control.counters
-
-  def counters_after_restart():
-    for error in replies:
-      raise error
-    return counters()
-
-  monkeypatch.setattr(node.control, "counters", counters_after_restart)
-  node._snapshots.finish(node.trainer.version, lambda: 60.0)
-  assert snapshot_store.SnapshotStore(folder).newest().number == 1
