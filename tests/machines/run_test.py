@@ -89,8 +89,9 @@ def test_a_lost_machine_and_two_that_join(cluster, run):
   cluster.add()
   run.wait_for_workers(4, 4)
   cluster.add()  # the run now has one machine more than at its start
-  status = run.wait_for_workers(6, 6)
-  assert status["nodes"]["proxy"] == {"up": 4, "expected": 4}
+  run.wait_for_workers(6, 6)
+  proxies = {"up": 4, "expected": 4}
+  runs.wait_until(lambda: run.status()["nodes"]["proxy"] == proxies)
   run.wait_for_steps()
   assert run.stop() == 0, run.output
 
