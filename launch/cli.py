@@ -20,7 +20,10 @@ _COMMANDS = {
     "play episodes by a run's policy; film or record them",
   ),
   "control": ("control", "show, pause, save or stop an active run"),
-  "sweep": ("sweep", "train several seeds and settings, and compare them"),
+  "sweep": (
+    "sweeps.command",
+    "train several seeds and settings, and compare them",
+  ),
   "plot": ("plot", "compare the curves of runs in one picture"),
   "certificates": (
     "machines.authority",

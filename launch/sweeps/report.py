@@ -11,7 +11,8 @@ import rich.table
 import rich.text
 
 from slipway.launch.runs import comparison, curves, statistics
-from slipway.launch.sweeps import scoring, sweep_folder
+from slipway.launch.sweeps import plan as plan_lib
+from slipway.launch.sweeps import scoring, study
 
 # Settings whose curves are drawn, those with the highest scores.
 _MAX_CURVES = 6
@@ -26,28 +27,23 @@ def make_games_table(scores: Sequence[scoring.GamesScore]) -> rich.table.Table:
   ended and all.
   """
   is_complete = all(score.done == score.planned for score in scores)
-  table = rich.table.Table(
-    box=rich.box.SIMPLE_HEAD,
-    pad_edge=False,
-    title=f"{'all games' if is_complete else 'games so far'}, human-normalized",
-    title_justify="left",
+  table = _make_table("setting", "games", "runs", "IQM", "95 % interval")
+  table.title = (
+    f"{'all games' if is_complete else 'games so far'}, human-normalized"
   )
-  table.add_column("setting", min_width=14, overflow="fold")
-  for column in ("games", "runs", "IQM", "95 % interval"):
-    table.add_column(column, justify="right", no_wrap=True)
   for score in scores:
     table.add_row(
-      rich.text.Text(score.name.replace(" ", "\n"), overflow="fold"),
+      _wrap(score.name),
       f"{score.games}/{score.planned_games}",
       f"{score.done}/{score.planned}",
       f"{score.iqm.value:.3f}",
-      statistics.format_interval((score.iqm.low, score.iqm.high), ".3f"),
+      statistics.format_interval(score.iqm[1:], ".3f"),
     )
   return table
 
 
 def make_table(
-  scores: Sequence[scoring.SettingScore], plan: sweep_folder.Plan, rows: int
+  scores: Sequence[scoring.SettingScore], plan: plan_lib.Plan, rows: int
 ) -> rich.table.Table:
   """Returns the settings with the highest scores as a table.
 
@@ -61,28 +57,23 @@ def make_table(
     rows: largest number of settings to show.
   """
   seeds, has_target = len(plan.seeds), np.isfinite(plan.target)
-  table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
-  table.add_column("#", justify="right")
-  table.add_column("setting", min_width=14, overflow="fold")
   target = [f"met {plan.target:,g}", "held"] if has_target else []
-  for column in ("runs", "IQM", "95 % interval", "beats 0", *target):
-    table.add_column(column, justify="right", no_wrap=True)
+  table = _make_table(
+    *("#", "setting", "runs", "IQM", "95 % interval", "beats 0", *target)
+  )
   ranked = _rank(scores)
   for score in ranked[:rows]:
     steps = score.target_steps
     at = "" if np.isnan(steps) else f" at {steps / 1_000:,.0f}k"
+    met = [f"{score.at_target}/{seeds}{at}", _format(score.held, ".0%")]
     table.add_row(
       str(score.index),
-      rich.text.Text(score.name.replace(" ", "\n"), overflow="fold"),
+      _wrap(score.name),
       f"{score.done}/{seeds}",
       _format(score.iqm.value, ",.1f"),
-      statistics.format_interval((score.iqm.low, score.iqm.high), ",.1f"),
+      statistics.format_interval(score.iqm[1:], ",.1f"),
       _format(score.improvement.value, ".0%"),
-      *(
-        [f"{score.at_target}/{seeds}{at}", _format(score.held, ".0%")]
-        if has_target
-        else []
-      ),
+      *(met if has_target else []),
     )
   if len(ranked) > rows:
     table.caption = f"and {len(ranked) - rows} more settings"
@@ -90,9 +81,7 @@ def make_table(
 
 
 def write(
-  folder: sweep_folder.SweepFolder,
-  plan: sweep_folder.Plan,
-  runs: Sequence[Sequence[scoring.RunScore]],
+  sweep: study.Study, runs: Sequence[Sequence[scoring.RunScore]]
 ) -> list[str]:
   """Writes the results to the sweep's folder.
 
@@ -100,8 +89,7 @@ def write(
   trained, and sweep.png if a run has ended.
 
   Args:
-    folder: the sweep's folder.
-    plan: the plan, with S settings.
+    sweep: the sweep, with S settings.
     runs: [S] lists of the runs' scores.
 
   Returns:
@@ -111,54 +99,56 @@ def write(
     OSError: a file can't be written.
     ValueError: a run's curves.csv can't be read.
   """
-  scores = scoring.score_settings(plan, runs)
-  names = [*dict.fromkeys(name for x in plan.settings for name in x)]
-  folder.write(
-    "runs.csv",
-    _to_csv(
+  plan, settings = sweep.plan, sweep.settings
+  scores = scoring.score_settings(settings, runs, plan.target)
+  names = [*dict.fromkeys(name for setting in settings for name in setting)]
+  values = [[setting.get(name, "") for name in names] for setting in settings]
+  files = {
+    "settings.csv": _to_csv(
+      ["setting", *names, "pruned", "done", "at_target", "target_steps", "held"]
+      + [f"{x}{bound}" for x in _MEASURES for bound in ("", "_low", "_high")]
+      + ["human_normalized"],
+      [
+        [x.index, *values[x.index], sweep.is_pruned(x.index), *x[2:6]]
+        + [*x.iqm, *x.gap, *x.improvement, x.human_normalized]
+        for x in scores
+      ],
+    ),
+    "runs.csv": _to_csv(
       ["setting", "seed", *names, *scoring.RunScore._fields[1:]],
       [
-        [
-          x.run.setting,
-          x.run.seed,
-          *(plan.settings[x.run.setting].get(name, "") for name in names),
-          *x[1:],
-        ]
+        [x.run.setting, x.run.seed, *values[x.run.setting], *x[1:]]
         for group in runs
         for x in group
       ],
     ),
-  )
-  folder.write(
-    "settings.csv",
-    _to_csv(
-      [
-        *("setting", *names, "done", "at_target", "target_steps", "held"),
-        *(f"{x}{bound}" for x in _MEASURES for bound in ("", "_low", "_high")),
-        "human_normalized",
-      ],
-      [
-        [
-          x.index,
-          *(plan.settings[x.index].get(name, "") for name in names),
-          *(x.done, x.at_target, x.target_steps, x.held),
-          *(value for name in _MEASURES for value in getattr(x, name)),
-          x.human_normalized,
-        ]
-        for x in scores
-      ],
-    ),
-  )
-  files = ["settings.csv", "runs.csv"]
-  if games := scoring.score_games(plan, runs):
+  }
+  if games := scoring.score_games(settings, runs):
     header = ["setting", *scoring.GamesScore._fields[1:], "iqm_low", "iqm_high"]
-    rows = [[*score[:-1], *score.iqm] for score in games]
-    folder.write("games.csv", _to_csv(header, rows))
-    files.append("games.csv")
+    files["games.csv"] = _to_csv(header, [[*x[:-1], *x.iqm] for x in games])
   if any(np.isfinite(score.iqm.value) for score in scores):
-    folder.write("sweep.png", _draw(plan, scores, runs))
-    files.append("sweep.png")
-  return files
+    files["sweep.png"] = _draw(plan, scores, runs)
+  for name, content in files.items():
+    sweep.write(name, content)
+  return [*files]
+
+
+def _make_table(*columns: str) -> rich.table.Table:
+  """Returns a table whose column 'setting' is text, and others are numbers."""
+  table = rich.table.Table(
+    box=rich.box.SIMPLE_HEAD, pad_edge=False, title_justify="left"
+  )
+  for column in columns:
+    if column == "setting":
+      table.add_column(column, min_width=14, overflow="fold")
+    else:
+      table.add_column(column, justify="right", no_wrap=True)
+  return table
+
+
+def _wrap(name: str) -> rich.text.Text:
+  """Returns a setting with a line per field."""
+  return rich.text.Text(name.replace(" ", "\n"), overflow="fold")
 
 
 def _rank(scores: Sequence[scoring.SettingScore]) -> list[scoring.SettingScore]:
@@ -172,36 +162,27 @@ def _format(value: float, spec: str) -> str:
 
 
 def _draw(
-  plan: sweep_folder.Plan,
+  plan: plan_lib.Plan,
   scores: Sequence[scoring.SettingScore],
   runs: Sequence[Sequence[scoring.RunScore]],
 ) -> bytes:
-  """Draws the curves of the best settings, and the measures of all.
-
-  Returns:
-    The picture, as the bytes of a PNG file.
-  """
+  """Draws the curves of the best settings, and the measures of all, as PNG."""
   # Imported late, because the import takes a second.
   from matplotlib import figure
 
   ranked = [score for score in _rank(scores) if np.isfinite(score.iqm.value)]
+  names = [f"{score.index}: {score.name}" for score in ranked]
   height = 0.7 + 0.28 * len(ranked)
   picture = figure.Figure(
     figsize=(12.6, 5.0 + height), dpi=150, layout="constrained"
   )
   parts: typing.Any = picture.subfigures(2, 1, height_ratios=(5.0, height))
   above, below = parts
-  groups = [
-    comparison.Group(
-      f"{score.index}: {score.name}",
-      [
-        x.run.read_evaluations()
-        for x in runs[score.index]
-        if x.is_done and np.isfinite(x.score)
-      ],
-    )
-    for score in ranked[:_MAX_CURVES]
-  ]
+  groups = []
+  for name, score in zip(names[:_MAX_CURVES], ranked, strict=False):
+    ended = [x for x in runs[score.index] if x.is_done and np.isfinite(x.score)]
+    rows = [x.run.read_evaluations() for x in ended]
+    groups.append(comparison.Group(name, rows))
   comparison.draw_panels(above, groups)
   panels = [("iqm", "score: final return, IQM")]
   if np.isfinite(plan.target):
@@ -209,29 +190,20 @@ def _draw(
   if len(ranked) > 1:
     panels.append(("improvement", "probability of a higher score than 0"))
   all_axes = below.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-  for axes, (name, label) in zip(all_axes, panels, strict=True):
+  for axes, (measure, label) in zip(all_axes, panels, strict=True):
     for row, score in enumerate(ranked):
-      measure: scoring.Measure = getattr(score, name)
+      value, low, high = getattr(score, measure)
       color = comparison.color(row) if row < _MAX_CURVES else "#6b7280"
-      axes.hlines(
-        row,
-        measure.low,
-        measure.high,
-        color=color,
-        linewidth=5,
-        alpha=0.35,
-      )
-      axes.plot(measure.value, row, "o", color=color, markersize=5)
-    if name == "improvement":
+      axes.hlines(row, low, high, color=color, linewidth=5, alpha=0.35)
+      axes.plot(value, row, "o", color=color, markersize=5)
+    if measure == "improvement":
       axes.axvline(0.5, color="#9ca3af", linestyle="--", linewidth=1)
       axes.set_xlim(-0.02, 1.02)
     axes.set_xlabel(label)
     axes.grid(axis="x", color="#e4e7ea", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-  all_axes[0].set_yticks(
-    range(len(ranked)), [f"{x.index}: {x.name}" for x in ranked]
-  )
+  all_axes[0].set_yticks(range(len(ranked)), names)
   all_axes[0].set_ylim(len(ranked) - 0.5, -0.5)
   return curves.to_bytes(picture)
 
@@ -239,13 +211,12 @@ def _draw(
 def _to_csv(
   header: Sequence[str], rows: Sequence[Sequence[typing.Any]]
 ) -> bytes:
-  """Returns a header and rows as CSV."""
+  """Returns CSV, in which nan is '' and floats have ten significant digits."""
   text = io.StringIO()
   writer = csv.writer(text, lineterminator="\n")
-  writer.writerows([header, *(map(_to_cell, row) for row in rows)])
+  writer.writerow(header)
+  for row in rows:
+    writer.writerow(
+      _format(x, ".10g") if isinstance(x, float) else x for x in row
+    )
   return text.getvalue().encode()
-
-
-def _to_cell(value: typing.Any) -> typing.Any:
-  """Returns a cell: '' for nan; other floats have ten significant digits."""
-  return _format(value, ".10g") if isinstance(value, float) else value

@@ -1,56 +1,66 @@
 """Scoring: measures what the runs, settings and games of a sweep have reached.
 
-The score of a run is its final return; see `curves.final_return`.
+The score of a run is its final return; see `curves.final_return`. Only runs
+that have ended at a limit count in the measures of settings and games.
 """
 
 import functools
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import ml_collections
 import numpy as np
 
 from slipway.environments import atari_scores
-from slipway.launch.orchestration import limits
+from slipway.launch.orchestration import limits as limits_lib
 from slipway.launch.runs import curves, statistics
-from slipway.launch.sweeps import space, sweep_folder
+from slipway.launch.sweeps import runs as runs_lib
+from slipway.launch.sweeps import space
 
 # Fields by which settings differ that train other games.
 _GAME_FIELDS = ("environment.game", "environment.name")
+# Columns of curves.csv, by the limit of their value.
+_PROGRESS = {
+  "environment_steps": "env_steps",
+  "trainer_steps": "trainer_steps",
+  "wall_clock_s": "wall_s",
+}
 
 
 class RunScore(typing.NamedTuple):
-  """What a run has reached so far.
+  """What a run has reached so far; numbers are nan if they are unknown.
 
   Attributes:
     run: the run.
-    score: mean return of the evaluations in the last tenth of the environment
-      steps, nan before the first evaluation.
-    human_normalized: the score of an Atari game, human-normalized; else nan.
-    best: highest mean return, nan before the first evaluation. In a run that
-      has stopped, it is of a repetition with other episodes, since the highest
-      of many means is too high by chance.
+    score: mean return of the evaluations in the last tenth of the steps.
+    human_normalized: the score of an Atari game, human-normalized.
+    best: highest mean return. In a run that has stopped, it is of a repetition
+      with other episodes, since the highest of many means is too high by
+      chance.
     env_steps: environment steps at the last evaluation.
     wall_s: seconds at the last evaluation.
-    target_steps: environment steps at the evaluation that has met the target,
-      nan if none has.
+    target_steps: environment steps at the evaluation that has met the target.
     held: part of the evaluations that are at the target, from the first of
-      those that have met it on; nan if none has.
+      those that have met it on.
     is_done: whether the run has ended at one of its limits.
   """
 
-  run: sweep_folder.SweepRun
-  score: float
-  human_normalized: float
-  best: float
-  env_steps: float
-  wall_s: float
-  target_steps: float
-  held: float
-  is_done: bool
+  run: runs_lib.SweepRun
+  score: float = np.nan
+  human_normalized: float = np.nan
+  best: float = np.nan
+  env_steps: float = 0.0
+  wall_s: float = 0.0
+  target_steps: float = np.nan
+  held: float = np.nan
+  is_done: bool = False
 
 
 class Measure(typing.NamedTuple):
-  """A measure of several scores, with its 95 % interval; nan if unknown."""
+  """A measure of several scores, with its 95 % interval; nan if unknown.
+
+  The measure of a single run has no interval.
+  """
 
   value: float = np.nan
   low: float = np.nan
@@ -60,32 +70,29 @@ class Measure(typing.NamedTuple):
 class SettingScore(typing.NamedTuple):
   """What the runs of a setting have reached, by the measures of `statistics`.
 
-  Only runs that have ended at a limit count. A single one has no intervals.
-
   Attributes:
     index: index of the setting.
     name: the setting as text.
     done: number of runs that have ended at a limit.
-    iqm: interquartile mean of the scores; nan without a score, as all others.
-    human_normalized: the IQM, human-normalized; nan if this is no Atari game.
-    gap: optimality gap to the target; nan without a target.
-    improvement: probability that a run scores more than one of setting 0; nan
-      for setting 0.
-    at_target: number of runs that have met the target.
+    at_target: number of those that have met the target.
     target_steps: median of their environment steps until then, or nan.
-    held: mean over these runs of `RunScore.held`, or nan.
+    held: mean over them of `RunScore.held`, or nan.
+    iqm: interquartile mean of the scores.
+    gap: optimality gap to the target.
+    improvement: probability that a run scores more than one of setting 0.
+    human_normalized: the IQM, human-normalized; nan if this is no Atari game.
   """
 
   index: int
   name: str
   done: int
-  iqm: Measure
-  human_normalized: float
-  gap: Measure
-  improvement: Measure
   at_target: int
   target_steps: float
   held: float
+  iqm: Measure
+  gap: Measure
+  improvement: Measure
+  human_normalized: float
 
 
 class GamesScore(typing.NamedTuple):
@@ -93,14 +100,12 @@ class GamesScore(typing.NamedTuple):
 
   Attributes:
     name: what the settings have in common, as text.
-    games: number of games with a score, that of a run that has ended at a
-      limit.
-    planned_games: number of games of the settings so far. Those without a
-      human-normalized score, such as CartPole, never count in `games`.
+    games: number of games with a human-normalized score.
+    planned_games: number of games of the settings so far.
     done: number of runs that have ended at a limit.
     planned: number of runs of the settings so far.
-    iqm: interquartile mean of the human-normalized scores of the `done` runs,
-      with a stratified interval; no interval if all games have one seed.
+    iqm: interquartile mean of the human-normalized scores, with a stratified
+      interval.
   """
 
   name: str
@@ -112,13 +117,12 @@ class GamesScore(typing.NamedTuple):
 
 
 def score_run(
-  run: sweep_folder.SweepRun, environment: str, target: float, evaluations: int
+  run: runs_lib.SweepRun, target: float, evaluations: int
 ) -> RunScore:
-  """Reads what a run has reached.
+  """Reads what a run has reached, which may be active or not begun.
 
   Args:
-    run: the run, which may be active or not begun.
-    environment: gymnasium's id of its environment.
+    run: the run.
     target: mean return of the target, or infinity.
     evaluations: number of evaluations in a row that meet the target.
 
@@ -130,19 +134,18 @@ def score_run(
   rows = run.read_evaluations()
   returns = rows["eval_return"]
   if not len(returns):
-    none = (np.nan, np.nan, np.nan)
-    return RunScore(run, *none, 0.0, 0.0, np.nan, np.nan, is_done)
+    return RunScore(run, is_done=is_done)
   steps = curves.get_progress(rows)
   score = curves.final_return(steps, returns)
   summary = run.read_summary()
   repeated = summary.best_eval_return if summary else None
-  at_target = returns >= limits.lowest_accepted(target)
+  at_target = returns >= limits_lib.lowest_accepted(target)
   met = np.convolve(at_target, np.ones(evaluations), "valid")
   first = np.flatnonzero(met == evaluations)
   return RunScore(
     run,
     score,
-    atari_scores.normalize(environment, score),
+    atari_scores.normalize(run.environment, score),
     float(returns.max()) if repeated is None else repeated,
     rows["env_steps"][-1],
     rows["wall_s"][-1],
@@ -152,60 +155,90 @@ def score_run(
   )
 
 
+def list_progress_limits(limits: ml_collections.ConfigDict) -> list[str]:
+  """Returns the limits of steps and time that a config sets."""
+  return [name for name in _PROGRESS if limits[name]]
+
+
+def score_tenths(
+  rows: Mapping[str, np.ndarray], limits: ml_collections.ConfigDict
+) -> dict[int, float]:
+  """Returns what a run would have scored at tenths of its way to its limits.
+
+  Args:
+    rows: columns of the run's curves.csv, by name.
+    limits: section `limits` of its config.
+
+  Returns:
+    The scores by tenth, from 1 to 9, as far as the run has come.
+  """
+  names = list_progress_limits(limits)
+  if not len(rows["eval_return"]) or not names:
+    return {}
+  parts = np.stack([rows[_PROGRESS[name]] / limits[name] for name in names])
+  reached = parts.min(0) if limits.combine == "all" else parts.max(0)  # [N]
+  steps, scores = curves.get_progress(rows), {}
+  for tenth in range(1, 10):
+    known = 1 + np.searchsorted(reached, tenth / 10)  # rows until that tenth
+    if known <= len(reached):
+      returns = rows["eval_return"][:known]
+      scores[tenth] = curves.final_return(steps[:known], returns)
+  return scores
+
+
 def score_settings(
-  plan: sweep_folder.Plan, runs: Sequence[Sequence[RunScore]]
+  settings: Sequence[space.Setting],
+  runs: Sequence[Sequence[RunScore]],
+  target: float,
 ) -> list[SettingScore]:
   """Returns the measures of each setting.
 
   Args:
-    plan: the plan, with S settings.
+    settings: the S settings.
     runs: [S] lists of the runs' scores.
+    target: mean return of the target, or infinity.
   """
-  scores = [
-    np.array([x.score for x in group if x.is_done and np.isfinite(x.score)])
-    for group in runs
-  ]
+  find_gap = functools.partial(statistics.optimality_gap, target=target)
+  scores = [_list_known(group, "score") for group in runs]
   found = []
   for index, (own, group) in enumerate(zip(scores, runs, strict=True)):
     iqm = gap = improvement = Measure()
     if len(own):
       iqm = _measure(statistics.interquartile_mean, own)
-      if np.isfinite(plan.target):
-        gap = _measure(
-          functools.partial(statistics.optimality_gap, target=plan.target), own
-        )
+      if np.isfinite(target):
+        gap = _measure(find_gap, own)
       if index and len(scores[0]):
         improvement = _measure(
           statistics.probability_of_improvement, own, scores[0]
         )
-    human = _list_human_normalized(group)
-    at_target = [x for x in group if x.is_done and np.isfinite(x.target_steps)]
+    steps = _list_known(group, "target_steps")
+    held = _list_known(group, "held")
+    human = _list_known(group, "human_normalized")
     found.append(
       SettingScore(
         index,
-        space.describe(plan.settings[index]),
+        space.describe(settings[index]),
         sum(x.is_done for x in group),
-        iqm,
+        len(steps),
+        float(np.median(steps)) if len(steps) else np.nan,
+        float(np.mean(held)) if len(held) else np.nan,
+        *(iqm, gap, improvement),
         float(statistics.interquartile_mean(human)) if len(human) else np.nan,
-        gap,
-        improvement,
-        len(at_target),
-        float(np.median([x.target_steps for x in at_target] or [np.nan])),
-        float(np.mean([x.held for x in at_target] or [np.nan])),
       )
     )
   return found
 
 
 def score_games(
-  plan: sweep_folder.Plan, runs: Sequence[Sequence[RunScore]]
+  settings: Sequence[space.Setting], runs: Sequence[Sequence[RunScore]]
 ) -> list[GamesScore]:
   """Returns the measures over all games of settings that differ in the game.
 
-  Several settings with the same game, which Optuna may choose, count as one.
+  Several settings with the same game, which the search may choose, count as
+  one.
 
   Args:
-    plan: the plan, with S settings.
+    settings: the S settings.
     runs: [S] lists of the runs' scores.
 
   Returns:
@@ -213,37 +246,39 @@ def score_games(
   """
   # The runs of each game, by what the settings have in common, and by game.
   groups: dict[str, dict[str, list[RunScore]]] = {}
-  for setting, group in zip(plan.settings, runs, strict=True):
+  for setting, group in zip(settings, runs, strict=True):
     common = {x: y for x, y in setting.items() if x not in _GAME_FIELDS}
     game = {x: y for x, y in setting.items() if x in _GAME_FIELDS}
     if game:
       games = groups.setdefault(space.describe(common), {})
       games.setdefault(space.describe(game), []).extend(group)
   found = []
+  measure = statistics.interquartile_mean
   for name, planned in groups.items():
-    games = [x for x in map(_list_human_normalized, planned.values()) if len(x)]
+    scores = [_list_known(x, "human_normalized") for x in planned.values()]
+    games = [x for x in scores if len(x)]
     if len(games) < 2:
       continue
-    measure = statistics.interquartile_mean
     iqm = measure(np.concatenate(games))
     bounds = statistics.stratified_interval(measure, games)
+    all_runs = [run for group in planned.values() for run in group]
     found.append(
       GamesScore(
         name,
         len(games),
         len(planned),
-        sum(run.is_done for group in planned.values() for run in group),
-        sum(map(len, planned.values())),
+        sum(run.is_done for run in all_runs),
+        len(all_runs),
         Measure(*map(float, (iqm, *bounds))),
       )
     )
   return sorted(found, key=lambda x: -x.iqm.value)
 
 
-def _list_human_normalized(runs: Sequence[RunScore]) -> np.ndarray:
-  """Returns the human-normalized scores [R] of runs that have ended."""
-  scores = [x.human_normalized for x in runs if x.is_done]
-  return np.array([x for x in scores if np.isfinite(x)])
+def _list_known(runs: Sequence[RunScore], name: str) -> np.ndarray:
+  """Returns a number of the runs that have ended, [R], where it is known."""
+  values = [getattr(run, name) for run in runs if run.is_done]
+  return np.array([value for value in values if np.isfinite(value)])
 
 
 def _measure(

@@ -10,7 +10,6 @@ import slipway
 from slipway.configs import dqn
 from slipway.launch import evaluate, train_flags
 from slipway.launch.runs import run_folder
-from slipway.launch.sweeps import sweep_folder
 from tests.launch import saved
 
 _STRANGER = 12_345  # a user number that no user has
@@ -98,24 +97,12 @@ def test_trust_without_a_run_to_resume_is_rejected():
 
 
 @only_root
-def test_a_new_run_or_sweep_takes_no_folder_of_another_user(tmp_path):
-  for make in (
-    lambda: run_folder.RunFolder.create(tmp_path, "a", overwrite=True),
-    lambda: sweep_folder.SweepFolder.create(tmp_path, "a", overwrite=True),
-  ):
-    (tmp_path / "a").mkdir(exist_ok=True)
-    os.chown(tmp_path / "a", _STRANGER, -1)
-    with pytest.raises((ValueError, OSError), match="another user"):
-      make()
-    assert not any((tmp_path / "a").iterdir())
-
-
-@only_root
-def test_a_sweep_of_another_user_is_not_continued(tmp_path):
-  (tmp_path / "sweep.json").write_text("{}")
-  os.chown(tmp_path / "sweep.json", _STRANGER, -1)
-  with pytest.raises(ValueError, match="another user"):
-    sweep_folder.SweepFolder.open(str(tmp_path))
+def test_a_new_run_takes_no_folder_of_another_user(tmp_path):
+  (tmp_path / "a").mkdir()
+  os.chown(tmp_path / "a", _STRANGER, -1)
+  with pytest.raises((ValueError, OSError), match="another user"):
+    run_folder.RunFolder.create(tmp_path, "a", overwrite=True)
+  assert not any((tmp_path / "a").iterdir())
 
 
 @pytest.mark.parametrize("is_damaged", [False, True])

@@ -1,31 +1,56 @@
-"""Makes plans and runs of sweeps for the tests."""
+"""Makes sweeps and their runs for the tests."""
 
 import pathlib
 
+import msgspec
 import numpy as np
 
-from slipway.launch.runs import curves, run_folder
-from slipway.launch.sweeps import scoring, sweep_folder
+from slipway.configs import dqn
+from slipway.launch.runs import curves, run_status, run_summary
+from slipway.launch.sweeps import plan, scoring, space, study
+from slipway.launch.sweeps import runs as runs_lib
 
 
-def make_plan(settings, seeds):
-  return sweep_folder.Plan(
-    flags=[],
-    working_folder="",
-    vary=[],
-    search="grid",
-    search_seed=0,
-    max_settings=1,
-    seeds=seeds,
-    settings=settings,
-  )
+def make_plan(vary, **changes):
+  fields = {
+    "overrides": {
+      "config": "apex_dqn:cartpole",
+      "config.limits.trainer_steps": "5",
+    },
+    "working_folder": ".",
+    "vary": vary,
+    "search": "grid",
+    "search_seed": 0,
+    "max_settings": 1,
+    "prune": False,
+    "seeds": [1],
+    "ray_address": None,
+    "insecure": False,
+    "at_once": 1,
+  }
+  return plan.Plan(**{**fields, **changes})
+
+
+def make_sweep(path, vary, **changes):
+  """Returns a new sweep with all its settings, in an existing folder."""
+  sweep = study.Study(path, make_plan(vary, **changes))
+  sweep.write_plan()
+  config = dqn.get_config()
+  config.limits.environment_steps = 1_000
+  for params in sweep.plan.list_first_settings():
+    sweep.add(params, config)
+  return sweep
+
+
+def make_settings(*vary):
+  axes = space.parse(vary)
+  return [space.to_setting(axes, params) for params in space.make_grid(axes)]
 
 
 def make_runs(setting, *normalized, is_done=True, path="none"):
-  folder = run_folder.RunFolder(pathlib.Path(path))
   return [
     scoring.RunScore(
-      sweep_folder.SweepRun(setting, seed, folder, pathlib.Path("none.log")),
+      runs_lib.SweepRun(pathlib.Path(path), setting, seed),
       score=10.0,
       human_normalized=score,
       best=12.0,
@@ -39,10 +64,17 @@ def make_runs(setting, *normalized, is_done=True, path="none"):
   ]
 
 
-def write_curves(folder, returns, period=1_000):
+def write_curves(run, returns, period=1_000):
   lines = [",".join(curves.COLUMNS)]
   for index, value in enumerate(returns):
     row = dict.fromkeys(curves.COLUMNS, 1.0)
     row |= {"env_steps": period * index, "eval_return": value}
     lines.append(",".join(str(row[name]) for name in curves.COLUMNS))
-  folder.curves_csv.write_text("\n".join(lines) + "\n")
+  run.folder.path.mkdir(exist_ok=True)
+  run.folder.curves_csv.write_text("\n".join(lines) + "\n")
+
+
+def write_summary(run, **status):
+  summary = run_summary.RunSummary.from_status(run_status.RunStatus(**status))
+  run.folder.path.mkdir(exist_ok=True)
+  run.folder.summary.write_bytes(msgspec.json.encode(summary))

@@ -6,8 +6,7 @@ import io
 import pytest
 import rich.console
 
-from slipway.launch.runs import run_folder
-from slipway.launch.sweeps import report, scoring, sweep_folder
+from slipway.launch.sweeps import report, scoring
 from tests.launch.sweeps import given
 
 
@@ -21,22 +20,23 @@ from tests.launch.sweeps import given
 def test_a_measure_over_some_of_the_games_is_marked(
   tmp_path, last_is_done, counts, title
 ):
-  plan = given.make_plan(
-    [{"environment.game": x} for x in ("Pong", "Breakout", "Seaquest")],
-    seeds=[1, 2],
-  )
-  given.write_curves(run_folder.RunFolder(tmp_path), [10.0, 10.0])
+  vary = ["environment.game=Pong,Breakout,Seaquest"]
+  sweep = given.make_sweep(tmp_path, vary, seeds=[1, 2])
   runs = [
     given.make_runs(index, 1.0, 2.0, is_done=is_done, path=tmp_path)
     for index, is_done in enumerate((True, True, last_is_done))
   ]
-  report.write(sweep_folder.SweepFolder(tmp_path), plan, runs)
+  for group in runs:
+    for score in group:
+      given.write_curves(score.run, [10.0, 10.0])
+  report.write(sweep, runs)
   with open(tmp_path / "games.csv", newline="") as file:
     (row,) = csv.DictReader(file)
   names = ("games", "planned_games", "done", "planned")
   assert tuple(row[name] for name in names) == counts
   console = rich.console.Console(width=100, record=True, file=io.StringIO())
-  console.print(report.make_games_table(scoring.score_games(plan, runs)))
+  games = scoring.score_games(sweep.settings, runs)
+  console.print(report.make_games_table(games))
   text = console.export_text()
   assert title in text
   for some, planned in (counts[:2], counts[2:]):

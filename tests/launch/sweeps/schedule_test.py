@@ -1,7 +1,6 @@
 """Tests of a sweep's results and exit status, with simulated runs."""
 
 import csv
-import json
 import os
 import pty
 import signal
@@ -13,20 +12,20 @@ import pytest
 
 from slipway.launch.runs import run_status, run_summary
 from tests import polling
+from tests.launch.sweeps import given
 
-# Trains a sweep of one setting, whose runs end with argv[2] as exit status once
-# the file 'end' exists, or after argv[3] stops; argv[1] is their summary.json.
-# argv[4] has changes of the plan.
+# Trains a sweep, whose runs end with argv[2] as their error, or without one,
+# once the file 'end' exists, or after argv[3] stops; argv[1] is their
+# summary.json.
 _SCRIPT = """
-import json, pathlib, signal, sys
-from slipway.launch import sweep_runs
+import pathlib, signal, sys
 from slipway.launch.display import standard_streams
 from slipway.launch.runs import manifest
-from slipway.launch.sweeps import sweep_folder
+from slipway.launch.sweeps import schedule, study
 
 class Run:
   def __init__(self, run):
-    self.run, self.log_start, self._stops = run, 0, 0
+    self.run, self._stops = run, 0
     starts = pathlib.Path("starts")
     if starts.exists() and pathlib.Path("full").exists():
       raise OSError("the disk is full")
@@ -45,7 +44,7 @@ class Run:
       snapshot.mkdir(parents=True)
       manifest.write(snapshot)
     self.run.folder.summary.write_text(sys.argv[1])
-    return int(sys.argv[2])
+    return sys.argv[2]
 
   def stop(self):
     self._stops += 1
@@ -54,15 +53,9 @@ class Run:
     if pathlib.Path("impatient").exists():  # the user, who repeats the Ctrl-C
       signal.raise_signal(signal.SIGINT)
 
-folder = sweep_folder.SweepFolder(pathlib.Path("."))
-plan = sweep_folder.Plan(**{
-  "flags": ["--config=apex_dqn:cartpole", "--config.limits.trainer_steps=5"],
-  "working_folder": ".", "vary": [], "search": "grid", "search_seed": 0,
-  "max_settings": 1, "seeds": [1], "settings": [{}], "at_once": 1,
-  **json.loads(sys.argv[4]),
-})
-sweep = sweep_runs.Sweep(folder, plan, lambda: plan.at_once, Run)
-standard_streams.exit_process(sweep.train())
+sweep = study.Study(pathlib.Path().absolute(), None)
+trains = schedule.Schedule(sweep, lambda: sweep.plan.at_once, Run)
+standard_streams.exit_process(trains.train())
 """
 
 
@@ -74,8 +67,10 @@ def summary(stopped_because, trainer_steps):
   return msgspec.json.encode(content).decode()
 
 
-def start(folder, content, status, stops=1, plan=None, **streams):
-  words = (content, f"{status}", f"{stops}", json.dumps(plan or {}))
+def start(folder, content, error="", stops=1, plan=None, **streams):
+  if not (folder / "journal.log").exists():
+    given.make_sweep(folder, **{"vary": [], **(plan or {})})
+  words = (content, error, f"{stops}")
   return subprocess.Popen(
     [sys.executable, "-c", _SCRIPT, *words],
     cwd=folder,
@@ -90,27 +85,27 @@ def read_done(folder):
     return [row["done"] for row in csv.DictReader(file)]
 
 
-# why the run stopped, its trainer steps, its exit status, exit status of the
-# sweep, runs that have ended at a limit, and whether a second sweep resumes,
+# why the run stopped, its trainer steps, its error, exit status of the sweep,
+# runs that have ended at a limit, and whether a second sweep resumes,
 # begins or skips the run
 ENDS = [
-  ("wall_clock_s", 5, 0, 0, "1", "skips"),
-  ("wall_clock_s", 0, 1, 1, "0", "begins"),
-  ("SIGTERM", 5, 0, 1, "0", "resumes"),
+  ("wall_clock_s", 5, "", 0, "1", "skips"),
+  ("wall_clock_s", 0, "no update", 1, "0", "begins"),
+  ("SIGTERM", 5, "", 1, "0", "resumes"),
 ]
 
 
 @pytest.mark.parametrize(
-  ("reason", "steps", "status", "sweep_status", "done", "again"), ENDS
+  ("reason", "steps", "error", "status", "done", "again"), ENDS
 )
 def test_a_run_that_has_not_ended_at_a_limit_is_tried_again(
-  tmp_path, reason, steps, status, sweep_status, done, again
+  tmp_path, reason, steps, error, status, done, again
 ):
   (tmp_path / "end").touch()
   content = summary(reason, steps)
   for _ in range(2):
-    process = start(tmp_path, content, status)
-    assert process.wait() == sweep_status
+    process = start(tmp_path, content, error)
+    assert process.wait() == status
     assert read_done(tmp_path) == [done]
   starts = (tmp_path / "starts").read_text().split()
   expected = {"skips": [], "begins": ["False"], "resumes": ["True"]}[again]
@@ -121,7 +116,7 @@ def test_a_run_that_has_not_ended_at_a_limit_is_tried_again(
 def test_results_are_written_after_the_terminal_is_closed(tmp_path, hangs_up):
   terminal, stream = pty.openpty()
   process = start(
-    tmp_path, summary("trainer_steps", 5), 0,
+    tmp_path, summary("trainer_steps", 5),
     stdin=stream, stdout=stream, stderr=stream,
   )  # fmt: skip
   os.close(stream)
@@ -142,7 +137,7 @@ def count_stops(folder):
 
 
 def test_only_a_second_ctrl_c_kills_the_runs(tmp_path):
-  process = start(tmp_path, summary("SIGINT", 5), 0, stops=2)
+  process = start(tmp_path, summary("SIGINT", 5), stops=2)
   polling.wait_until(lambda: (tmp_path / "starts").exists())
   process.send_signal(signal.SIGINT)
   polling.wait_until(lambda: count_stops(tmp_path))
@@ -160,48 +155,65 @@ def test_only_a_second_ctrl_c_kills_the_runs(tmp_path):
 
 def test_a_ctrl_c_while_a_run_is_started_stops_that_run(tmp_path):
   (tmp_path / "hasty").touch()
-  process = start(tmp_path, summary("SIGINT", 5), 0)
+  process = start(tmp_path, summary("SIGINT", 5))
   assert process.wait(60) == 1
   assert count_stops(tmp_path) == 1
 
 
 def test_results_are_written_after_a_ctrl_c_while_runs_are_stopped(tmp_path):
   (tmp_path / "impatient").touch()
-  process = start(tmp_path, summary("SIGINT", 5), 0, stops=2)
+  process = start(tmp_path, summary("SIGINT", 5), stops=2)
   polling.wait_until(lambda: (tmp_path / "starts").exists())
   process.send_signal(signal.SIGTERM)
   assert process.wait(60) == 1
   assert read_done(tmp_path) == ["0"]
 
 
-SEARCH = {
-  "search": "random",
-  "vary": ["learner.learning_rate=log:1e-4..1e-2"],
-  "settings": [{"learner.learning_rate": "1e-3"}],
-  "max_settings": 2,
-}
+def count_starts(folder):
+  path = folder / "starts"
+  return len(path.read_text().split()) if path.exists() else 0
 
 
-@pytest.mark.parametrize(
-  ("plan", "obstacle"), [({"seeds": [1, 2]}, "full"), (SEARCH, "sweep.json")]
-)
-def test_a_full_disk_delays_runs_and_stops_none(tmp_path, plan, obstacle):
-  """A run's log, or the plan with a further setting, can't be written."""
-  (tmp_path / obstacle).mkdir()
+def test_a_full_disk_delays_runs_and_stops_none(tmp_path):
+  """A run's log can't be written."""
+  (tmp_path / "full").touch()
   process = start(
-    tmp_path, summary("trainer_steps", 5), 0, plan={**plan, "at_once": 2},
+    tmp_path, summary("trainer_steps", 5), plan={"seeds": [1, 2], "at_once": 2},
     stdout=subprocess.PIPE, text=True,
   )  # fmt: skip
   lines = iter(process.stdout.readline, "")
   assert any("no further run is started for now" in line for line in lines)
-  assert len((tmp_path / "starts").read_text().split()) == 1
-  (tmp_path / obstacle).rmdir()
-  polling.wait_until(
-    lambda: len((tmp_path / "starts").read_text().split()) == 2
-  )
+  assert count_starts(tmp_path) == 1
+  (tmp_path / "full").unlink()
+  polling.wait_until(lambda: count_starts(tmp_path) == 2)
   (tmp_path / "end").touch()
   rest, _ = process.communicate(timeout=60)
   assert process.returncode == 0
   assert "no further run" not in rest
   assert count_stops(tmp_path) == 0
-  assert (obstacle == "sweep.json") == (tmp_path / "sweep.json").is_file()
+
+
+def test_a_setting_that_falls_behind_is_stopped(tmp_path):
+  sweep = given.make_sweep(
+    tmp_path,
+    ["learner.learning_rate=1,2,3,4,5,6"],
+    prune=True,
+    seeds=[1, 2],
+    at_once=2,
+  )
+  for index in range(5):
+    assert not sweep.prune_if_behind(index, 1, 100.0)
+    sweep.complete(index, 100.0)
+    for run in sweep.list_runs(index):
+      given.write_curves(run, [100.0, 100.0])
+      given.write_summary(run, stopped_because="trainer_steps", trainer_steps=5)
+  for run in sweep.list_runs(5):
+    given.write_curves(run, [1.0, 1.0])
+  process = start(tmp_path, summary("SIGINT", 5), stdout=subprocess.PIPE)
+  output, _ = process.communicate(timeout=60)
+  assert process.returncode == 0, output
+  assert b"setting 5 falls behind" in output
+  assert count_stops(tmp_path) == 2
+  with (tmp_path / "settings.csv").open(newline="") as file:
+    pruned = [row["pruned"] for row in csv.DictReader(file)]
+  assert pruned == [*["False"] * 5, "True"]

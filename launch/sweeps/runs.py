@@ -1,0 +1,280 @@
+"""Runs of a sweep: their state, and the processes `slipway train`.
+
+`TrainProcess` is such a process on this machine. On a Ray cluster it is an
+actor, on any machine with enough CPUs, and `RemoteProcess` calls it.
+"""
+
+import functools
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import typing
+from collections.abc import Sequence
+
+import numpy as np
+
+from slipway.environments import ids, user_code
+from slipway.launch import resumption
+from slipway.launch.orchestration import limits
+from slipway.launch.processes import attached_process
+from slipway.launch.runs import (
+  config_file,
+  curves,
+  error_text,
+  run_folder,
+  run_lock,
+  run_summary,
+  snapshot_location,
+)
+
+_POLL_S = 0.2  # seconds between two checks whether a run has ended
+_MAX_LOSSES = 5  # machines of a run that Ray replaces
+# Seconds within which an actor that has a machine has received a stop.
+_STOP_TIMEOUT_S = 10.0
+_LOG_TAIL_BYTES = 4_096
+# Reasons of a stop after which a run has no more to do.
+_FINAL_REASONS = {*limits.Counts._fields, limits.ALL_LIMITS}
+
+
+class SweepRun(typing.NamedTuple):
+  """One run of a sweep, which may not have begun.
+
+  Attributes:
+    sweep: absolute path of the sweep's folder.
+    setting: index of the setting.
+    seed: the run's seed.
+  """
+
+  sweep: pathlib.Path
+  setting: int
+  seed: int
+
+  @property
+  def name(self) -> str:
+    """Name of the run's folder."""
+    return f"{self.setting}-{self.seed}"
+
+  @property
+  def folder(self) -> run_folder.RunFolder:
+    """The run's folder."""
+    return run_folder.RunFolder(self.sweep / self.name)
+
+  @property
+  def config(self) -> pathlib.Path:
+    """Path of the config of the setting."""
+    return self.sweep / f"{self.setting}.json"
+
+  @property
+  def environment(self) -> str:
+    """Gymnasium's id of the setting's environment, '' if it is unknown."""
+    return _read_environment(self.config)
+
+  def read_summary(self) -> run_summary.RunSummary | None:
+    """Returns the run's summary, or None if the run has no readable one."""
+    try:
+      return run_summary.RunSummary.read(self.folder)
+    except (FileNotFoundError, ValueError):
+      return None
+
+  def read_evaluations(self) -> dict[str, np.ndarray]:
+    """Returns the rows [N] of curves.csv with a mean return, by column."""
+    return curves.read_evaluations(self.folder.curves_csv)
+
+  def is_done(self) -> bool:
+    """Returns whether the run has ended at one of its limits.
+
+    A run whose time limit passed before its first update has failed.
+    """
+    summary = self.read_summary()
+    return (
+      summary is not None
+      and summary.stopped_because in _FINAL_REASONS
+      and not summary.ended_before_first_update
+    )
+
+  def is_active(self) -> bool:
+    """Returns whether a process executes the run, as after a killed sweep."""
+    if not self.folder.path.is_dir():
+      return False
+    try:
+      with run_lock.held(self.folder):
+        return False
+    except ValueError:
+      return True
+
+  def can_resume(self) -> bool:
+    """Returns whether the run has a complete snapshot, from which it continues.
+
+    A run whose time limit passed before its first update begins again, since
+    the limit counts over resumes.
+    """
+    summary = self.read_summary()
+    if summary is not None and summary.ended_before_first_update:
+      return False
+    location = snapshot_location.SnapshotLocation(str(self.folder.path))
+    return self.folder.is_run() and any(
+      map(location.is_complete, location.numbers())
+    )
+
+  def was_killed_at_limit(self) -> bool:
+    """Returns whether its snapshot is the last one, though no summary says so.
+
+    Such a run can't be resumed.
+    """
+    try:
+      return self.can_resume() and resumption.has_reached_limit(self.folder)
+    except (ValueError, OSError):
+      return False  # `slipway train` reports why it can't be resumed
+
+
+class TrainProcess:
+  """The process of a run on this machine, with its output in a file."""
+
+  def __init__(self, run: SweepRun, flags: Sequence[str]):
+    """Starts nothing yet.
+
+    Args:
+      run: the run, whose folder may exist from an earlier process.
+      flags: flags of `slipway train` that place the run's nodes.
+    """
+    self.run, self._flags = run, flags
+    self._log = run.folder.path.with_suffix(".log")
+    self._process: subprocess.Popen | None = None
+
+  def start(self) -> "TrainProcess":
+    """Starts or resumes the run, and returns this object.
+
+    Raises:
+      OSError: the sweep's folder is not on this machine, or can't be written.
+    """
+    run = self.run
+    if not run.config.exists():
+      raise OSError(
+        f"{str(run.sweep)!r} is not the sweep's folder on this machine, so "
+        "nothing of the run would be kept: give a --run_dir that all machines "
+        "share"
+      )
+    if run.can_resume():
+      flags = [f"--resume={run.folder.path}"]
+    else:
+      flags = [
+        *(f"--config={run.config}", f"--config.seed={run.seed}"),
+        *(f"--run_dir={run.sweep}", f"--name={run.name}"),
+        "--overwrite",  # a run that has saved nothing begins again
+      ]
+    with self._log.open("ab") as log:
+      self._log_start = log.tell()
+      self._process, self._alive_pipe = attached_process.start(
+        [*flags, *self._flags],
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,  # a Ctrl-C reaches only this process
+      )
+    return self
+
+  def poll(self) -> str | None:
+    """Returns None while the run lasts, then why it has failed, or ''."""
+    assert self._process is not None
+    status = self._process.poll()
+    if status is None:
+      return None
+    attached_process.close(self._alive_pipe)
+    if status >= 0:
+      return self._read_error() if status else ""
+    text = f"ended by signal {-status} ({signal.strsignal(-status)})"
+    if status == -signal.SIGKILL:
+      text += ", perhaps because the machine's memory had run out"
+    return text
+
+  def stop(self) -> None:
+    """Requests that the run stops with a last snapshot; a second call kills."""
+    if self._process is not None:
+      self._process.send_signal(signal.SIGINT)
+
+  def train(self) -> str:
+    """Starts the run, and waits for its end; returns why it failed, or ''."""
+    if self._process is None:  # Ray repeats a call that it has lost sight of
+      self.start()
+    while (error := self.poll()) is None:
+      time.sleep(_POLL_S)
+    return error
+
+  def _read_error(self) -> str:
+    """Returns the last line of this process's part of the log."""
+    with self._log.open("rb") as log:
+      end = log.seek(0, os.SEEK_END)
+      log.seek(max(self._log_start, end - _LOG_TAIL_BYTES))
+      lines = log.read().decode("utf-8", "replace").splitlines()
+    errors = [line for line in lines if line.startswith("train: ")] or lines
+    return errors[-1].removeprefix("train: ") if errors else "no output"
+
+
+class RemoteProcess:
+  """A `TrainProcess` on a machine of a cluster, as a Ray actor.
+
+  If its machine is lost, Ray starts it on another one, where the run continues.
+  """
+
+  def __init__(self, run: SweepRun, flags: Sequence[str], cpus: int):
+    """Starts the run once a machine has the CPUs for it; see `TrainProcess`."""
+    import ray  # takes a second, and only sweeps on a cluster need it
+
+    self.run, self._ray = run, ray
+    self._actor: typing.Any = (
+      ray.remote(TrainProcess)
+      .options(
+        num_cpus=cpus,
+        max_concurrency=2,  # `stop` is called during `train`
+        max_restarts=_MAX_LOSSES,
+        max_task_retries=_MAX_LOSSES,
+      )
+      .remote(run, flags)
+    )
+    self._end = self._actor.train.remote()
+    self._stop: typing.Any = None  # call of the last stop
+    self._stop_by_s = 0.0  # when that call must have returned
+    self._error: str | None = None
+
+  def poll(self) -> str | None:
+    """As `TrainProcess.poll`."""
+    if self._error is not None:
+      return self._error
+    if self._is_ready(self._end):
+      try:
+        self._error = self._ray.get(self._end)
+      except self._ray.exceptions.RayTaskError as error:
+        self._error = error_text.one_line(error.cause)
+      except self._ray.exceptions.RayError as error:
+        self._error = f"its machine was lost: {error_text.one_line(error)}"
+      self._actor = None  # Ray ends it
+    elif self._stop and time.monotonic() > self._stop_by_s:
+      if self._is_ready(self._stop):
+        self._stop = None
+      else:
+        self._ray.kill(self._actor)
+        self._error = "stopped before it had a machine"
+    return self._error
+
+  def stop(self) -> None:
+    """As `TrainProcess.stop`."""
+    if self._error is None:
+      self._stop = self._actor.stop.remote()
+      self._stop_by_s = time.monotonic() + _STOP_TIMEOUT_S
+
+  def _is_ready(self, call: typing.Any) -> bool:
+    return bool(self._ray.wait([call], timeout=0)[0])
+
+
+Process = TrainProcess | RemoteProcess
+
+
+@functools.cache
+def _read_environment(config: pathlib.Path) -> str:
+  """Returns `SweepRun.environment`, which never changes."""
+  try:
+    environment = config_file.read(config).environment
+    return ids.get_name_and_kwargs(environment)[0]
+  except (ValueError, user_code.UserCodeError):
+    return ""  # of a setting that can't be trained
