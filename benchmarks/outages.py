@@ -39,7 +39,6 @@ _FLAGS = (
   "--config.limits.target_return=inf",
   f"--config.snapshot.period_s={_SNAPSHOT_S}",
 )
-_LOST = ("items_lost", "env_steps_lost", "trainer_steps_lost")
 _TITLES = {
   "back_s": "back, s",
   "env_steps_s": "environment steps again, s",
@@ -62,10 +61,11 @@ in the run's status, which is polled every 20 ms, and to which nodes report
 every 250 ms. *Back*: the process does its work again (worker: its items are
 confirmed; proxy and replay: workers write to it; evaluator: it has evaluated;
 trainer: it learns). *Again*: the end of the last pause of more than {pause_s:g}
-s; 0 if there was none. Lost are items that were written and are no longer in
-the table, and the environment steps and updates since the snapshot from which a
-node resumes. When the launcher is killed, its nodes end, which is its *back*;
-the other seconds are those since the command that resumes the run. {runs}
+s; 0 if there was none. Lost are items in
+flight, and the environment steps and updates since the snapshot from which the
+run resumes when a process with a state dies. When the launcher is killed, its
+nodes end, which is its *back*; the other seconds are those since the command
+that resumes the run. {runs}
 repetitions."""
 
 
@@ -169,7 +169,9 @@ def _kill(run: running.Running, node: str) -> report.Row:
     back_s=back_s,
     env_steps_s=run.pause_end_s("env_steps", at_s),
     trainer_steps_s=run.pause_end_s("trainer_steps", at_s),
-    **{name: run.growth_since(name, at_s) for name in _LOST},
+    items_lost=run.growth_since("items_lost", at_s),
+    env_steps_lost=run.fall_since("env_steps", at_s),
+    trainer_steps_lost=run.fall_since("trainer_steps", at_s),
   )
 
 

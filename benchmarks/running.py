@@ -174,6 +174,12 @@ class Running:
     before = [status for status in self.statuses if status.at_s <= since_s][-1]
     return self.statuses[-1].counts[count] - before.counts[count]
 
+  def fall_since(self, count: str, since_s: float) -> int:
+    """Returns by how much a count fell back at most since a time, as above."""
+    before = [status for status in self.statuses if status.at_s <= since_s][-1]
+    after = [s.counts[count] for s in self.statuses if s.at_s > since_s]
+    return max(0, before.counts[count] - min(after))
+
   def status(self) -> run_status.RunStatus | None:
     """Polls the run's status; None: the launcher is not up."""
     return self._control.poll()
@@ -222,8 +228,6 @@ class Running:
       "trainer_steps": status.trainer_steps,
       "items_confirmed": status.items.confirmed,
       "evaluations": status.evaluation.count,
-      "env_steps_lost": status.env_steps_lost,
-      "trainer_steps_lost": status.trainer_steps_lost,
       "items_lost": status.items.lost,
       "reconnects": status.reconnects,
       "worker/1": (second and second.items_confirmed) or 0,

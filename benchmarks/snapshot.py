@@ -14,7 +14,6 @@ ITEMS = 1_000_000
 
 _LEARN_S = 3.0  # before each snapshot
 _FINISH_S = 120.0
-_UP_WITHIN_S = 30.0
 
 _METHOD = """\
 One process is the trainer of a run of `apex_dqn:cartpole` and hosts
@@ -46,8 +45,7 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   from slipway.launch.orchestration import rates as rates_lib
   from slipway.launch.orchestration import run_control
   from slipway.launch.runs import run_folder, snapshot_store
-  from slipway.replay.tables import shard_monitor, tables
-  from slipway.replay.variables import retrying_publisher
+  from slipway.replay.variables import variables
 
   config = apex_dqn.get_config("cartpole")
   config.replay.transitions_per_item = 1  # the most items
@@ -66,15 +64,13 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   )
   hosted = replay_node.HostedTables(config, spec, place, None, address, None)
   trainer_benchmark.fill(address, config, spec, items)
-  monitor = shard_monitor.ShardMonitor(0, address, tables.TRANSITIONS)
-  monitor.wait(_UP_WITHIN_S)
   learner = registry.make_builder(config.agent).make_learner(config, spec)
   trainer = trainer_lib.Trainer(
     config,
     rates,
     learner,
-    replay_updates.ReplayUpdates(learner, table, table.limiter, [monitor]),
-    retrying_publisher.RetryingPublisher(monitor, first_version=1),
+    replay_updates.ReplayUpdates(learner, table, table.limiter, [address]),
+    variables.VariablesPublisher(address),
   )
   store = snapshot_store.open_store(config, place)
   writer = snapshot_writer.SnapshotWriter(
@@ -102,7 +98,6 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
       }
     )
   trainer.close()
-  monitor.close()
   hosted.close()
   return rows
 

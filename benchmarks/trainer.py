@@ -18,7 +18,6 @@ if typing.TYPE_CHECKING:
   from slipway.replay.tables import dataset as dataset_lib
 
 _ROWS_A_WRITE = 20
-_UP_WITHIN_S = 30.0
 _SETTLE_S = 0.1  # in which the last priorities arrive, before the next side
 
 _METHOD = """\
@@ -136,7 +135,6 @@ def measure_case(case: Case, runs: int) -> list[report.Row]:
   from slipway.environments import factory
   from slipway.replay.tables import (
     dataset,
-    shard_monitor,
     tables,
     trajectory_manager,
   )
@@ -151,12 +149,10 @@ def measure_case(case: Case, runs: int) -> list[report.Row]:
   fill(manager.address, config, spec, case.items)
   learner = registry.make_builder(config.agent).make_learner(config, spec)
   samples = next(iter(dataset.make_dataset(manager.address, table)))
-  monitor = shard_monitor.ShardMonitor(0, manager.address, tables.TRANSITIONS)
-  monitor.wait(_UP_WITHIN_S)
   loops = {
     "fixed": _FixedUpdates(learner, table, samples),
     "replay": replay_updates.ReplayUpdates(
-      learner, table, table.limiter, [monitor]
+      learner, table, table.limiter, [manager.address]
     ),
   }
   rows = []

@@ -4,10 +4,12 @@ import contextlib
 import sys
 import typing
 
-from slipway.launch.processes import failures, fork_server, tmpfs_directory
+from slipway.launch.processes import fork_server, tmpfs_directory
 from slipway.launch.processes import signals as signals_lib
 
 if typing.TYPE_CHECKING:
+  from slipway.launch.processes import controller as controller_lib
+  from slipway.launch.processes import runner as runner_lib
   from slipway.launch.runs import run as run_lib
 
 
@@ -58,25 +60,27 @@ def launch(
   from slipway.launch.machines import host_plan, host_setup
   from slipway.launch.processes import controller as controller_lib
 
-  config = run.config
-  expected = host_plan.count_expected_nodes(config)
-  with (
-    host_setup.private_network(config) as network,
-    controller_lib.Controller(
-      run, expected, host.memory_dir, signals
-    ) as controller,
-  ):
-    plan = host_plan.HostPlan.for_single_host(
-      config, host.memory_dir, controller.socket, network
+  runner: runner_lib.Runner | None = None
+  with host_setup.private_network(run.config) as network:
+
+    def direct(
+      run: "run_lib.Run", controller: "controller_lib.Controller"
+    ) -> "controller_lib.Crew":
+      nonlocal runner
+      plan = host_plan.HostPlan.for_single_host(
+        run.config, host.memory_dir, controller.socket, network
+      )
+      wiring = program_lib.make_program(run, plan)
+      runner = host_setup.make_runner(run.config, plan, wiring, run.folder.logs)
+      controller.direct(runner, runner.set_workers)
+      return runner
+
+    controller_lib.execute(
+      run,
+      lambda run: host_plan.count_expected_nodes(run.config),
+      host.memory_dir,
+      signals,
+      direct,
     )
-    wiring = program_lib.make_program(run, plan)
-    runner = host_setup.make_runner(config, plan, wiring, run.folder.logs)
-    signals.set_second_interrupt_handler(runner.kill_at_once)
-    controller.direct(runner, runner.set_workers)
-    try:
-      runner.run()
-    except failures.NodeFailedError as error:
-      failures.print_traceback(error.failure)
-      raise
-  if runner.last_error is not None:
+  if runner is not None and runner.last_error is not None:
     print(f"warning: {runner.last_error.line}", file=sys.stderr)

@@ -1,6 +1,7 @@
 """Local threads: the launcher of --launch=local_mt, for use with a debugger."""
 
 import signal
+from collections.abc import Sequence
 
 import launchpad as lp
 from absl import flags
@@ -9,6 +10,7 @@ from slipway.environments import user_code
 from slipway.launch import hung_process
 from slipway.launch import program as program_lib
 from slipway.launch.machines import host_plan, host_setup
+from slipway.launch.orchestration import stages
 from slipway.launch.processes import controller as controller_lib
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.processes import tmpfs_directory
@@ -25,16 +27,51 @@ _WORKERS_ARE_FIXED = (
 class _Threads:
   """The crew of nodes that are threads, which can't be killed."""
 
-  has_failed = False
+  def __init__(self, wiring: program_lib.Wiring):
+    """Starts the threads."""
+    self._threads = wiring.threads
+    # Launchpad installs handlers of its own, which kill. Until ours are back,
+    # no signal is delivered.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals_lib.STOP_SIGNALS)
+    handlers = {
+      number: signal.getsignal(number) for number in signals_lib.STOP_SIGNALS
+    }
+    flags.FLAGS.mark_as_parsed()  # Launchpad uses the defaults of its flags
+    try:
+      self._manager = lp.launch(wiring.program, launch_type="local_mt")
+    finally:
+      for number, handler in handlers.items():
+        signal.signal(number, handler)
+      signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
-  def stop_restarting(self) -> None:
-    """Does nothing, since threads are not restarted."""
+  def run(self) -> None:
+    """Waits until all threads have ended, and raises the error of one."""
+    self._manager.wait()
 
-  def end_soon(self) -> None:
-    """Does nothing, since threads can't be killed."""
+  @property
+  def has_failed(self) -> bool:
+    """Whether a node has failed, so that Launchpad stops its program."""
+    return self._manager.stop_event().is_set()
 
-  def force_shutdown(self) -> None:
-    """Does nothing, since the threads obey the control's command."""
+  def stop(self, is_quick: bool) -> None:
+    """Tells the nodes of the next stage to end."""
+    stop_stage(self._threads)
+
+  def kill_at_once(self) -> None:
+    """Ends the wait for the threads, which end with this process."""
+    raise signals_lib.SecondInterrupt
+
+
+def stop_stage(threads: Sequence[program_lib.ThreadNode]) -> None:
+  """Tells the nodes of the first of `stages` that has live ones to end.
+
+  It is to be called until all nodes have ended.
+  """
+  live = [node for node in threads if not node.ended.is_set()]
+  stage = stages.find_stage(node.role for node in live)
+  for node in live:
+    if node.role in stages.STAGES[stage]:
+      node.stop_event.set()
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
@@ -60,25 +97,12 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     plan = host_plan.HostPlan.for_single_host(
       run.config, memory_dir, controller.socket
     )
-    wiring = program_lib.make_program(run, plan)
-    controller.direct(_Threads())
-    flags.FLAGS.mark_as_parsed()  # Launchpad uses the defaults of its flags
-    # Launchpad installs handlers of its own, which kill. Until ours are back,
-    # no signal is delivered.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals_lib.STOP_SIGNALS)
-    handlers = {
-      number: signal.getsignal(number) for number in signals_lib.STOP_SIGNALS
-    }
-    try:
-      manager = lp.launch(wiring.program, launch_type="local_mt")
-    finally:
-      for number, handler in handlers.items():
-        signal.signal(number, handler)
-      signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    crew = _Threads(program_lib.make_program(run, plan))
+    controller.direct(crew)
     try:
       # Each worker and evaluator has a limit of its own.
       with hung_process.ending(0, 1, "train", signals.clean_up):
-        manager.wait()
+        crew.run()
     except user_code.UserCodeError:
       raise
     except Exception as error:

@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import socket
+import threading
 import typing
 from collections.abc import Callable
 
@@ -10,7 +11,7 @@ import launchpad as lp
 
 from slipway.configs import fields
 from slipway.launch.machines import host_plan
-from slipway.launch.nodes import addresses
+from slipway.launch.nodes import addresses, link
 from slipway.launch.orchestration import control_service
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.rpc import client as rpc_client
@@ -58,16 +59,27 @@ class NodeSpec:
     node_class(*self.args, control).run()
 
 
-class _SpecNode:
-  """The object of a Launchpad node that runs a `NodeSpec`."""
+class ThreadNode:
+  """A node that a thread of this process runs, as in --launch=local_mt.
+
+  Attributes:
+    role: role of the node.
+    stop_event: event that makes the node save and end.
+    ended: event that is set once the node has ended.
+  """
 
   def __init__(self, spec: NodeSpec):
-    """Keeps the spec."""
-    self._spec = spec
+    """Makes a node from its spec."""
+    self.role, self._spec = spec.role, spec
+    self.stop_event, self.ended = threading.Event(), threading.Event()
 
   def run(self) -> None:
-    """Runs the node; Launchpad calls it."""
-    self._spec.run()
+    """Runs the node; Launchpad calls it in a thread."""
+    link.own_stop_event.set(self.stop_event)
+    try:
+      self._spec.run()
+    finally:
+      self.ended.set()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +89,7 @@ class Wiring:
   Attributes:
     nodes: the nodes that the machine starts with, in the order of starting.
     program: the same nodes as a Launchpad program.
+    threads: the nodes of `program`, which runs them as threads.
     data: addresses of the TrajectoryManagers, the Reverb servers.
     make_worker: function that returns the spec of a further worker, given its
       index and the new number of workers.
@@ -85,6 +98,7 @@ class Wiring:
 
   nodes: list[NodeSpec]
   program: lp.Program
+  threads: list[ThreadNode]
   data: addresses.DataAddresses
   make_worker: Callable[[int, int], NodeSpec]
   ports: list[socket.socket]
@@ -162,6 +176,7 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
     for role, index in plan.nodes
   ]
   program = lp.Program(config.agent)
-  for node in nodes:
-    program.add_node(lp.PyClassNode(_SpecNode, node), label=node.role)
-  return Wiring(nodes, program, data, make_worker, ports)
+  threads = [ThreadNode(node) for node in nodes]
+  for thread in threads:
+    program.add_node(lp.PyNode(thread.run), label=thread.role)
+  return Wiring(nodes, program, threads, data, make_worker, ports)

@@ -101,7 +101,7 @@ def _end_failed_run(control: run_control.RunControl) -> None:
   Args:
     control: the control of the run.
   """
-  control.force_shutdown("failure")
+  control.stop("failure")
   try:
     control.close()
   except OSError as error:

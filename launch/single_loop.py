@@ -28,7 +28,7 @@ from slipway.launch.nodes import evaluator as evaluator_lib
 from slipway.launch.nodes import trainer as trainer_lib
 from slipway.launch.nodes import worker as worker_lib
 from slipway.launch.orchestration import limits as limits_lib
-from slipway.launch.orchestration import messages, run_control, stop_order
+from slipway.launch.orchestration import messages, run_control, stages
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.runs import checkpoints, snapshot_store
@@ -428,7 +428,7 @@ class SingleLoop:
     def get_rest_s() -> float:
       self.report()
       self._show()
-      timeout_s = stop_order.last_snapshot_s(self._signals.first is not None)
+      timeout_s = stages.last_snapshot_s(self._signals.first is not None)
       return began_s + timeout_s - time.monotonic()
 
     self._store.flush(get_rest_s)

@@ -34,14 +34,12 @@ class Updates:
     """Runs up to `updates` updates, while batches are available.
 
     Returns:
-      Result of the last update, or None if there was no batch or the source
-      went down during the call. Earlier updates of the call remain applied, and
-      `run` may be called again.
+      Result of the last update, or None if there was no batch.
     """
     raise NotImplementedError
 
   def statuses(self) -> Sequence[table_status.TableStatus]:
-    """Returns the item counts of each table whose server is up."""
+    """Returns the item counts of each table."""
     raise NotImplementedError
 
   def drop_rest(self) -> None:

@@ -7,7 +7,6 @@ from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import graph_loop
 from slipway.replay.tables import (
   queue_reader,
-  shard_monitor,
   table_spec,
   table_status,
 )
@@ -24,12 +23,18 @@ class QueueUpdates(updates_core.Updates):
     self,
     learner: core.Learner,
     spec: table_spec.TableSpec,
-    monitors: Sequence[shard_monitor.ShardMonitor],
+    servers: Sequence[str],
   ):
-    """Makes a reader per queue; `trace` or the first update traces."""
+    """Makes a reader per queue; `trace` or the first update traces the graph.
+
+    Args:
+      learner: the learner whose `update` is traced.
+      spec: spec of the queues, which are equal.
+      servers: 'host:port' of the servers, each of which has one queue.
+    """
     self._update = graph_loop.SampledUpdate(learner, spec)
     self._readers = [
-      queue_reader.QueueReader(monitor, spec.batch_size) for monitor in monitors
+      queue_reader.QueueReader(server, spec.batch_size) for server in servers
     ]
     self._next = 0
 
@@ -48,9 +53,8 @@ class QueueUpdates(updates_core.Updates):
     return last
 
   def statuses(self) -> list[table_status.TableStatus]:
-    """Returns the item counts of each queue whose server is up."""
-    statuses = [reader.status() for reader in self._readers]
-    return [status for status in statuses if status is not None]
+    """Returns the item counts of each queue."""
+    return [reader.status() for reader in self._readers]
 
   def drop_rest(self) -> None:
     """Removes the oldest items of queues that are no whole batches."""
@@ -58,6 +62,7 @@ class QueueUpdates(updates_core.Updates):
       reader.drop_rest()
 
   def _take_batch(self) -> queue_reader.Samples | None:
+    """Takes a batch out of the next queue with a whole batch."""
     for _ in self._readers:
       reader = self._readers[self._next]
       self._next = (self._next + 1) % len(self._readers)

@@ -1,12 +1,13 @@
 """Updates on batches sampled from one or more replay servers."""
 
 import functools
+import math
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 from absl import logging
-from tensorflow.python.eager import cancellation
 
 from slipway.agents import core, devices
 from slipway.agents.updates import core as updates_core
@@ -15,19 +16,22 @@ from slipway.replay.tables import dataset as dataset_lib
 from slipway.replay.tables import limiter as limiter_lib
 from slipway.replay.tables import (
   priority_pusher,
-  shard_monitor,
   table_spec,
   table_status,
+  tables,
 )
 
-# Errors of a call on a dataset whose server is down, or that was cancelled
-# because the monitor found the server down.
-_SERVER_LOST_ERRORS = (
+# Errors of a call on a dataset that has no batch in time, or whose server is
+# too busy to reply. A server that has died ends the whole run.
+_NO_BATCH_ERRORS = (
+  tf.errors.OutOfRangeError,
   tf.errors.CancelledError,
   tf.errors.UnavailableError,
   tf.errors.DeadlineExceededError,
   tf.errors.AbortedError,
 )
+# Seconds between two polls of a table's size. Each poll takes the table's lock.
+_SIZE_PERIOD_S = 1.0
 # Time limit in seconds for `ReplayUpdates.close` to send queued priorities.
 _CLOSE_S = 0.5
 
@@ -36,62 +40,53 @@ class ShardReader:
   """Samples batches from one replay server, and sends priorities to it.
 
   Attributes:
-    monitor: monitor of the server.
     pusher: sends priorities to the server; None if the table has no priorities.
     may_run_out: whether the table may have too few batches for all updates of a
       call, so that its counts must be requested first.
   """
 
-  def __init__(
-    self, monitor: shard_monitor.ShardMonitor, spec: table_spec.TableSpec
-  ):
-    """Makes the priority pusher; the first `call` makes the dataset.
+  def __init__(self, address: str, spec: table_spec.TableSpec):
+    """Makes the priority pusher; the first use of `iterator` the dataset.
 
     Args:
-      monitor: monitor of the server; cancels a call when the server is down.
+      address: 'host:port' of the server.
     """
-    self.monitor = monitor
     self.pusher = None
     if spec.prioritized:
-      self.pusher = priority_pusher.PriorityPusher(monitor)
+      self.pusher = priority_pusher.PriorityPusher(address)
     self.may_run_out = True
-    self._spec = spec
+    self._address, self._spec = address, spec
+    self._view = tables.TableView(address)
+    self._size, self._polled_at_s = 0, -math.inf
     self._iterator: tf.data.Iterator | None = None
-    self._incarnation = 0  # incarnation of the server when `_iterator` was made
-    self._cancellation = cancellation.CancellationManager()
-    monitor.on_lost = self._cancel_calls
 
-  def call(self, function: Any, *args: tf.Tensor) -> Any:
-    """Calls a function on the iterator of the server's dataset.
-
-    The monitor cancels the call if the server goes down. After a restart of the
-    server, the call makes a new dataset first.
-
-    Returns:
-      The result of the function.
-
-    Raises:
-      tf.errors.OpError: one of `_SERVER_LOST_ERRORS` if the server is down, or
-        OutOfRangeError if the server had no batch in time.
-    """
-    if self._iterator is None or self._incarnation != self.monitor.incarnation:
-      self.drop()
-      self._incarnation = self.monitor.incarnation
-      self._cancellation = cancellation.CancellationManager()
-      # The dataset is new, too. An old one keeps its gRPC channel, whose delay
-      # between attempts to reconnect grows while the server is down.
+  @property
+  def iterator(self) -> tf.data.Iterator:
+    """The iterator of the server's dataset, a new one after `drop`."""
+    if self._iterator is None:
       self._iterator = iter(self._make_dataset())
-      # A loss just before has cancelled the former manager, and is not
-      # announced again.
-      if not self.monitor.up:
-        raise tf.errors.UnavailableError(None, None, "the server is down")
-    return self._cancellation.get_cancelable_function(function)(
-      self._iterator, *args
-    )
+    return self._iterator
 
   def drop(self) -> None:
-    """Discards prefetched batches; the next call makes a new dataset."""
+    """Discards prefetched batches; the next use makes a new dataset."""
     self._iterator = None
+
+  def status(self) -> table_status.TableStatus:
+    """Polls the counts of the table.
+
+    Raises:
+      RuntimeError: the server does not reply.
+    """
+    status = self._view.status()
+    self._size, self._polled_at_s = status.size, time.monotonic()
+    return status
+
+  @property
+  def size(self) -> int:
+    """Number of items in the table, at most a second old."""
+    if time.monotonic() - self._polled_at_s >= _SIZE_PERIOD_S:
+      self.status()
+    return self._size
 
   @property
   def iterator_spec(self) -> Any:
@@ -101,21 +96,16 @@ class ShardReader:
   def _make_dataset(self) -> tf.data.Dataset:
     """Returns a new dataset of batches from the server."""
     return dataset_lib.make_dataset(
-      self.monitor.address, self._spec, devices.find_gpu()
+      self._address, self._spec, devices.find_gpu()
     )
-
-  def _cancel_calls(self) -> None:
-    """Cancels the running `call`, when the monitor finds the server down."""
-    self._cancellation.start_cancel()
 
 
 class ReplayUpdates(updates_core.Updates):
   """Runs updates on replay servers; see `Updates`.
 
   All updates of one `run` use batches of one server. Servers alternate from run
-  to run; those that are down or have no batch are skipped. New priorities are
-  sent to the server when its run ends. A server that goes down affects only its
-  current run.
+  to run; those that have no batch are skipped. New priorities are sent to the
+  server when its run ends.
   """
 
   def __init__(
@@ -123,17 +113,19 @@ class ReplayUpdates(updates_core.Updates):
     learner: core.Learner,
     spec: table_spec.TableSpec,
     limiter: limiter_lib.Limiter,
-    monitors: Sequence[shard_monitor.ShardMonitor],
+    servers: Sequence[str],
   ):
     """Makes a reader per server; `trace` or the first update traces the graph.
 
     Args:
+      learner: the learner whose `update` is traced.
       limiter: limiter of each server's table.
+      servers: 'host:port' of each server.
     """
     self._loop = graph_loop.GraphLoop(learner, spec)
     self._spec, self._limiter = spec, limiter
-    self._readers = [ShardReader(monitor, spec) for monitor in monitors]
-    self._weights = shard_weights.ShardWeights(len(monitors))
+    self._readers = [ShardReader(server, spec) for server in servers]
+    self._weights = shard_weights.ShardWeights(len(servers))
     self._next = 0
 
   def trace(self) -> None:
@@ -150,11 +142,11 @@ class ReplayUpdates(updates_core.Updates):
     return None
 
   def statuses(self) -> list[table_status.TableStatus]:
-    """Returns the item counts of each table whose server is up."""
-    return shard_monitor.statuses([reader.monitor for reader in self._readers])
+    """Returns the item counts of each table."""
+    return [reader.status() for reader in self._readers]
 
   def close(self) -> None:
-    """Closes datasets and priority pushers; the caller closes the monitors."""
+    """Closes datasets and priority pushers."""
     for reader in self._readers:
       reader.drop()
       if reader.pusher is not None:
@@ -162,17 +154,12 @@ class ReplayUpdates(updates_core.Updates):
 
   def _count_allowed(self, reader: ShardReader, updates: int) -> int:
     """Returns the number of updates, at most `updates`, that have batches."""
-    if not reader.monitor.up:
-      reader.drop()
-      return 0
     if not reader.may_run_out:
       return updates
     # If the table ran out of items within a batch, the dataset would end, and
     # the items sampled for that batch would be lost.
-    status = reader.monitor.status()
-    allowed = 0
-    if status is not None:
-      allowed = self._limiter.samples_allowed(status) // self._spec.batch_size
+    samples = self._limiter.samples_allowed(reader.status())
+    allowed = samples // self._spec.batch_size
     reader.may_run_out = allowed < updates
     return min(updates, allowed)
 
@@ -183,19 +170,13 @@ class ReplayUpdates(updates_core.Updates):
     shard, sizes = self._readers.index(reader), self._sizes()
     weight = self._weights.weight(shard, sizes)
     try:
-      done = reader.call(
-        self._function, tf.constant(updates), tf.constant(weight)
+      done = self._function(
+        reader.iterator, tf.constant(updates), tf.constant(weight)
       )
-    except tf.errors.OutOfRangeError:
+    except _NO_BATCH_ERRORS as error:
+      logging.info("no batch of shard %d: %s", shard, type(error).__name__)
       reader.drop()
       reader.may_run_out = True
-      return None
-    except _SERVER_LOST_ERRORS as error:
-      name = type(error).__name__
-      logging.info("replay server %d: %s", reader.monitor.index, name)
-      reader.drop()
-      reader.may_run_out = True
-      reader.monitor.mark_lost()
       return None
     self._weights.record(shard, updates, sizes)
     if reader.pusher is not None:
@@ -217,9 +198,7 @@ class ReplayUpdates(updates_core.Updates):
 
   def _sizes(self) -> list[int]:
     """Returns each server's number of items; 0: it can't be sampled now."""
-    return [
-      monitor.size
-      if monitor.up and monitor.size >= self._limiter.min_size
-      else 0
-      for monitor in (reader.monitor for reader in self._readers)
-    ]
+    if len(self._readers) == 1:
+      return [1]  # without a poll, since the only shard has weight 1
+    sizes = [reader.size for reader in self._readers]
+    return [size * (size >= self._limiter.min_size) for size in sizes]

@@ -9,9 +9,6 @@ import ml_collections
 from benchmarks import filling, processes, writing
 from benchmarks.scale import shapes
 
-if typing.TYPE_CHECKING:
-  from slipway.replay.tables import shard_monitor
-
 _TICK_S = 0.01  # in which the kernel counts the time of processes
 _UP_WITHIN_S = 30.0
 _CLOSE_S = 0.5
@@ -82,10 +79,12 @@ def sample(
   import numpy as np
 
   from slipway.replay.tables import dataset, priority_pusher
+  from slipway.replay.transport import routes
 
-  table, monitor = filling.make_table_spec(config), _monitor(server[1])
+  table = filling.make_table_spec(config)
+  routes.wait_for_server(server[1], _UP_WITHIN_S)
   pusher = (
-    priority_pusher.PriorityPusher(monitor) if table.prioritized else None
+    priority_pusher.PriorityPusher(server[1]) if table.prioritized else None
   )
   steps = config.learner.steps_per_call
   # A dataset that starves ends, and is iterated again.
@@ -102,7 +101,6 @@ def sample(
   done = _measure(call, server[0], warm_up_s, window_s)
   if pusher is not None:
     pusher.close(_CLOSE_S)
-  monitor.close()
   return done
 
 
@@ -126,13 +124,15 @@ def train(
   from slipway.agents import registry
   from slipway.agents.updates import replay_updates
   from slipway.environments import factory
+  from slipway.replay.transport import routes
 
-  table, monitor = filling.make_table_spec(config), _monitor(server[1])
+  table = filling.make_table_spec(config)
+  routes.wait_for_server(server[1], _UP_WITHIN_S)
   updates = replay_updates.ReplayUpdates(
     registry.make_builder(config.agent).make_learner(
       config, factory.make_spec(config.environment)
     ),
-    *(table, table.limiter, [monitor]),
+    *(table, table.limiter, [server[1]]),
   )
   steps = config.learner.steps_per_call
   done = _measure(
@@ -140,7 +140,6 @@ def train(
     *(server[0], warm_up_s, window_s),
   )
   updates.close()
-  monitor.close()
   return done
 
 
@@ -208,16 +207,6 @@ def copy(
       copied += 1
     marks.append((copied, wall_s, cpu_s))
   return Done(*(b - a for a, b in zip(*marks, strict=True)), server_cpu_s=0.0)
-
-
-def _monitor(address: str) -> "shard_monitor.ShardMonitor":
-  """Returns the monitor of a server, once the server is up."""
-  from slipway.replay.tables import shard_monitor, tables
-
-  monitor = shard_monitor.ShardMonitor(0, address, tables.TRANSITIONS)
-  if not monitor.wait(_UP_WITHIN_S):
-    raise TimeoutError(f"{address} did not reply within {_UP_WITHIN_S:.0f} s")
-  return monitor
 
 
 def _measure(

@@ -41,18 +41,16 @@ def make_blocks(status: run_status.RunStatus) -> list[list[Row]]:
 def _make_count_rows(status: run_status.RunStatus) -> list[Row]:
   """Returns the rows with counts of steps, items and snapshots."""
   count, rate = status_text.format_count, status_text.format_rate
-  snapshots = status.snapshots
+  snapshots, lost = status.snapshots, status.items.lost
   replay = status.replay or run_status.ReplayStatus()
   full = 100 * replay.size / replay.capacity if replay.capacity else 0
   return [
-    ("environment", count(status.env_steps), "steps",
-     *_make_lost_cells(status.env_steps_lost)),
-    ("trainer", count(status.trainer_steps), "steps",
-     *_make_lost_cells(status.trainer_steps_lost)),
+    ("environment", count(status.env_steps), "steps"),
+    ("trainer", count(status.trainer_steps), "steps"),
     ("items", rate(status.rates.items_per_s), "confirmed/s",
-     *_make_lost_cells(status.items.lost)),
+     rich.text.Text(count(lost), ALERT_STYLE if lost else ""), "lost"),
     ("replay", count(replay.size),
-     f"of {count(replay.capacity)} items{_count_shards(replay)}",
+     f"of {count(replay.capacity)} items",
      count(full), "% full"),
     ("snapshot", count(snapshots.age_s),
      _make_age_unit(snapshots.upload_failures), count(snapshots.written),
@@ -103,21 +101,6 @@ def _make_return_rows(status: run_status.RunStatus) -> list[Row]:
      *(("", "") if goal is None
        else (decimal(goal), status_text.describe_target_label(status)))),
   ]  # fmt: skip
-
-
-def _count_shards(replay: run_status.ReplayStatus) -> str:
-  """Returns the number of replying shards, as ', 3/4 shards', or ''.
-
-  It is '' if the run has only one table.
-  """
-  up = replay.shards_up
-  return "" if up is None else f", {up}/{len(replay.shards)} shards"
-
-
-def _make_lost_cells(number: int) -> tuple[Cell, Cell]:
-  """Returns two cells: a number of lost steps or items, and 'lost'."""
-  text = status_text.format_count(number)
-  return rich.text.Text(text, ALERT_STYLE if number else ""), "lost"
 
 
 def _make_age_unit(failed: int) -> Cell:

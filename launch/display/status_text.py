@@ -312,8 +312,6 @@ def progress_line(status: run_status.RunStatus) -> str:
     f"{format_count(number)} {noun}"
     for number, noun in (
       (status.items.lost, "items lost"),
-      (status.env_steps_lost, "environment steps lost"),
-      (status.trainer_steps_lost, "trainer steps lost"),
       (snapshots.upload_failures, "snapshots not uploaded"),
       (status.reconnects, "reconnects"),
       (status.restarts, "restarts"),

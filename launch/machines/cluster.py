@@ -13,7 +13,7 @@ import ray
 from ray import exceptions
 from ray.util import scheduling_strategies
 
-from slipway.launch.machines import host_agent, placement
+from slipway.launch.machines import placement
 from slipway.launch.runs import error_text
 
 # Folder that contains the package's subpackages, whatever the folder's name.
@@ -48,7 +48,7 @@ def _link_package() -> Iterator[pathlib.Path]:
 
 
 class ActorDiedError(Exception):
-  """Raised if the Ray actor of a host agent has died."""
+  """Raised if a Ray actor has died, or could not be started."""
 
 
 class Cluster:
@@ -88,7 +88,8 @@ class Cluster:
       text = error_text.one_line(error)
       raise ValueError(
         f"--ray_address={self.address} can't be used ({text}): give the "
-        "address that `ray start` has printed, on a machine of that cluster"
+        "address that `ray start` has printed, on a machine of that cluster, "
+        "which has the cluster's token in ~/.ray/auth_token"
       ) from error
     dashboard = connected.dashboard_url
     self.dashboard = f"http://{dashboard}" if dashboard else None
@@ -108,32 +109,31 @@ class Cluster:
       if node["Alive"]
     ]
 
-  def start(
-    self, machine: placement.Machine, task: host_agent.AgentTask
+  def start_actor(
+    self,
+    actor_class: type,
+    *args: typing.Any,
+    machine: placement.Machine | None = None,
+    **options: typing.Any,
   ) -> "RemoteActor":
-    """Starts a host agent on a machine, without waiting for the agent.
+    """Starts an actor once a machine has the CPUs and GPUs for it.
 
     Args:
-      machine: the machine, on which Ray reserves the CPUs and GPUs of the node
-        group.
-      task: the node group that the agent will run.
+      actor_class: class of the actor, with a method `close`.
+      *args: arguments of the class.
+      machine: machine of the actor; None: any machine.
+      **options: Ray's options, such as `num_cpus`.
 
     Returns:
-      The handle by which to call the agent.
+      The handle by which to call the actor.
     """
-    pinned = scheduling_strategies.NodeAffinitySchedulingStrategy(
-      machine.id, soft=False
-    )
-    actor = (
-      ray.remote(host_agent.HostAgent)
-      .options(
-        num_cpus=task.group.cpus,
-        num_gpus=task.group.gpus,
-        max_concurrency=2,  # so that a call can run during `start`
-        scheduling_strategy=pinned,
+    if machine is not None:
+      options["scheduling_strategy"] = (
+        scheduling_strategies.NodeAffinitySchedulingStrategy(
+          machine.id, soft=False
+        )
       )
-      .remote(task)
-    )
+    actor = ray.remote(actor_class).options(**options).remote(*args)
     return RemoteActor(actor)
 
   def close(self) -> None:
@@ -147,30 +147,19 @@ class RemoteActor:
   Calls are asynchronous:
 
   ```python
-  agent.call("poll", command)
-  cluster.wait([agent], timeout_s=1.0)
-  report = agent.get_result()
+  actor.call("poll", command)
+  cluster.wait([actor], timeout_s=1.0)
+  report = actor.get_result()
   ```
   """
 
   def __init__(self, actor: typing.Any):
-    """Makes a handle without a pending call.
-
-    Args:
-      actor: Ray's handle of the actor.
-    """
+    """Makes a handle without a pending call, from Ray's handle."""
     self._actor = actor
     self._call: typing.Any = None
 
   def call(self, method: str, *args: typing.Any) -> None:
-    """Starts a call of a method; `get_result` later returns the result.
-
-    There must be no pending call.
-
-    Args:
-      method: name of a method of the actor's class.
-      *args: arguments of the method.
-    """
+    """Starts a call of a method, unless a call is pending."""
     assert self._call is None
     self._call = getattr(self._actor, method).remote(*args)
 
@@ -200,14 +189,12 @@ class RemoteActor:
       self._call = call
       raise TimeoutError from None
     except exceptions.ActorUnavailableError:
-      # Ray does not know yet whether the agent has died.
+      # Ray does not know yet whether the actor has died.
       raise TimeoutError from None
-    except exceptions.RayActorError as error:
-      raise ActorDiedError(error_text.one_line(error)) from None
     except exceptions.RayTaskError as error:
       raise RuntimeError(error_text.one_line(error.cause)) from error
-    # Ray has further errors for actors that can't be scheduled or set up, or
-    # whose machine has no memory left.
+    # Actors that have died, can't be scheduled or set up, or whose machine has
+    # no memory left.
     except exceptions.RayError as error:
       raise ActorDiedError(error_text.one_line(error)) from None
 
@@ -216,17 +203,13 @@ class RemoteActor:
     ray.kill(self._actor)
 
 
-def wait(agents: Sequence[RemoteActor], timeout_s: float) -> None:
-  """Waits until the pending call of any agent has returned, or for a timeout.
+def wait(actors: Sequence[RemoteActor], timeout_s: float) -> None:
+  """Waits until the pending call of any actor has returned, or for a timeout.
 
-  If no agent has a pending call, this function sleeps for 0.05 s at most, so
+  If no actor has a pending call, this function sleeps for 0.05 s at most, so
   that a caller's loop leaves the processor to others.
-
-  Args:
-    agents: handles of the agents.
-    timeout_s: seconds after which the wait ends.
   """
-  calls = [agent._call for agent in agents if agent.pending]
+  calls = [actor._call for actor in actors if actor.pending]
   if calls:
     ray.wait(calls, timeout=timeout_s)
   else:

@@ -4,11 +4,12 @@ import collections
 import contextlib
 import dataclasses
 import time
+from collections.abc import Collection
 
 from slipway.launch.machines import cluster as cluster_lib
 from slipway.launch.machines import host_agent
 from slipway.launch.machines import placement as placement_lib
-from slipway.launch.orchestration import messages
+from slipway.launch.orchestration import messages, stages
 from slipway.launch.processes import (
   failures,
   node_log,
@@ -26,9 +27,9 @@ _MACHINES_PERIOD_S = 1.0  # seconds between two polls of the list of machines
 _LOST_AFTER_S = 20.0
 # Seconds that agents may take at the end to remove their folders.
 _SHUT_DOWN_TIMEOUT_S = 3.0
-# Seconds that agents may take to end their nodes once the run has failed or
-# stopped.
-_GRACE_S = 10.0
+# Seconds that a stage of a stop may take in addition to the grace period of its
+# nodes, until the agents have reported their ends.
+_STAGE_DELAY_S = 3.0
 
 
 @dataclasses.dataclass
@@ -43,12 +44,14 @@ class _Member:
       the first poll; infinite before the first poll.
     poll_due_s: monotonic seconds of the next poll.
     running: whether the agent has replied, and so has started its nodes.
+    alive_roles: roles of the group's nodes that have not ended.
     ended: whether all nodes of the group have ended.
   """
 
   group: placement_lib.NodeGroup
   machine: placement_lib.Machine
   agent: cluster_lib.RemoteActor
+  alive_roles: Collection[str]
   replied_at_s: float = float("inf")
   poll_due_s: float = 0.0
   running: bool = False
@@ -64,10 +67,8 @@ class ClusterSupervisor:
   """Runs a run's node groups on a cluster's machines until the run has ended.
 
   It starts a host agent per node group, and polls the agents. If an agent or a
-  machine is lost, the group is moved to another machine.
-
-  Attributes:
-    control_socket: path of the launcher's socket; to be set before `run`.
+  machine is lost, a group of workers is moved to another machine. If a state is
+  lost with it, the run is resumed.
   """
 
   def __init__(
@@ -84,27 +85,37 @@ class ClusterSupervisor:
       secure: whether machines communicate over mutual TLS.
     """
     self._run, self._cluster, self._secure = run, cluster, secure
-    self.control_socket = ""
-    self._placement = placement_lib.Placement(run.config)
-    self._members: dict[str, _Member] = {}
-    # State of the machine by node group, including groups that have ended.
-    self._machines: dict[str, run_status.MachineStatus] = {}
-    self._endpoints: dict[str, str] = {}  # addresses by service name
+    self._control_socket = ""
+    self._reset()
     restarts = run.config.restarts
     self._restart_budgets = collections.defaultdict(
       lambda: restart_budget.RestartBudget(restarts.budget, restarts.period_s)
     )
     self._log = event_log.EventLog(run.folder.logs / "cluster")
     self._outbox = outbox.Outbox()
-    self._machines_due_s = 0.0
-    self._stopping = self._forced_shutdown = self._kill_requested = False
+    self._stopping = self._is_quick = self._kill_requested = False
+    self._stage, self._stage_began_s = 0, 0.0
     self._failure: failures.Failure | None = None
-    self._deadline_s = float("inf")
+
+  def _reset(self) -> None:
+    """Forgets the agents, so that all node groups wait for a machine."""
+    self._placement = placement_lib.Placement(self._run.config)
+    self._members: dict[str, _Member] = {}
+    # State of the machine by node group, including groups that have ended.
+    self._machines: dict[str, run_status.MachineStatus] = {}
+    self._endpoints: dict[str, str] = {}  # addresses by service name
+    self._machines_due_s = 0.0
+
+  def begin(self, run: run_lib.Run, control_socket: str) -> None:
+    """Sets the run and the launcher's socket for the next call of `run`."""
+    self._run, self._control_socket = run, control_socket
 
   def run(self) -> None:
     """Starts all node groups, and returns when all have ended.
 
     Raises:
+      failures.StateLostError: a node with a state was lost; all agents are
+        killed. The next call starts all groups again.
       failures.NodeFailedError: a node or a node group has failed too often, or
         could not be started.
       KeyboardInterrupt: `kill_at_once` was called.
@@ -114,23 +125,17 @@ class ClusterSupervisor:
         pass
     finally:
       self._shut_down_agents()
+      self._reset()
     if self._failure is not None:
       raise failures.NodeFailedError(self._failure)
 
-  def stop_restarting(self) -> None:
-    """Starts no node group from now on, and stops the restarts of nodes.
+  def stop(self, is_quick: bool) -> None:
+    """Makes the nodes of all machines save and end, stage by stage.
 
-    To be called when the run is stopping.
+    See `runner.Runner.stop`. No node group is started from now on.
     """
+    self._is_quick |= is_quick
     self._stopping = True
-
-  def end_soon(self) -> None:
-    """Makes all agents end their nodes now; agents are killed after 10 s."""
-    self._stopping = self._forced_shutdown = True
-    deadline_s = time.monotonic() + _GRACE_S
-    self._deadline_s = min(self._deadline_s, deadline_s)
-
-  force_shutdown = end_soon
 
   @property
   def has_failed(self) -> bool:
@@ -187,10 +192,27 @@ class ClusterSupervisor:
     for member in tuple(self._members.values()):
       self._update(member)
     left = [name for name, member in self._members.items() if not member.ended]
-    if left and time.monotonic() > self._deadline_s:
+    if left and self._stopping and not self._find_stage(time.monotonic()):
       self._log.info("killed, because they did not end: %s", ", ".join(left))
       return False
     return bool(left)
+
+  def _find_stage(self, now_s: float) -> bool:
+    """Finds the stage of the stop; returns False once none has time left.
+
+    A stage ends with the nodes of all machines, or after its grace period.
+    """
+    live = [m for m in self._members.values() if not m.ended]
+    stage = max(
+      self._stage, stages.find_stage(r for m in live for r in m.alive_roles)
+    )
+    allowed_s = stages.grace_s(self._stage, self._is_quick) + _STAGE_DELAY_S
+    began_s = self._stage_began_s = self._stage_began_s or now_s
+    if stage == self._stage and now_s > began_s + allowed_s:
+      stage += 1
+    if stage > self._stage:
+      self._stage, self._stage_began_s = min(stage, stages.LAST), now_s
+    return stage <= stages.LAST
 
   def _start_agents(self) -> None:
     """Assigns node groups to the current machines, and starts their agents.
@@ -211,13 +233,14 @@ class ClusterSupervisor:
       self._machines[group.name] = run_status.MachineStatus(machine.host, False)
       agent = self._cluster.start_actor(
         host_agent.HostAgent,
-        *(group, self._run, machine.host, self._secure, self.control_socket),
+        *(group, self._run, machine.host, self._secure, self._control_socket),
         machine=machine,
         num_cpus=group.cpus,
         num_gpus=group.gpus,
         max_concurrency=2,  # so that `close` can run during a poll
       )
-      self._members[group.name] = _Member(group, machine, agent)
+      roles = {role for role, _ in group.nodes}
+      self._members[group.name] = _Member(group, machine, agent, roles)
 
   def _update(self, member: _Member) -> None:
     """Handles an agent's reply or loss, and polls it if a poll is due."""
@@ -235,14 +258,18 @@ class ClusterSupervisor:
       ):
         member.poll_due_s = now_s + _POLL_PERIOD_S
         member.replied_at_s = min(now_s, member.replied_at_s)
-        commands = (self._stopping, self._forced_shutdown)
-        member.agent.call("poll", self.expected, self._endpoints, *commands)
+        stage = self._stage if self._stopping else None
+        member.agent.call(
+          "poll", self.expected, self._endpoints, stage, self._is_quick
+        )
     except TimeoutError:
       limit_s = _LOST_AFTER_S if member.running else host_agent.START_TIMEOUT_S
       if now_s - member.replied_at_s > limit_s:
         self._replace_lost(member, "it does not reply")
     except cluster_lib.ActorDiedError as error:
       self._replace_lost(member, str(error), crashed=True)
+    except failures.StateLostError:
+      raise
     except RuntimeError as error:
       self._fail(f"the node group {member.group.name!r} failed: {error}")
       self._replace_lost(member, str(error))
@@ -269,10 +296,13 @@ class ClusterSupervisor:
         path.parent.mkdir(exist_ok=True)
         self._outbox.append(path, data)
       node_log.NodeLog(path).trim()
+    member.alive_roles = report.alive_roles
     if report.ended and not member.ended:
       self._log.info("%s has ended", name)
       member.ended = True
-      if report.failure is not None:
+      if report.failure is not None and report.state_lost:
+        self._lose_state(report.failure)
+      elif report.failure is not None:
         self._fail(report.failure)
 
   def _replace_lost(
@@ -280,8 +310,9 @@ class ClusterSupervisor:
   ) -> None:
     """Kills a lost agent, and makes its node group wait for another machine.
 
-    The run fails if the driver host's agent is lost, or if agents of the group
-    have crashed too often.
+    If the group has a state, or is that of the driver host, by which the others
+    reach the control, the run is resumed. It fails if agents of a group have
+    crashed too often.
 
     Args:
       member: the agent and its node group.
@@ -295,10 +326,7 @@ class ClusterSupervisor:
     self._log.info("%s on %s is lost: %s", name, machine.host, why)
     with contextlib.suppress(Exception):
       member.agent.kill()
-    if member.ended or self._forced_shutdown:
-      return
-    if member.on_driver:
-      self._fail(f"the node group {name!r} was lost: {why}")
+    if member.ended:
       return
     self._placement.unassign(name)
     # The loss of a machine uses no restart of the group's budget.
@@ -306,6 +334,20 @@ class ClusterSupervisor:
       budget = self._restart_budgets[name]
       if budget.count_failure(time.monotonic()) is None:
         self._fail(f"the node group {name!r} crashed: {why}")
+    if name in (placement_lib.HOME, placement_lib.TRAINER):
+      line = f"the node group {name!r} was lost: {why}"
+      self._lose_state(failures.Failure(line, ""))
+
+  def _lose_state(self, failure: failures.Failure) -> None:
+    """Handles the loss of a state: the run is resumed, or fails if it stops.
+
+    Raises:
+      failures.StateLostError: the run was not stopping.
+    """
+    if not self._stopping:
+      self._log.info("%s", failure.line)
+      raise failures.StateLostError(failure)
+    self._fail(failure)
 
   def _fail(self, failure: failures.Failure | str) -> None:
     """Makes the run fail: all nodes shut down, and `run` raises the failure.
@@ -316,4 +358,4 @@ class ClusterSupervisor:
       failure = failures.Failure(failure, "")
     self._failure = self._failure or failure
     self._log.info("%s", failure.line)
-    self.end_soon()
+    self.stop(is_quick=True)

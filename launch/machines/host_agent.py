@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from slipway.launch import program as program_lib
 from slipway.launch.machines import admission, host_plan, host_setup, placement
@@ -43,7 +43,10 @@ class AgentReport(typing.NamedTuple):
 
   Attributes:
     ended: whether all nodes of the machine have ended.
+    alive_roles: roles of the machine's nodes that have not ended.
     failure: the failure that has ended the nodes, or None if there was none.
+    state_lost: whether it was that of a node with a state, so that the run is
+      resumed.
     logs: bytes that were appended to each log since the last report, by the
       log's name; empty on the driver host.
     services: 'host:port' at which other machines reach each service of this
@@ -53,7 +56,9 @@ class AgentReport(typing.NamedTuple):
   """
 
   ended: bool
+  alive_roles: Collection[str]
   failure: failures.Failure | None
+  state_lost: bool
   logs: Mapping[str, bytes]
   services: Mapping[str, str]
   connections_refused: int
@@ -66,7 +71,7 @@ class HostAgent:
 
   ```python
   agent = HostAgent(group, run, host, secure, control_socket)
-  while not agent.poll(expected, endpoints, False, False).ended: ...
+  while not agent.poll(expected, endpoints, None, False).ended: ...
   agent.close()
   ```
   """
@@ -104,6 +109,7 @@ class HostAgent:
     self._ports: list[socket.socket] = []  # reserved as long as the agent lives
     self._thread: threading.Thread | None = None
     self._failure: failures.Failure | None = None
+    self._state_lost = False
     self._sent_bytes: dict[str, int] = {}  # by the log's name
     # Monotonic seconds at which the agent ends unless it is called before.
     self._call_due_s = time.monotonic() + START_TIMEOUT_S
@@ -116,8 +122,8 @@ class HostAgent:
     self,
     expected: Mapping[str, int],
     endpoints: Mapping[str, str],
-    stopping: bool,
-    forced_shutdown: bool,
+    last_stage: int | None,
+    is_quick: bool,
   ) -> AgentReport:
     """Executes the supervisor's commands, and returns a report.
 
@@ -128,8 +134,9 @@ class HostAgent:
       expected: number of nodes of each role in the whole run.
       endpoints: 'host:port' of each service of the run, by service name; those
         of other machines that the group needs must be among them.
-      stopping: whether the run is stopping, so that nodes are not restarted.
-      forced_shutdown: whether all nodes should end now, without the stop order.
+      last_stage: index of the last of `stages.STAGES` whose nodes should end,
+        or None while the run is not stopping.
+      is_quick: whether the last snapshot may take only seconds.
 
     Raises:
       ValueError: this machine has no valid certificate.
@@ -142,16 +149,22 @@ class HostAgent:
       self._call_due_s = time.monotonic() + POLL_TIMEOUT_S
     assert self._gateway is not None
     self._gateway.check()
-    if stopping:
-      self._runner.stop_restarting()
-    if forced_shutdown:
-      self._runner.force_shutdown()
+    if last_stage is not None:
+      self._runner.stop(is_quick, last_stage)
     ended = not self._thread.is_alive()
     # Read after `ended`, so that the logs are complete once all nodes have
     # ended. The driver host writes its logs to the run's folder itself.
     logs = {} if self._on_driver else self._read_new_logs()
     refused = self._gateway.stats().connections_refused
-    return AgentReport(ended, self._failure, logs, self._services, refused)
+    return AgentReport(
+      ended,
+      self._runner.alive_roles,
+      self._failure,
+      self._state_lost,
+      logs,
+      self._services,
+      refused,
+    )
 
   def close(self) -> None:
     """Kills the remaining nodes, and removes the agent's temporary folders."""
@@ -241,6 +254,7 @@ class HostAgent:
     try:
       self._runner.run()
     except failures.NodeFailedError as error:
+      self._state_lost = isinstance(error, failures.StateLostError)
       # The text names a log on this machine, whose copy is on the driver host.
       own_logs, logs = str(self._folder.logs), str(self._run.folder.logs)
       failure = error.failure

@@ -99,5 +99,4 @@ def make_runner(
     config.restarts.budget,
     config.restarts.period_s,
     lambda index, count: prepare(wiring.make_worker(index, count)),
-    host_plan.count_replay_servers(config),
   )

@@ -15,7 +15,7 @@ import ml_collections
 from slipway.launch.machines import admission, cluster_supervisor, placement
 from slipway.launch.machines import cluster as cluster_lib
 from slipway.launch.processes import controller as controller_lib
-from slipway.launch.processes import failures, processors, tmpfs_directory
+from slipway.launch.processes import processors, tmpfs_directory
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder, user_modules
@@ -84,23 +84,23 @@ def launch(
   folder = run_folder.RunFolder(run.folder.path.resolve())
   run = dataclasses.replace(run, folder=folder)
   supervisor = cluster_supervisor.ClusterSupervisor(run, cluster, secure)
-  signals.set_second_interrupt_handler(supervisor.kill_at_once)
   with contextlib.ExitStack() as held:
     held.callback(cluster.close)
     memory_dir = held.enter_context(tmpfs_directory.create())
-    controller = held.enter_context(
-      controller_lib.Controller(run, supervisor.expected, memory_dir, signals)
+
+    def direct(
+      run: run_lib.Run, controller: controller_lib.Controller
+    ) -> controller_lib.Crew:
+      supervisor.begin(run, controller.socket)
+      controller.direct(
+        supervisor,
+        lambda count: controller.control.place(supervisor.placement()),
+      )
+      return supervisor
+
+    controller_lib.execute(
+      run, lambda run: supervisor.expected, memory_dir, signals, direct
     )
-    supervisor.control_socket = controller.socket
-    controller.direct(
-      supervisor,
-      lambda count, at_s: controller.control.place(supervisor.placement()),
-    )
-    try:
-      supervisor.run()
-    except failures.NodeFailedError as error:
-      failures.print_traceback(error.failure)
-      raise
 
 
 def _check_topology(config: ml_collections.ConfigDict) -> None:

@@ -1,5 +1,6 @@
 """Link: sends a node's reports to the control, and receives commands."""
 
+import contextvars
 import threading
 import time
 from collections.abc import Callable
@@ -8,7 +9,7 @@ import launchpad as lp
 import msgspec
 from absl import logging
 
-from slipway.launch.orchestration import control_service, messages, stop_order
+from slipway.launch.orchestration import control_service, messages
 
 # Seconds for which all reports of an external process must fail before its run
 # counts as ended. Nodes end with their launcher.
@@ -16,6 +17,13 @@ LOST_AFTER_S = 30.0
 # Seconds between two checks whether the node should stop, before the first
 # reply.
 _CHECK_PERIOD_S = 0.05
+
+
+# The event that stops the nodes of this thread, where nodes are threads of one
+# process; None stands for that of Launchpad's program.
+own_stop_event: contextvars.ContextVar[threading.Event | None] = (
+  contextvars.ContextVar("own_stop_event", default=None)
+)
 
 
 class Link:
@@ -46,7 +54,7 @@ class Link:
 
     Args:
       control: client of the control, with a timeout of a few seconds.
-      role: the node's role, one of `stop_order.ROLES` or `stop_order.EXTERNAL`.
+      role: the node's role, such as 'worker' or `messages.EXTERNAL`.
       index: index of the node among those of its role.
       report: function that returns the current report, called in the link's
         thread; the link sets the report's `incarnation`.
@@ -61,9 +69,8 @@ class Link:
     # Identifies this process among those of a restarted node, because each
     # counts from 0.
     self._incarnation = time.time()
-    self._program_stopped = stop_event or lp.stop_event()
+    self._stop = stop_event or own_stop_event.get() or lp.stop_event()
     self._command = messages.Command()
-    self._stop = threading.Event()
     self._replied = threading.Event()
     # Set if the next report is due before its period has passed.
     self._due = threading.Event()
@@ -88,15 +95,16 @@ class Link:
   def stopping(self) -> bool:
     """Whether the node should stop now.
 
-    It is True once the control has sent a stop command, `stop_event` is set, or
-    the control has not replied to an external process for `LOST_AFTER_S`.
+    It is True once `stop_event` is set, as by the runner's signal. An external
+    process also stops at the control's command, or if the control has not
+    replied for `LOST_AFTER_S`.
 
     Raises:
       RuntimeError: the function `report` has raised an error.
     """
     if self._error is not None:
       raise RuntimeError("the link's thread failed") from self._error
-    return self._stop.is_set() or self._program_stopped.is_set()
+    return self._stop.is_set()
 
   def wait(self, timeout_s: float) -> bool:
     """Waits for a stop for at most `timeout_s` seconds; returns `stopping`.
@@ -169,7 +177,7 @@ class Link:
         now_s = time.monotonic()
         if failing_since_s is None:
           failing_since_s = now_s
-        is_external = self._node[0] == stop_order.EXTERNAL
+        is_external = self._node[0] == messages.EXTERNAL
         if is_external and now_s - failing_since_s > LOST_AFTER_S:
           logging.error("the run does not reply, and has ended: %s", error)
           self._stop.set()

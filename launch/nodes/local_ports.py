@@ -68,10 +68,7 @@ class LocalVariables:
 
   Attributes:
     newest: the newest published variables, or None before the first.
-    pending: False, because published variables always arrive.
   """
-
-  pending = False
 
   def __init__(self, newest: variable_packing.VersionedVariables | None = None):
     """Stores the first variables, if any.

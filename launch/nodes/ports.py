@@ -106,14 +106,6 @@ class VariablesSource(typing.Protocol):
 class VariablesSink(typing.Protocol):
   """Protocol by which a trainer publishes the learner's variables."""
 
-  @property
-  def pending(self) -> bool:
-    """Whether the server lacks the last variables.
-
-    The trainer should then publish again.
-    """
-    ...
-
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
     """Publishes variables as the next version.
 
@@ -121,8 +113,7 @@ class VariablesSink(typing.Protocol):
       variables: arrays by name, as from a learner's `get_variables`.
 
     Returns:
-      The last version number. While `pending` is True, the server may not have
-      that version.
+      The version number.
     """
     ...
 

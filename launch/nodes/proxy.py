@@ -11,7 +11,7 @@ from slipway.replay.transport import control_block
 _CHECK_PERIOD_S = 0.05
 # Seconds that the machine's workers may take to drain when the run stops.
 # Closing the proxy takes up to 1 s more: together less than the grace period of
-# 4.5 s in `stop_order`.
+# 4.5 s in `stages`.
 _DRAIN_TIMEOUT_S = 3.4
 
 

@@ -9,7 +9,7 @@ from acme import specs
 from slipway.launch.nodes import link, snapshot_writer
 from slipway.launch.orchestration import control_service, messages
 from slipway.launch.orchestration import rates as rates_lib
-from slipway.launch.runs import run_counters, run_folder, snapshot_store
+from slipway.launch.runs import run_folder, snapshot_store
 from slipway.replay.tables import table_status, tables, trajectory_manager
 from slipway.replay.variables import variables
 
@@ -57,11 +57,6 @@ class HostedTables:
     saved = snapshot and snapshot_writer.tables_path(
       snapshot.path, shard, shards
     )
-    if saved and shards > 1 and not saved.exists():
-      logging.warning(
-        "the shard starts empty: it was down when the snapshot was made"
-      )
-      saved = None
     self._manager = trajectory_manager.TrajectoryManager(
       hosted,
       port=int(address.rpartition(":")[2]),
@@ -69,23 +64,12 @@ class HostedTables:
       restore_from=saved,
       passing_path=passing_path,
     )
-    env_steps = None
-    # With several shards, the run continues while one restarts. Then the lost
-    # steps follow from the lost items.
-    if shards == 1:
-      env_steps = 0
-      if snapshot:
-        counters = run_counters.RunCounters.read(snapshot.path)
-        env_steps = counters.environment_steps - counters.lost.env_steps
     self._counts = table_status.TableStatus()  # zeros if the run has no table
     if self._table is not None:
       self._read_counts(timeout_s=5)
-    self._restored = messages.RestoredCounts(
-      env_steps=env_steps, inserted=self._counts.inserted
-    )
 
   def report(self) -> messages.ReplayReport:
-    """Returns the table's newest counts, and its counts when restored.
+    """Returns the table's newest counts.
 
     A snapshot locks a table while its items are listed: 4 s per million. The
     counts are then those of before, so that the node still reports.
@@ -95,7 +79,7 @@ class HostedTables:
         self._read_counts(timeout_s=1)
       except TimeoutError as error:
         logging.info("the reported counts are outdated: %s", error)
-    return messages.ReplayReport(replay=self._counts, restored=self._restored)
+    return messages.ReplayReport(replay=self._counts)
 
   def _read_counts(self, timeout_s: int) -> None:
     """Requests the table's current counts from its server.

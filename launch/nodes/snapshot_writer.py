@@ -1,6 +1,5 @@
 """SnapshotWriter: writes snapshots of a run while its trainer continues."""
 
-import functools
 import pathlib
 import threading
 import time
@@ -19,7 +18,7 @@ from slipway.launch.runs import (
   run_folder,
   snapshot_store,
 )
-from slipway.replay.tables import shards_snapshot, table_snapshot
+from slipway.replay.tables import table_snapshot
 
 # Name of the subfolder of a snapshot that holds the saved tables.
 TABLES = "replay"
@@ -47,7 +46,6 @@ class SnapshotWriter:
     servers: Sequence[str],
     control: control_service.ControlService,
     store: snapshot_store.SnapshotStore,
-    is_up: Callable[[int], bool] = lambda shard: True,
   ):
     """Makes a writer, and uploads the last snapshot unless it is uploaded.
 
@@ -58,12 +56,9 @@ class SnapshotWriter:
       servers: addresses of the TrajectoryManagers on this machine, by shard.
       control: client of the control, which has the run's counts.
       store: the run's snapshots; the run continues from `store.last`.
-      is_up: function that returns whether the server of a shard, given by its
-        index, is up; not called if there is a single server.
     """
     self._folder, self._learner = folder, learner
     self._servers, self._control = servers, control
-    self._is_up = is_up
     self._store = store
     self._period_s = config.snapshot.period_s
     self._due_s = time.monotonic() + self._period_s
@@ -210,40 +205,27 @@ class SnapshotWriter:
     with self._store.writing(is_best=is_best) as path:
       counters.write(path)
       checkpoints.save(path, self._learner)
-      saver = self._save_tables(path)
-      while not saver.wait_copied(_POLL_S):
+      savers = self._save_tables(path)
+      while not all(saver.wait_copied(_POLL_S) for saver in savers):
         pass
       self._copied.set()
-      saver.finish()
+      for saver in savers:
+        saver.finish()
     logging.info("snapshot %d is written", self._store.metrics()["written"])
     if is_best:
       self._best_return = best
 
   def _save_tables(
     self, path: pathlib.Path
-  ) -> table_snapshot.TableSaver | shards_snapshot.ShardsSaver:
+  ) -> Sequence[table_snapshot.TableSaver]:
     """Begins to save the tables of all servers into a snapshot's folder."""
-    shards = len(self._servers)
-    folders = [
-      shards_snapshot.ShardFolder(
-        server,
-        self._folder.replay_saving(shard),
-        tables_path(path, shard, shards),
-        functools.partial(self._is_up, shard),
-      )
-      for shard, server in enumerate(self._servers)
-    ]
-    if shards == 1:
-      return table_snapshot.TableSaver(*folders[0][:3])  # without `is_up`
-
-    def last_folders() -> list[pathlib.Path] | None:
-      """Returns the shards' folders in the last snapshot, or None."""
-      last = self._store.last
-      return last and [
-        tables_path(last.path, shard, shards) for shard in range(shards)
-      ]
-
-    return shards_snapshot.ShardsSaver(folders, last_folders)
+    shards, savers = len(self._servers), []
+    for shard, server in enumerate(self._servers):
+      target = tables_path(path, shard, shards)
+      target.parent.mkdir(exist_ok=True)
+      saving_dir = self._folder.replay_saving(shard)
+      savers.append(table_snapshot.TableSaver(server, saving_dir, target))
+    return savers
 
 
 def tables_path(

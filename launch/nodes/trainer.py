@@ -71,8 +71,7 @@ class Trainer:
   def step(self, command: messages.Command = _RUN) -> int:
     """Runs one call of the learner's updates, if any update is due.
 
-    It also publishes the variables when that is due, or when the last
-    publication has failed.
+    It also publishes the variables when that is due.
 
     Args:
       command: the control's newest command.
@@ -86,8 +85,6 @@ class Trainer:
       self._waiting_since_s = None
     elif updates := self._next_updates(command):
       self._update(updates)
-    if self._variables.pending:
-      self.version = self._publish()
     return self._steps
 
   def close(self) -> None:
@@ -107,7 +104,6 @@ class Trainer:
       variables_version=self.version,
       waiting_s=waiting_since_s and time.monotonic() - waiting_since_s,
       metrics=self._metrics,
-      restored=messages.RestoredCounts(trainer_steps=self._started_at),
     )
 
   def _next_updates(self, command: messages.Command) -> int:
@@ -142,12 +138,10 @@ class Trainer:
     is_due = self._publication_schedule.record_updates(before, self._steps)
     if last is None:
       self._waiting_since_s = self._waiting_since_s or time.monotonic()
-      # A server may have lost its batches of this round. While no server is up,
-      # the tables are unknown. Updates that are still due are made in the next
-      # round.
-      if self._rates.in_rounds and (statuses := self._updates.statuses()):
+      # Updates that have no batch any more are made in the next round.
+      if self._rates.in_rounds:
         self._publication_schedule.limit_updates(
-          self._rates.updates_of_round(statuses)
+          self._rates.updates_of_round(self._updates.statuses())
         )
     else:
       self._metrics = {

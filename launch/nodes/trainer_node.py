@@ -20,13 +20,13 @@ from slipway.launch.orchestration import control_service, messages
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import checkpoints, run_folder, snapshot_store
-from slipway.replay.tables import shard_monitor, tables
-from slipway.replay.variables import retrying_publisher, variables
+from slipway.replay.transport import routes
+from slipway.replay.variables import variables
 
 # Longest wait in seconds for the workers of a round before the next command is
 # read.
 _ROUND_WAIT_S = 0.2
-# Seconds that the node's start waits for the server with the variables.
+# Seconds that the node's start waits for each replay server.
 _CONNECT_TIMEOUT_S = 30.0
 
 
@@ -75,16 +75,12 @@ class TrainerNode:
       self._tables = replay_node.HostedTables(
         config, spec, folder, snapshot, servers[0], passing_path
       )
-    table = variables.TABLE if self._rates.table is None else tables.TRANSITIONS
-    self._monitors = [
-      shard_monitor.ShardMonitor(index, server, table)
-      for index, server in enumerate(servers)
-    ]
     learner = builder.make_learner(config, spec)
     if snapshot:
       checkpoints.restore(snapshot.path, learner)
       logging.info("resumes from snapshot %d", snapshot.number)
-    self._monitors[0].wait(_CONNECT_TIMEOUT_S)
+    for server in servers:
+      routes.wait_for_server(server, _CONNECT_TIMEOUT_S)
     # The next version must exceed every version that any node has, including
     # those that a killed trainer has published after the snapshot.
     version = control.variables_version()
@@ -92,10 +88,8 @@ class TrainerNode:
       config,
       self._rates,
       learner,
-      _make_updates(
-        config, spec, builder, learner, self._rates, self._monitors
-      ),
-      retrying_publisher.RetryingPublisher(self._monitors[0], version + 1),
+      _make_updates(config, spec, builder, learner, self._rates, servers),
+      variables.VariablesPublisher(servers[0], version + 1),
     )
     self._snapshots = snapshot_writer.SnapshotWriter(
       config,
@@ -104,7 +98,6 @@ class TrainerNode:
       servers,
       control,
       store,
-      lambda shard: self._monitors[shard].up,
     )
     self._saves_begun = 0  # value of `saves_requested` at the last snapshot
 
@@ -133,9 +126,7 @@ class TrainerNode:
     self.close()
 
   def close(self) -> None:
-    """Stops the shard monitors, and the replay server if this node hosts it."""
-    for monitor in self._monitors:
-      monitor.close()
+    """Stops the replay server if this node hosts it."""
     if self._tables is not None:
       self._tables.close()
 
@@ -145,18 +136,9 @@ class TrainerNode:
     The link calls this method to report to the control.
     """
     report = self.trainer.report()
-    hosted = messages.ReplayReport()
-    if self._tables is not None:
-      hosted = self._tables.report()
     return msgspec.structs.replace(
       report,
-      shards_up=sum(monitor.up for monitor in self._monitors)
-      if len(self._monitors) > 1
-      else None,
-      replay=hosted.replay if self._tables is not None else None,
-      restored=msgspec.structs.replace(
-        hosted.restored, trainer_steps=report.restored.trainer_steps
-      ),
+      replay=self._tables.report().replay if self._tables else None,
       snapshots=self._snapshots.report(),
     )
 
@@ -205,7 +187,7 @@ def _make_updates(
   builder: core.Builder,
   learner: core.Learner,
   rates: rates_lib.Rates,
-  monitors: Sequence[shard_monitor.ShardMonitor],
+  servers: Sequence[str],
 ) -> updates_core.Updates:
   """Returns the updates for recorded data, a queue or a replay table.
 
@@ -215,7 +197,7 @@ def _make_updates(
     builder: the algorithm's builder.
     learner: the learner whose updates run.
     rates: the run's schedule, with the specification of its table.
-    monitors: monitors of the replay servers, one per shard.
+    servers: 'host:port' of the replay servers, one per shard.
   """
   table, limiter = rates.table, rates.limiter
   if table is None or limiter is None:
@@ -223,5 +205,5 @@ def _make_updates(
       learner, builder.make_batches(config, spec)
     )
   if table.is_queue:
-    return queue_updates.QueueUpdates(learner, table, monitors)
-  return replay_updates.ReplayUpdates(learner, table, limiter, monitors)
+    return queue_updates.QueueUpdates(learner, table, servers)
+  return replay_updates.ReplayUpdates(learner, table, limiter, servers)

@@ -10,7 +10,7 @@ from acme import specs
 from slipway.agents import registry
 from slipway.environments import external, hanging, vector
 from slipway.launch.nodes import addresses, link, worker
-from slipway.launch.orchestration import control_service, messages, stop_order
+from slipway.launch.orchestration import control_service, messages
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import tables
@@ -68,7 +68,7 @@ class WorkerNode:
     """
     self._name = ("worker", index)
     if external_parts:
-      self._name = (stop_order.EXTERNAL, external_parts.index)
+      self._name = (messages.EXTERNAL, external_parts.index)
     self._control, self._external_parts = control, external_parts
     self._step_timeout_s = config.environment.step_timeout_s
     self._link: link.Link | None = None

@@ -2,15 +2,14 @@
 
 import msgspec
 
-from slipway.launch.orchestration import messages, stop_order
+from slipway.launch.orchestration import messages
 
 
 class Commands(msgspec.Struct, forbid_unknown_fields=True):
   """The run's current settings, from which each node's command is made.
 
   Attributes:
-    workers: target number of workers; a worker with this index or a higher one
-      is stopped.
+    workers: target number of workers.
     steps_per_s: limit on the environment steps per second of all workers
       together; 0 means no limit.
     paused: whether all nodes should pause.
@@ -28,11 +27,10 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
   def for_node(
     self,
     role: str,
-    index: int,
-    stop: bool,
+    stopping: bool,
     collected_version: int = 0,
     proxy_share: float = 1.0,
-    last_snapshot_s: float = stop_order.last_snapshot_s(stops_quickly=True),
+    last_snapshot_s: float = messages.Command().last_snapshot_s,
   ) -> messages.Command:
     """Returns the command for one node.
 
@@ -41,8 +39,8 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
 
     Args:
       role: the node's role, such as 'worker'.
-      index: index of the node among the nodes of its role.
-      stop: whether the nodes of this role should stop.
+      stopping: whether the run is stopping. Only external processes are told,
+        since the runner ends the nodes.
       collected_version: newest version of the variables with which all workers
         have collected their share of a round; only the trainer receives it.
       proxy_share: part of the limit on steps that a proxy's workers get
@@ -52,19 +50,21 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
     """
     if role == "trainer":
       return messages.Command(
-        stop,
-        self.paused,
+        paused=self.paused,
         workers=self.workers,
         trainer_steps_limit=self.trainer_steps_limit,
         saves_requested=self.saves_requested,
         collected_version=collected_version,
         last_snapshot_s=last_snapshot_s,
       )
+    steps_per_s = 0.0
     if role == "worker":
-      stop |= index >= self.workers
-      share = self.steps_per_s / max(1, self.workers)
-      return messages.Command(stop, self.paused, share, workers=self.workers)
-    if role == "proxy":
-      share = self.steps_per_s * proxy_share
-      return messages.Command(stop, self.paused, share)
-    return messages.Command(stop, self.paused)
+      steps_per_s = self.steps_per_s / max(1, self.workers)
+    elif role == "proxy":
+      steps_per_s = self.steps_per_s * proxy_share
+    return messages.Command(
+      stopping and role == messages.EXTERNAL,
+      self.paused,
+      steps_per_s,
+      workers=self.workers if role == "worker" else 0,
+    )

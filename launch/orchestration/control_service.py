@@ -91,7 +91,7 @@ class ControlService(typing.Protocol):
     ...
 
   def stop(self, reason: str) -> None:
-    """Stops the run: its nodes end in the order of `stop_order`.
+    """Stops the run: its nodes end in the order of `stages`.
 
     Args:
       reason: reason of the stop for the user. Later calls do not change it,

@@ -7,11 +7,14 @@ import typing
 
 import msgspec
 
-from slipway.launch.orchestration import stop_order, waits
+from slipway.launch.orchestration import stages, waits
 from slipway.launch.runs import run_counters, run_status
 from slipway.replay.tables import table_status
 
 REPORT_PERIOD_S = 0.25  # seconds between two reports of a node
+# The role of external processes, which the run's commands stop. No node waits
+# for them, because their own loops may notice the stop late.
+EXTERNAL = "external"
 
 # Types of fields with a range. The receiver rejects a message with a value
 # outside of the range.
@@ -29,7 +32,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   The default command is to run without limits.
 
   Attributes:
-    stop: whether the node should stop.
+    stop: whether an external process should stop; the runner ends nodes.
     paused: whether the node should pause.
     steps_per_s: limit on the environment steps per second of a worker, or of
       all workers of a proxy together; 0 means no limit.
@@ -51,7 +54,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   saves_requested: int = 0
   collected_version: int = 0
   workers: int = 0
-  last_snapshot_s: float = stop_order.last_snapshot_s(stops_quickly=True)
+  last_snapshot_s: float = stages.last_snapshot_s(is_quick=True)
 
 
 class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -115,26 +118,6 @@ class Placement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   machines: dict[str, run_status.MachineStatus]
   expected: dict[str, int]
   absent: list[tuple[str, int]]
-
-
-class RestoredCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts in the snapshot from which a node's process was restored.
-
-  The counts are 0 if the process started without a snapshot. The control
-  computes lost work from them.
-
-  Attributes:
-    env_steps: environment steps of the run without those lost before the
-      snapshot, or None if the node does not restore them.
-    trainer_steps: trainer steps of the run, or None if the node is not the
-      trainer.
-    inserted: items inserted into the node's table, or None if the node has no
-      table.
-  """
-
-  env_steps: Count | None = None
-  trainer_steps: Count | None = None
-  inserted: Count | None = None
 
 
 class SnapshotReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -272,8 +255,6 @@ class TrainerReport(NodeReport, frozen=True, tag="trainer"):
     waiting_s: seconds since the trainer began to wait for a batch, or None if
       it does not wait.
     metrics: metrics of the learner's last update, by name.
-    shards_up: number of shards that reply, or None if there is a single table.
-    restored: counts in the snapshot from which the process was restored.
     replay: counts of the table, or None if the trainer does not host it.
     snapshots: state of the trainer's snapshots.
   """
@@ -283,8 +264,6 @@ class TrainerReport(NodeReport, frozen=True, tag="trainer"):
   variables_version: Count = 0
   waiting_s: float | None = None
   metrics: dict[str, float | None] = {}
-  shards_up: Count | None = None
-  restored: RestoredCounts = RestoredCounts()
   replay: table_status.TableStatus | None = None
   snapshots: SnapshotReport = SnapshotReport()
 
@@ -301,11 +280,9 @@ class ReplayReport(NodeReport, frozen=True, tag="replay"):
 
   Attributes:
     replay: counts of the server's table.
-    restored: counts in the snapshot from which the process was restored.
   """
 
   replay: table_status.TableStatus = table_status.TableStatus()
-  restored: RestoredCounts = RestoredCounts()
 
 
 class ProxyReport(NodeReport, frozen=True, tag="proxy"):

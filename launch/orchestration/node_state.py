@@ -12,58 +12,26 @@ from slipway.launch.runs import run_counters
 _SAME_WAIT_S = 1.0
 
 
-class NodeState(msgspec.Struct, forbid_unknown_fields=True):
-  """The control's record of one node: its newest report and its sums.
+class NodeState:
+  """The control's record of one node: its newest report and its counts.
 
   Attributes:
     report: newest report, or None if no process of the node has reported since
       the run was started or resumed.
-    earlier: sums over the node's processes before the current one.
+    counters: the node's counts, restarts and processes, for a new snapshot.
     finished: whether the node has ended.
     reported_at_s: monotonic seconds of the newest report, or None before it.
     waiting_since_s: monotonic seconds at which the node's current wait began,
       or None if the node does not wait.
-    restarts: number of the node's restarts; its first start after a resume of
-      the run is not a restart.
-    incarnations: number of the node's processes, including those before the run
-      was resumed.
   """
 
-  report: messages.Report | None = None
-  earlier: run_counters.NodeCounts = run_counters.NodeCounts()
-  finished: bool = False
-  reported_at_s: float | None = None
-  waiting_since_s: float | None = None
-  restarts: int = 0
-  incarnations: int = 0
-
-  @classmethod
-  def from_counters(cls, counters: run_counters.NodeCounters) -> "NodeState":
-    """Returns the state of a node in a resumed run.
-
-    Args:
-      counters: the node's counters in the snapshot. Items that were in flight
-        then count as lost.
-    """
-    return cls(
-      earlier=_without_items_in_flight(counters.counts),
-      restarts=counters.restarts,
-      incarnations=counters.incarnations,
-    )
-
-  @property
-  def counts(self) -> run_counters.NodeCounts:
-    """Sums of the counts over all processes of the node."""
-    if self.report is None:
-      return self.earlier
-    return run_counters.NodeCounts.from_sum([self.earlier, self.report.counts])
-
-  @property
-  def counters(self) -> run_counters.NodeCounters:
-    """The node's counters, for a new snapshot."""
-    return run_counters.NodeCounters(
-      self.counts, self.restarts, self.incarnations
-    )
+  def __init__(self, counters: run_counters.NodeCounters | None = None):
+    """Starts with a node's counters in a snapshot, or with zeros."""
+    self.counters = counters or run_counters.NodeCounters()
+    self.report: messages.Report | None = None
+    self.finished = False
+    self.reported_at_s: float | None = None
+    self.waiting_since_s: float | None = None
 
   @property
   def has_reported(self) -> bool:
@@ -83,11 +51,6 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
       return None
     return waits.Wait(reported.reason, time.monotonic() - self.waiting_since_s)
 
-  def is_restarted(self, report: messages.Report) -> bool:
-    """Returns whether a report comes from a newer process of the node."""
-    known = self.report
-    return known is not None and known.incarnation != report.incarnation
-
   def is_silent_since(self, since_s: float) -> bool:
     """Returns whether the node has sent no report since a given time.
 
@@ -100,19 +63,25 @@ class NodeState(msgspec.Struct, forbid_unknown_fields=True):
     """Records the node's newest report.
 
     The first report of a new process adds the last counts of the process before
-    to `earlier`.
+    to those of earlier ones, with its items in flight as lost. The node's first
+    start after a resume of the run is not a restart.
 
     Args:
       report: the newest report.
       finished: whether this is the last report, because the node has ended.
     """
-    restarted = self.is_restarted(report)
-    if restarted:
-      self.earlier = _without_items_in_flight(self.counts)
-      self.restarts += 1
-    if restarted or not self.has_reported:
-      self.incarnations += 1
+    counters = self.counters
+    # Only a process that identifies itself can have outlived a resume.
+    is_known = self.has_reported or report.incarnation > 0.0
+    if not is_known or report.incarnation != counters.process:
+      counters = run_counters.NodeCounters(
+        earlier=_without_items_in_flight(counters.counts),
+        process=report.incarnation,
+        restarts=counters.restarts + self.has_reported,
+        incarnations=counters.incarnations + 1,
+      )
       self.finished = False
+    self.counters = msgspec.structs.replace(counters, newest=report.counts)
     self.report = report
     self.finished = self.finished or finished
     self.reported_at_s = time.monotonic()

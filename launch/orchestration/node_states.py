@@ -1,6 +1,5 @@
 """NodeStates: the states of all nodes: presence, reports, waits and sums."""
 
-import math
 import time
 import typing
 from collections.abc import Collection, Iterator, Mapping
@@ -8,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from slipway.launch.orchestration import (
   messages,
   node_state,
-  stop_order,
   waits,
 )
 from slipway.launch.runs import run_counters, run_status
@@ -16,7 +14,7 @@ from slipway.launch.runs import run_counters, run_status
 _WORKER = "worker"
 # Roles whose nodes collect experience. External processes may disconnect at any
 # time, so the run never waits for them.
-COLLECTING = (_WORKER, stop_order.EXTERNAL)
+COLLECTING = (_WORKER, messages.EXTERNAL)
 # Seconds without a report after which a node counts as silent, because it hangs
 # or can't reach the control.
 _SILENT_AFTER_S = 5.0
@@ -62,7 +60,7 @@ class NodeStates:
     # By role and index.
     self._nodes: dict[str, dict[int, node_state.NodeState]] = {
       role: {
-        index: node_state.NodeState.from_counters(counters)
+        index: node_state.NodeState(counters)
         for index, counters in nodes.items()
       }
       for role, nodes in (resumed.nodes if resumed else {}).items()
@@ -98,10 +96,12 @@ class NodeStates:
     """
     nodes = self._nodes.get(role, {})
     if node := nodes.get(index):
-      return messages.Registration(node.incarnations, node.counts.env_steps)
-    if not nodes and role == stop_order.EXTERNAL:
+      return messages.Registration(
+        node.counters.incarnations, node.counters.counts.env_steps
+      )
+    if not nodes and role == messages.EXTERNAL:
       nodes = self._nodes.get(_WORKER, {})
-    steps = [node.counts.env_steps for node in nodes.values()]
+    steps = [node.counters.counts.env_steps for node in nodes.values()]
     return messages.Registration(0, sum(steps) // max(1, len(steps)))
 
   def expected(self) -> dict[str, int]:
@@ -109,10 +109,10 @@ class NodeStates:
 
     The expected number of external processes is the number of connected ones.
     """
-    connected = len(self._present_nodes(stop_order.EXTERNAL))
+    connected = len(self._present_nodes(messages.EXTERNAL))
     expected = dict(self._expected)
     if connected or self._needs_external:
-      expected[stop_order.EXTERNAL] = connected
+      expected[messages.EXTERNAL] = connected
     return expected
 
   def by_index(self, role: str) -> dict[int, node_state.NodeState]:
@@ -135,7 +135,7 @@ class NodeStates:
     Nodes and processes that have ended are included.
     """
     return run_counters.NodeCounts.from_sum(
-      node.counts
+      node.counters.counts
       for role in roles
       for node in self._nodes.get(role, {}).values()
     )
@@ -154,7 +154,7 @@ class NodeStates:
         sum(node.is_up for node in self._present_nodes(role)), count
       )
       for role, count in self.expected().items()
-      if count or (role == stop_order.EXTERNAL and self._needs_external)
+      if count or (role == messages.EXTERNAL and self._needs_external)
     }
 
   def restarts(self) -> dict[str, int]:
@@ -163,9 +163,9 @@ class NodeStates:
     External processes are left out, because the launcher does not restart them.
     """
     return {
-      f"{role}/{index}": node.restarts
+      f"{role}/{index}": node.counters.restarts
       for role, index, node in self._all_nodes()
-      if node.restarts and role != stop_order.EXTERNAL
+      if node.counters.restarts and role != messages.EXTERNAL
     }
 
   def variables_version(self) -> int:
@@ -223,39 +223,6 @@ class NodeStates:
     )
     return own / max(own, total)
 
-  def finished(self, role: str, silent_s: float = math.inf) -> bool:
-    """Returns whether all expected nodes of a role have ended.
-
-    Args:
-      role: role of the nodes.
-      silent_s: seconds without a report after which a node also counts as
-        ended. With infinity, only nodes that have sent their last report do.
-    """
-    since_s = time.monotonic() - silent_s
-    ended = sum(
-      node.finished or (silent_s < math.inf and node.is_silent_since(since_s))
-      for node in self._present_nodes(role)
-    )
-    return ended >= self._count_present(role)
-
-  def is_finishing(self) -> bool:
-    """Returns whether the trainer is writing or uploading the last snapshot."""
-    since_s = time.monotonic() - _SILENT_AFTER_S
-    return any(
-      isinstance(node.report, messages.TrainerReport)
-      and node.report.snapshots.finishing_s is not None
-      and not node.is_silent_since(since_s)
-      for node in self._present_nodes("trainer")
-    )
-
-  def have_all_reported(self) -> bool:
-    """Returns whether every expected node has reported at least once."""
-    return all(
-      sum(node.has_reported for node in self._present_nodes(role))
-      >= self._count_present(role)
-      for role in self._expected
-    )
-
   def find_silent_nodes(self) -> list[str]:
     """Returns the nodes that no longer report, as texts such as 'worker 1'."""
     since_s = time.monotonic() - _SILENT_AFTER_S
@@ -283,7 +250,7 @@ class NodeStates:
     """
     for role in (
       _WORKER,
-      stop_order.EXTERNAL,
+      messages.EXTERNAL,
       "proxy",
       "trainer",
       "evaluator",
@@ -318,7 +285,7 @@ class NodeStates:
 
   def _is_present(self, role: str, index: int) -> bool:
     """Returns whether a node is present, as `NodeStates` defines it."""
-    if role == stop_order.EXTERNAL:
+    if role == messages.EXTERNAL:
       node = self._nodes[role][index]
       return node.is_up and not node.is_silent_since(
         time.monotonic() - _SILENT_AFTER_S

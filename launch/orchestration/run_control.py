@@ -1,7 +1,9 @@
 """RunControl: a run's counts, limits and commands."""
 
+import signal
 import threading
 import time
+import typing
 from collections.abc import Mapping
 
 import ml_collections
@@ -17,7 +19,7 @@ from slipway.launch.orchestration import (
   messages,
   run_state,
   settings,
-  stop,
+  stages,
   waits,
 )
 from slipway.launch.orchestration import rates as rates_lib
@@ -36,6 +38,8 @@ from slipway.launch.runs import results as results_lib
 _LONGEST_WAIT_S = 1.0
 # Names of the limits that only an evaluation can reach.
 _EVALUATION_LIMITS = ("target_return", "evaluations_without_improvement")
+# Reasons of a stop after which the nodes may be killed soon.
+_QUICK_REASONS = ("failure", *signal.Signals.__members__)
 # Seconds between two writes of the metrics at a run's beginning.
 _METRICS_PERIOD_S = 1.0
 # Duration of a run at which it writes metrics, relative to the time before.
@@ -60,6 +64,7 @@ class RunControl(control_service.ControlService):
     started_at_s: float,
     rates: rates_lib.Rates,
     workers_fixed_because: str = "",
+    earlier: run_state.Earlier | None = None,
   ):
     """Opens the run's result files, and reads the snapshot of a resumed run.
 
@@ -71,6 +76,8 @@ class RunControl(control_service.ControlService):
       rates: the run's schedule.
       workers_fixed_because: message of the error that `set_workers` raises, or
         an empty text if the number of workers can change.
+      earlier: what the run had reached when it lost a state, or None at a start
+        by a command.
 
     Raises:
       ValueError: a file of the run cannot be read.
@@ -94,12 +101,21 @@ class RunControl(control_service.ControlService):
     self._commands = commands.Commands(
       expected.get("worker", 0),
       steps_per_s=config.rates.environment_steps_per_s,
+      paused=earlier is not None and earlier.paused,
     )
     self._state = run_state.RunState(
-      self._config, rates, folder.name, expected, started_at_s, resumed or None
+      self._config,
+      rates,
+      folder.name,
+      expected,
+      started_at_s,
+      resumed or None,
+      earlier,
     )
     self._nodes = self._state.nodes
-    self._stop = stop.Stop(self._nodes, time.monotonic())
+    self._changes: dict[str, typing.Any] = {}  # by users, of config fields
+    self._stopped_because: str | None = None
+    self._stops_quickly = False
     # Key of the last evaluation, and the reply to it.
     self._evaluated = ("", messages.EvaluationReply())
     self._results = results_lib.Results(
@@ -147,11 +163,10 @@ class RunControl(control_service.ControlService):
       share = self._nodes.compute_proxy_share(index) if role == "proxy" else 1.0
       return self._commands.for_node(
         role,
-        index,
-        self._stop.may_stop(role, time.monotonic()),
+        self.stopping,
         self._nodes.collected_version(),
         share,
-        self._stop.last_snapshot_s,
+        stages.last_snapshot_s(self._stops_quickly),
       )
 
   def register(self, role: str, index: int) -> messages.Registration:
@@ -161,10 +176,7 @@ class RunControl(control_service.ControlService):
   def wait_collected(self, version: int, timeout_s: float) -> int:
     with self._reported:
       self._reported.wait_for(
-        lambda: (
-          self._stop.reason is not None
-          or self._nodes.collected_version() >= version
-        ),
+        lambda: self.stopping or self._nodes.collected_version() >= version,
         min(timeout_s, _LONGEST_WAIT_S),
       )
       return self._nodes.collected_version()
@@ -184,7 +196,7 @@ class RunControl(control_service.ControlService):
       key, reply = self._evaluated
       if evaluation.key and evaluation.key == key:
         return reply
-      if self._closed or self._stop.reason in _EVALUATION_LIMITS:
+      if self._closed or self._stopped_because in _EVALUATION_LIMITS:
         return messages.EvaluationReply()
       row = results_lib.make_evaluation(
         self._state.status(),
@@ -203,35 +215,36 @@ class RunControl(control_service.ControlService):
       return reply
 
   def stop(self, reason: str) -> None:
-    self._request_stop(reason)
-
-  def force_shutdown(self, reason: str) -> None:
-    """Stops the run without waiting for nodes that no longer report.
-
-    Args:
-      reason: reason of the stop for the user, unless the run already stops.
-    """
-    self._request_stop(reason, forced=True)
+    with self._lock:
+      self._stops_quickly |= reason in _QUICK_REASONS
+      if self.stopping:
+        return
+      self._stopped_because = reason
+      logging.info("stopping: %s", reason)
+      # The trainer continues until its stage ends, so that a full table accepts
+      # the workers' last items.
+      self._commands.paused = False
+      self._reported.notify_all()
 
   def pause(self) -> None:
     with self._lock:
-      self._stop.check_not_requested()
+      self._check_not_stopping()
       self._commands.paused = True
       self._state.measured_rates.clear()
 
   def resume(self) -> None:
     with self._lock:
-      self._stop.check_not_requested()
+      self._check_not_stopping()
       self._commands.paused = False
 
   def save(self) -> None:
     with self._lock:
-      self._stop.check_not_requested()
+      self._check_not_stopping()
       self._commands.saves_requested += 1
 
   def set_workers(self, count: int) -> None:
     with self._lock:
-      self._stop.check_not_requested()
+      self._check_not_stopping()
       if self._machines:
         raise ValueError(
           "the number of workers of this run follows from its machines, so it "
@@ -251,11 +264,12 @@ class RunControl(control_service.ControlService):
       self._nodes.set_expected("worker", count)
       self._commands.workers = count
       self._config.topology.workers = count
+      self._changes["topology.workers"] = count
 
   def place(self, placement: messages.Placement) -> None:
     expected, absent = placement.expected, placement.absent
     with self._lock:
-      if self._stop.reason is not None:
+      if self.stopping:
         return
       self._machines = placement.machines
       for role, count in expected.items():
@@ -266,9 +280,10 @@ class RunControl(control_service.ControlService):
 
   def set(self, field: str, value: float | str) -> None:
     with self._lock:
-      self._stop.check_not_requested()
+      self._check_not_stopping()
       changed = settings.change(self._config, field, value)
       logging.info("%s is %s now", field, changed)
+      self._changes[field] = changed
       self._commands.steps_per_s = self._config.rates.environment_steps_per_s
       self._commands.trainer_steps_limit = limits.last_trainer_step(
         self._config.limits
@@ -294,7 +309,7 @@ class RunControl(control_service.ControlService):
         machines=dict(self._machines),
         unwritten=sorted({*status.unwritten, *self._results.outbox.unwritten}),
         failed_hooks=self._hooks.failed,
-        stopped_because=self._stop.reason,
+        stopped_because=self._stopped_because,
       )
 
   def tick(self) -> None:
@@ -311,7 +326,6 @@ class RunControl(control_service.ControlService):
       now_s = time.monotonic()
       if self._watchdog.update(status, working, now_s):
         logging.warning("%s", self._explain_stall(status))
-      self._stop.update(now_s)
       if now_s >= self._update_due_s:
         self._update_due_s = now_s + _METRICS_PERIOD_S
         if self._commands.paused:
@@ -325,33 +339,41 @@ class RunControl(control_service.ControlService):
           self._results.add_metrics(status)
           self._results.outbox.flush()
 
-  def all_finished(self) -> bool:
-    """Returns whether the run was stopped and its nodes have ended.
-
-    Nodes whose grace period has passed count as ended.
-    """
-    with self._lock:
-      return self._stop.all_finished(time.monotonic())
-
   @property
   def stopping(self) -> bool:
     """Whether the run is stopping or has stopped."""
-    return self._stop.reason is not None
+    return self._stopped_because is not None
+
+  @property
+  def stops_quickly(self) -> bool:
+    """Whether the last snapshot may take only seconds.
+
+    The nodes may be killed soon after a signal or a failure.
+    """
+    return self._stops_quickly
 
   @property
   def workers_target(self) -> int:
     """Number of workers that should run."""
     return self._commands.workers
 
-  def end(self, reason: str | None) -> None:
-    """Stops the run if it has not been stopped, since its nodes have ended.
+  def abandon(self) -> run_state.Earlier:
+    """Ends the hooks of a run that is resumed, without its results.
 
-    Args:
-      reason: reason of the stop, or None for that of nodes which have ended by
-        themselves.
+    Returns:
+      What the run has reached, of which the resumed one continues.
     """
-    if reason is not None or not self.stopping:
-      self.force_shutdown(reason or "failure")
+    with self._lock:
+      self._closed = True
+      self._hooks.close(None)
+      status = self._state.status()
+      return run_state.Earlier(
+        status.resumes,
+        self._state.variables_version(),
+        status.wall_s,
+        self._changes,
+        self._commands.paused,
+      )
 
   def close(self) -> None:
     """Writes the run's final metrics, summary and curves, and ends the hooks.
@@ -392,15 +414,12 @@ class RunControl(control_service.ControlService):
         "instead"
       )
 
-  def _request_stop(self, reason: str, forced: bool = False) -> None:
-    """Stops the run; see `Stop.request` for the arguments."""
-    with self._lock:
-      if self._stop.request(reason, time.monotonic(), forced):
-        logging.info("stopping: %s", reason)
-        # The trainer continues until its group stops, so that a full table
-        # accepts the workers' last items.
-        self._commands.paused = False
-        self._reported.notify_all()
+  def _check_not_stopping(self) -> None:
+    """Raises ValueError if a user's command can't have an effect any more."""
+    if self.stopping:
+      raise ValueError(
+        f"the run is stopping ({self._stopped_because}), so nothing changes"
+      )
 
   def _record(
     self, role: str, index: int, report: messages.Report, finished: bool
@@ -447,7 +466,7 @@ class RunControl(control_service.ControlService):
     """
     if self._closed:
       return "stopped"
-    if self._stop.reason is not None:
+    if self.stopping:
       return "stopping"
     if self._commands.paused:
       return "paused"

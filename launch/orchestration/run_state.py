@@ -1,6 +1,8 @@
 """RunState: the sums over all nodes' reports, and the run's status."""
 
 import time
+import types
+import typing
 from collections.abc import Iterable, Mapping
 
 import ml_collections
@@ -11,13 +13,30 @@ from slipway.launch.orchestration import (
   evaluation_record,
   measured_rates,
   messages,
-  node_state,
   node_states,
-  stop_order,
 )
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_counters, run_status
 from slipway.replay.tables import table_status
+
+
+class Earlier(typing.NamedTuple):
+  """What a run had reached before it was resumed.
+
+  Attributes:
+    resumes: number of resumes before; -1 for a run that is new.
+    variables_version: highest version of the variables that any node had. A
+      process that outlives the resume, an external one, may have it still.
+    wall_s: duration of the run in seconds.
+    changes: values of the config's fields that users have changed meanwhile.
+    paused: whether the run was paused.
+  """
+
+  resumes: int
+  variables_version: int
+  wall_s: float
+  changes: Mapping[str, typing.Any] = types.MappingProxyType({})
+  paused: bool = False
 
 
 class RunState:
@@ -43,6 +62,7 @@ class RunState:
     expected: Mapping[str, int],
     started_at_s: float,
     resumed: run_counters.RunCounters | None = None,
+    earlier: Earlier | None = None,
   ):
     """Starts with the counts of a snapshot, and with all measured rates at 0.
 
@@ -54,6 +74,7 @@ class RunState:
       started_at_s: unix seconds of the user's command.
       resumed: counters of the snapshot from which the run is resumed, or None
         if the run is new.
+      earlier: what the run had reached when it lost a state, or None.
     """
     self._config = config
     self._table_spec = schedule.table
@@ -63,11 +84,15 @@ class RunState:
     # Monotonic seconds of the user's command.
     self._began_s = time.monotonic() - max(0.0, time.time() - started_at_s)
     self._resumed = resumed
+    # The run never falls behind it, except in what the lost state was.
+    self._earlier = earlier or Earlier(
+      resumed.resumes if resumed else -1,
+      resumed.variables_version if resumed else 0,
+      resumed.wall_s if resumed else 0.0,
+    )
     # Unix seconds of the first update, and the counts at it; None before it.
     self._first_step_at_s: float | None = None
     self._learning_since: run_status.Milestone | None = None
-    # Work that was lost because nodes restored older snapshots.
-    self._lost = resumed.lost if resumed else run_counters.Losses()
     has_table = schedule.table is not None
     self.nodes = node_states.NodeStates(expected, has_table, resumed)
     self.evaluations = evaluation_record.EvaluationRecord(resumed)
@@ -88,12 +113,7 @@ class RunState:
       report: the newest report, with counts of the node's current process.
       finished: whether this is the last report, because the node has ended.
     """
-    node = self.nodes.find_or_add(role, index)
-    if node.is_restarted(report) and isinstance(
-      report, messages.TrainerReport | messages.ReplayReport
-    ):
-      self._count_losses(node, report.restored)
-    node.record(report, finished)
+    self.nodes.find_or_add(role, index).record(report, finished)
     if not isinstance(report, messages.TrainerReport):
       return
     evaluations = self.evaluations
@@ -120,7 +140,6 @@ class RunState:
       best_eval_return=status.evaluation.best_mean_return,
       evaluations_without_improvement=status.evaluation.without_improvement,
       resumes=status.resumes,
-      lost=self._lost,
       nodes=self.nodes.counters(),
       shard_sizes=self._shard_sizes(status.replay),
     )
@@ -146,9 +165,7 @@ class RunState:
 
   def variables_version(self) -> int:
     """Returns the highest version of the variables that any node reported."""
-    resumed = self._resumed
-    before = resumed.variables_version if resumed else 0
-    return max(before, self.nodes.variables_version())
+    return max(self._earlier.variables_version, self.nodes.variables_version())
 
   def update_rates(self) -> None:
     """Computes all rates from the current counts; must be called regularly."""
@@ -165,7 +182,7 @@ class RunState:
     Fields that depend on commands, such as `phase`, have their defaults.
     `RunControl.status` fills them in.
     """
-    config, resumed = self._config, self._resumed
+    config = self._config
     workers, trainer = self._collected(), self._trainer()
     reports = [
       report
@@ -177,7 +194,7 @@ class RunState:
       name=self._name,
       mode=config.mode,
       waiting=self.nodes.describe_waits(),
-      resumes=resumed.resumes + 1 if resumed else 0,
+      resumes=self._resumes,
       wall_s=self._wall_s(),
       start_up_s=(
         self._first_step_at_s - self._started_at_s
@@ -186,15 +203,13 @@ class RunState:
       ),
       learning_since=self._learning_since,
       env_steps=workers.env_steps,
-      env_steps_lost=self._lost.env_steps,
       episodes=workers.episodes,
       trainer_steps=self._trainer_steps(),
-      trainer_steps_lost=self._lost.trainer_steps,
       training_return=_mean(report.training_return for report in reports),
       items=run_status.ItemsStatus(
         workers.items_written,
         workers.items_confirmed,
-        workers.items_lost + self._lost.inserted,
+        workers.items_lost,
         workers.items_discarded,
       ),
       replay=self._replay(),
@@ -216,7 +231,7 @@ class RunState:
       advice=list(self._advisor.sentences),
       proxy=self._proxy(),
       workers=self._workers(),
-      externals=self._collectors(stop_order.EXTERNAL),
+      externals=self._collectors(messages.EXTERNAL),
       unwritten=self._unwritten(),
     )
 
@@ -230,46 +245,17 @@ class RunState:
       names += report.unwritten
     return names
 
-  def _count_losses(
-    self,
-    node: node_state.NodeState,
-    restored: messages.RestoredCounts,
-  ) -> None:
-    """Adds the work that a node's restart from a snapshot has lost.
-
-    The lost work is the difference between the run's counts and the snapshot's
-    counts. Environment steps that were lost before are in neither count: a
-    second restart from the same snapshot does not lose them again.
-
-    Args:
-      node: state of the node before its restart.
-      restored: counts in the snapshot from which the new process was restored.
-    """
-    lost, replay = self._lost, self._replay()
-    env_steps = self._collected().env_steps - lost.env_steps
-    inserted = replay.inserted if replay else 0
-    env_steps_lost = _excess(env_steps, restored.env_steps)
-    if isinstance(node.report, messages.ReplayReport) and self._is_sharded:
-      # Only items of this shard are lost, and the steps that they consist of.
-      inserted = node.report.replay.inserted
-      items_lost = _excess(inserted, restored.inserted)
-      assert self._table_spec is not None
-      env_steps_lost = items_lost * self._table_spec.steps_per_item
-    self._lost = run_counters.Losses(
-      lost.env_steps + env_steps_lost,
-      lost.trainer_steps
-      + _excess(self._trainer_steps(), restored.trainer_steps),
-      lost.inserted + _excess(inserted, restored.inserted),
-    )
-
   def _wall_s(self) -> float:
     """Returns the run's duration in seconds, including time before a resume.
 
     Steps of the system clock do not change it.
     """
-    resumed = self._resumed
-    before_s = resumed.wall_s if resumed else 0.0
-    return time.monotonic() - self._began_s + before_s
+    return time.monotonic() - self._began_s + self._earlier.wall_s
+
+  @property
+  def _resumes(self) -> int:
+    """Number of resumes of the run, by commands and after lost states."""
+    return self._earlier.resumes + 1
 
   def _collected(self) -> run_counters.NodeCounts:
     """Returns the sums over all workers and external processes."""
@@ -348,7 +334,6 @@ class RunState:
         for index, node in self.nodes.by_index("replay").items()
         if isinstance(node.report, messages.ReplayReport) and self._is_sharded
       },
-      self._trainer().shards_up,
     )
 
   def _proxy(self) -> run_status.ProxyStatus | None:
@@ -404,7 +389,7 @@ class RunState:
         counts.items_confirmed, counts.items_lost, counts.reconnects
       )
       for index, node in self.nodes.by_index(role).items()
-      for counts in [node.counts]
+      for counts in [node.counters.counts]
     }
 
 
@@ -412,16 +397,6 @@ def _mean(values: Iterable[float | None]) -> float | None:
   """Returns the mean of the values that are not None, or None without any."""
   known = [value for value in values if value is not None]
   return sum(known) / len(known) if known else None
-
-
-def _excess(count: int, restored: int | None) -> int:
-  """Returns how far a count exceeds the restored count, or 0 if it does not.
-
-  Args:
-    count: the count before a restart.
-    restored: the count in the restored snapshot, or None for a result of 0.
-  """
-  return 0 if restored is None else max(0, count - restored)
 
 
 def _snapshots(

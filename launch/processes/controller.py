@@ -1,9 +1,9 @@
 """Controller: the launcher's thread that controls a run and shows it."""
 
 import contextlib
+import dataclasses
 import logging as std_logging
 import os
-import signal
 import threading
 import time
 import typing
@@ -13,8 +13,14 @@ from absl import logging
 
 from slipway.configs import fields
 from slipway.launch.display import panel as panel_lib
-from slipway.launch.orchestration import control_service, run_control
+from slipway.launch.display import standard_streams
+from slipway.launch.orchestration import (
+  control_service,
+  run_control,
+  run_state,
+)
 from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.processes import failures, restart_budget
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.rpc import server
 from slipway.launch.runs import event_log, run_address, run_folder
@@ -24,33 +30,35 @@ from slipway.launch.runs import run as run_lib
 SOCKET = "control.sock"
 _TICK_PERIOD_S = 0.05  # seconds between two calls of `RunControl.tick`
 _SHOW_PERIOD_S = 0.5  # seconds between two updates of the panel
-# Seconds that a run may take to end after a stop signal, before the launcher is
-# interrupted. A stop by a signal takes 1 to 9 s, but a run that is starting
-# first waits until all nodes are up.
-_STOP_GRACE_S = 30.0
 
 
 class Crew(typing.Protocol):
   """What runs the nodes: the runner of a machine, or the cluster's supervisor.
 
-  The controller calls the methods in its own thread.
+  The controller calls `stop` and `has_failed` in its own thread.
   """
+
+  def run(self) -> None:
+    """Runs the nodes until all have ended; see `runner.Runner.run`."""
+    ...
+
+  def stop(self, is_quick: bool) -> None:
+    """Makes the nodes save and end in the order of `stages`, until all ended.
+
+    It is called regularly from the stop on.
+
+    Args:
+      is_quick: as in `stages.last_snapshot_s`.
+    """
+    ...
 
   @property
   def has_failed(self) -> bool:
     """Whether a node has failed for good, so that the run must stop."""
     ...
 
-  def stop_restarting(self) -> None:
-    """Restarts no node from now on, because the run is stopping."""
-    ...
-
-  def end_soon(self) -> None:
-    """Kills the nodes that have not ended in 8 s or 10 s from now."""
-    ...
-
-  def force_shutdown(self) -> None:
-    """Makes each node save its state and end now, without the stop order."""
+  def kill_at_once(self) -> None:
+    """Makes `run` kill all nodes and raise KeyboardInterrupt."""
     ...
 
 
@@ -64,11 +72,12 @@ class Controller:
     runner.run()
   ```
 
-  The end of the block writes the run's results.
+  The end of the block writes the run's results, unless the run is resumed.
 
   Attributes:
     control: the run's counts, limits and commands.
     socket: path of the socket at which processes of this user call `control`.
+    reached: what a run had reached that has lost a state, or None.
   """
 
   def __init__(
@@ -78,6 +87,7 @@ class Controller:
     memory_dir: str,
     signals: signals_lib.Signals,
     workers_fixed_because: str = "",
+    earlier: run_state.Earlier | None = None,
   ):
     """Opens the run's result files.
 
@@ -88,6 +98,7 @@ class Controller:
       signals: the signals that the launcher receives.
       workers_fixed_because: message of the error if a user changes the number
         of workers; empty if it can change.
+      earlier: as for `RunControl`.
 
     Raises:
       RuntimeError: a file of the run can't be read or written.
@@ -102,6 +113,7 @@ class Controller:
         run.started_at_s,
         rates_lib.Rates.from_config(whole, run.spec),
         workers_fixed_because,
+        earlier,
       )
     except (ValueError, OSError) as error:
       raise RuntimeError(str(error)) from error
@@ -110,7 +122,8 @@ class Controller:
     self._panel = panel_lib.Panel()
     self._display_works = True
     self._crew: Crew | None = None
-    self._on_workers: Callable[[int, float], None] | None = None
+    self._on_workers: Callable[[int], object] | None = None
+    self.reached: run_state.Earlier | None = None
     self._error: BaseException | None = None
     self._closed = threading.Event()
     self._thread = threading.Thread(
@@ -119,15 +132,14 @@ class Controller:
     self._held = contextlib.ExitStack()
 
   def direct(
-    self, crew: Crew, on_workers: Callable[[int, float], None] | None = None
+    self, crew: Crew, on_workers: Callable[[int], object] | None = None
   ) -> None:
     """Starts the thread; to be called once, before the nodes start.
 
     Args:
       crew: what runs the nodes.
       on_workers: function that is called regularly until the run is stopping,
-        with the target number of workers, and the monotonic seconds at which
-        that number was read; None if it can't change.
+        with the target number of workers; None if it can't change.
     """
     self._crew, self._on_workers = crew, on_workers
     self._thread.start()
@@ -141,7 +153,9 @@ class Controller:
     return self
 
   def __exit__(self, error_type, error, traceback) -> None:
-    """Ends the thread and writes the results, but after a second Ctrl-C.
+    """Ends the thread and writes the results.
+
+    After a second Ctrl-C or a lost state, it writes none.
 
     Raises:
       RuntimeError: the thread has failed, or the results can't be written.
@@ -151,7 +165,9 @@ class Controller:
       if self._thread.is_alive():
         self._thread.join()
       try:
-        if not isinstance(error, KeyboardInterrupt):
+        if isinstance(error, failures.StateLostError):
+          self.reached = self.control.abandon()
+        elif not isinstance(error, KeyboardInterrupt):
           self._write_results(failed=error is not None)
       finally:
         self._panel.close()
@@ -162,7 +178,8 @@ class Controller:
     Args:
       failed: whether the run has failed, so that its error is raised.
     """
-    self.control.end("failure" if failed or self._error else None)
+    if failed or self._error or not self.control.stopping:
+      self.control.stop("failure")
     try:
       self.control.close()
     except OSError as error:
@@ -186,25 +203,20 @@ class Controller:
     except Exception as error:
       self._error = error
       logging.exception("the control of the run failed:")
-      self.control.force_shutdown("failure")
-      self._crew.force_shutdown()
+      self.control.stop("failure")
+      self._crew.stop(is_quick=True)
 
   def _control(self, crew: Crew) -> None:
     """Ticks, shows and forwards signals until the block ends.
-
-    If the run has not ended 30 s after a stop signal, the launcher is
-    interrupted by SIGINT, as by a second Ctrl-C.
 
     Args:
       crew: what runs the nodes.
     """
     control, signals = self.control, self._signals
-    give_up_at_s = float("inf")
     show_due_s = time.monotonic() + _SHOW_PERIOD_S
     while not self._closed.wait(_TICK_PERIOD_S):
       now_s = time.monotonic()
       if signals.first is not None:
-        give_up_at_s = min(give_up_at_s, now_s + _STOP_GRACE_S)
         control.stop(signals.first.name)
       if signals.snapshot_requested:
         # A run that is stopping rejects the call, but saves at its end anyway.
@@ -212,19 +224,14 @@ class Controller:
           control.save()
         signals.snapshot_requested = False
       if crew.has_failed:
-        control.force_shutdown("failure")
+        control.stop("failure")
       control.tick()
       if control.stopping:
-        crew.stop_restarting()
-      if control.all_finished():
-        crew.end_soon()
-      if now_s > give_up_at_s:
-        os.kill(os.getpid(), signal.SIGINT)
-        give_up_at_s = float("inf")
+        crew.stop(control.stops_quickly)
       if now_s >= show_due_s:
         show_due_s = now_s + _SHOW_PERIOD_S
         if self._on_workers is not None and not control.stopping:
-          self._on_workers(control.workers_target, now_s)
+          self._on_workers(control.workers_target)
         self._show()
 
   def _show(self) -> None:
@@ -237,6 +244,73 @@ class Controller:
         logging.exception(
           "the status is no longer shown, because the display failed:"
         )
+
+
+def execute(
+  run: run_lib.Run,
+  count_expected: Callable[[run_lib.Run], Mapping[str, int]],
+  memory_dir: str,
+  signals: signals_lib.Signals,
+  direct: Callable[[run_lib.Run, Controller], Crew],
+) -> None:
+  """Executes a run to its end, and resumes it where it loses a state.
+
+  The trainer and the replay servers have states. If one of them dies, all nodes
+  are started again from the newest snapshot, as by `slipway train --resume`,
+  within the restart budget of one node.
+
+  Args:
+    run: the run to execute.
+    count_expected: function that returns the number of nodes of each role that
+      will report.
+    memory_dir: the run's tmpfs directory.
+    signals: the signals that the launcher receives.
+    direct: function that makes a crew, and calls `Controller.direct` with it.
+
+  Raises:
+    RuntimeError: a node failed more often than its restart budget allows, and
+      its traceback has been printed; or as for `Controller`.
+    KeyboardInterrupt: Ctrl-C was pressed twice; all nodes have been killed.
+  """
+  restarts = run.config.restarts
+  budget = restart_budget.RestartBudget(restarts.budget, restarts.period_s)
+  lost: list[failures.Failure] = []
+  earlier = None
+  while True:
+    controller = Controller(
+      run, count_expected(run), memory_dir, signals, "", earlier
+    )
+    try:
+      with controller:
+        crew = direct(run, controller)
+        signals.set_second_interrupt_handler(crew.kill_at_once)
+        try:
+          crew.run()
+        except failures.StateLostError as error:
+          now_s = time.monotonic()
+          if budget.is_unused(now_s):
+            lost.clear()
+          lost.append(error.failure)
+          delay_s = budget.count_failure(now_s)
+          if delay_s is None:
+            first = failures.choose_first(lost)
+            raise failures.NodeFailedError(first) from error
+          standard_streams.print_line(
+            f"resuming from the newest snapshot: {error.failure.line}"
+          )
+          time.sleep(delay_s)
+          raise
+      return
+    except failures.StateLostError:
+      earlier = controller.reached
+      assert earlier is not None  # as `with` has set it
+      config = run.config
+      for field, value in earlier.changes.items():
+        config = fields.replace(config, field, value)
+      run = dataclasses.replace(run, config=config, started_at_s=time.time())
+    except failures.NodeFailedError as error:
+      failures.print_traceback(error.failure)
+      raise
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ import pathlib
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
 
 from slipway.environments import user_code
 
@@ -42,6 +43,24 @@ class NodeFailedError(RuntimeError):
     """
     super().__init__(failure.line)
     self.failure = failure
+
+
+class StateLostError(NodeFailedError):
+  """Raised if a process has died whose state other nodes have no copy of.
+
+  It is the trainer, a replay server, or the fork server, without which no node
+  can be started. The run continues from its newest snapshot.
+  """
+
+
+def choose_first(failures: Sequence[Failure]) -> Failure:
+  """Returns the oldest of some failures, preferably one with a traceback.
+
+  Args:
+    failures: at least one failure, the oldest first.
+  """
+  with_traceback = [each for each in failures if each.traceback]
+  return (with_traceback or failures)[0]
 
 
 def print_error(error: BaseException) -> None:

@@ -18,9 +18,9 @@ from slipway.launch.processes import descendants, failures, processors, signals
 CONTEXT = multiprocessing.get_context("forkserver")
 # Names of the modules that the server imports before its first fork.
 _PRELOADED = ["__main__", "slipway.launch.processes.preload"]
-# Exit status that is reported for a process whose own status is lost, because
-# another process or the kernel has reaped it.
-_UNKNOWN_STATUS = 255
+# Exit status that multiprocessing reports for a process whose own status is
+# lost, because its fork server has ended.
+LOST_STATUS = 255
 
 _KILL_TIMEOUT_S = 5.0  # seconds that a killed process may take to end
 # Largest number of times that `kill_orphans` searches for orphans. The limit
@@ -88,49 +88,42 @@ def run_server(environment: Mapping[str, str]) -> Iterator[None]:
     descendants.adopt(enabled=False)
 
 
-def restart_if_ended() -> str:
-  """Restarts the fork server if its process has ended.
+def start_if_ended() -> None:
+  """Starts the fork server again if `find_end` has noticed its end."""
+  if not is_running():
+    _start_server()
 
-  The nodes that the ended server has forked continue to run.
 
-  Returns:
-    A text about the end of the server, such as 'was ended by SIGKILL'; empty if
-    the server still runs.
+def is_running() -> bool:
+  """Returns whether the fork server runs, as far as `find_end` has noticed."""
+  return forkserver._forkserver._forkserver_pid is not None
+
+
+def find_end(must_end: bool = False) -> str:
+  """Returns how the fork server has ended, or '' if it still runs.
+
+  The nodes that the ended server has forked continue, but their exit statuses
+  are lost.
+
+  Args:
+    must_end: whether to wait until the server has ended, at most 5 s.
   """
-  server = forkserver._forkserver
-  if server._forkserver_pid is None:
+  pid = forkserver._forkserver._forkserver_pid
+  if pid is None:
     return ""
+  deadline_s = time.monotonic() + _KILL_TIMEOUT_S * must_end
   try:
-    pid, status = os.waitpid(server._forkserver_pid, os.WNOHANG)
-    code = os.waitstatus_to_exitcode(status)
+    while not (ended := os.waitpid(pid, os.WNOHANG))[0]:
+      if time.monotonic() >= deadline_s:
+        return ""
+      time.sleep(_POLL_PERIOD_S)
+    code = os.waitstatus_to_exitcode(ended[1])
   except ChildProcessError:  # user code ignores SIGCHLD, so the kernel reaps
-    pid, code = server._forkserver_pid, _UNKNOWN_STATUS
-  if not pid:
-    return ""
+    code = LOST_STATUS
   _forget_server()
-  _start_server()
   if code < 0:
     return f"was ended by {failures.name_signal(-code)}"
   return f"ended with exit status {code}"
-
-
-def poll_orphan(pid: int) -> int | None:
-  """Returns the exit status of a node that has outlived its fork server.
-
-  This process adopts such a node when the server ends.
-
-  Args:
-    pid: pid of the node's process.
-
-  Returns:
-    The exit status, or None if the node still runs. A negative value is the
-    negated number of the signal that ended the node.
-  """
-  try:
-    ended, status = os.waitpid(pid, os.WNOHANG)
-  except ChildProcessError:  # still a child of the server, which is ending
-    return None if psutil.pid_exists(pid) else _UNKNOWN_STATUS
-  return os.waitstatus_to_exitcode(status) if ended else None
 
 
 def kill_orphans(nodes: Collection[int]) -> None:
@@ -287,8 +280,8 @@ def _block_signals() -> Iterator[None]:
 
   A started process inherits the blocked signals. Otherwise a signal could kill
   the process before it has a handler. The server ignores the group signals
-  after its imports, and a node unblocks `SHUTDOWN_SIGNAL` once it has a
-  handler. The resource tracker keeps the signals blocked.
+  after its imports, and a thread of each node waits for `SHUTDOWN_SIGNAL`. The
+  resource tracker keeps the signals blocked.
   """
   numbers = {*signals.GROUP_SIGNALS, signals.SHUTDOWN_SIGNAL}
   before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)

@@ -1,4 +1,4 @@
-"""Node: starts, polls and kills the successive processes of one node."""
+"""Node: starts, signals and kills the successive processes of one node."""
 
 import contextlib
 import os
@@ -18,10 +18,6 @@ from slipway.launch.processes import (
   restart_budget,
 )
 
-# Exit status that multiprocessing reports for a process whose fork server has
-# ended. The process itself may be alive.
-_ORPHANED_STATUS = 255
-_POLL_PERIOD_S = 0.01  # seconds between two checks whether a process has ended
 _KILL_TIMEOUT_S = 5.0  # seconds that a killed process may take to end
 
 
@@ -33,10 +29,10 @@ class Node:
   Attributes:
     prepared: the function and environment of the next process.
     incarnations: number of processes that were started so far.
+    started_at_s: monotonic seconds of the newest process's start.
+    told_at_s: monotonic seconds at which the process was told to end, or None.
     restart_due_s: monotonic seconds of the next restart, or None if the node
       will not be restarted.
-    ended_at_s: monotonic seconds at which the end of the newest process was
-      detected; 0.0 before the first end.
     failure: failure that ended the newest process, or None if that process runs
       or has ended normally.
   """
@@ -56,17 +52,15 @@ class Node:
     """
     self.prepared = prepared
     self.incarnations = 0
+    self.started_at_s = 0.0
+    self.told_at_s: float | None = None
     self.restart_due_s: float | None = None
-    self.ended_at_s = 0.0
     self.failure: failures.Failure | None = None
     self._budget = budget
     # Failures since the budget was last unused, oldest first.
     self._failures: list[failures.Failure] = []
     self._log = node_log.NodeLog(logs.resolve() / prepared.name)
     self._process: typing.Any = None
-    # Whether the process's fork server has ended, so that `fork_server` has to
-    # poll the process instead of multiprocessing.
-    self._orphaned = False
 
   @property
   def name(self) -> str:
@@ -84,13 +78,12 @@ class Node:
     return self._process.pid
 
   @property
-  def sentinel(self) -> int | None:
-    """Handle of the process for `multiprocessing.connection.wait`.
+  def sentinel(self) -> int:
+    """Handle for `multiprocessing.connection.wait`, ready at the process's end.
 
-    The handle is ready once the process has ended. It is None if the process
-    has outlived its fork server. Then only `poll` can detect the process's end.
+    It is ready, too, once the fork server of the process has ended.
     """
-    return None if self._orphaned else self._process.sentinel
+    return self._process.sentinel
 
   def trim_log(self) -> None:
     """Drops the older half of the node's log if the file is too large."""
@@ -100,11 +93,9 @@ class Node:
     """Returns the exit status of the process, or None if the process runs.
 
     A negative value is the negated number of the signal that ended the process.
+    It is `fork_server.LOST_STATUS` if the fork server has ended.
     """
-    status = self._process.exitcode
-    if status == _ORPHANED_STATUS:
-      self._orphaned = True
-    return fork_server.poll_orphan(self.pid) if self._orphaned else status
+    return self._process.exitcode
 
   def start(self) -> None:
     """Starts a process of the node; its output is appended to the node's log.
@@ -126,37 +117,32 @@ class Node:
       name=prepared.name,
     )
     process.start()
-    self._orphaned = False
+    self.started_at_s, self.told_at_s = time.monotonic(), None
     # Assigned last, so that after an interrupted start there is no process.
     self._process = process
     self.incarnations += 1
 
-  def kill(self, wait: bool = True) -> None:
-    """Kills the node's process, if the node has one.
+  def send_signal(self, number: int) -> None:
+    """Sends a signal to the node's process, unless it has just ended."""
+    with contextlib.suppress(ProcessLookupError):
+      os.kill(self.pid, number)
 
-    Args:
-      wait: whether to wait up to 5 s for the end of the process. A process that
-        does not end, for example because it waits for a disk, is logged and
-        then ignored.
+  def kill(self) -> None:
+    """Kills the node's process, if it has one, and waits up to 5 s for its end.
+
+    A process that does not end, for example because it waits for a disk, is
+    logged and then ignored.
     """
     if self._process is None:
       return
-    with contextlib.suppress(ProcessLookupError):
-      os.kill(self.pid, signal.SIGKILL)
-    deadline_s = time.monotonic() + _KILL_TIMEOUT_S
-    while wait and self._process is not None:
-      if self.poll() is not None:
-        self._process = None
-      elif time.monotonic() > deadline_s:
-        logging.error(
-          "%s (%d) does not end, and is ignored", self.name, self.pid
-        )
-        self._process = None
-      else:
-        time.sleep(_POLL_PERIOD_S)
+    self.send_signal(signal.SIGKILL)
+    self._process.join(_KILL_TIMEOUT_S)
+    if self._process.exitcode is None:
+      logging.error("%s (%d) does not end, and is ignored", self.name, self.pid)
+    self._process = None
 
   def record_end(self, status: int) -> failures.Failure | None:
-    """Records that the node's process has ended, and why.
+    """Records that the node's process has ended, and returns why it failed.
 
     Args:
       status: exit status of the process, from `poll`.
@@ -165,7 +151,6 @@ class Node:
       The failure of the process, or None if the process has ended normally.
     """
     self._process = None
-    self.ended_at_s = time.monotonic()
     if status != node_process.NORMAL_EXIT_STATUS:
       self.failure = failures.explain_exit(
         self.name, status, self._log.path, self._log.start
@@ -196,5 +181,4 @@ class Node:
     Failures are forgotten once the restart budget's period has passed without a
     failure. At least one failure must have been recorded.
     """
-    with_traceback = [each for each in self._failures if each.traceback]
-    return (with_traceback or self._failures)[0]
+    return failures.choose_first(self._failures)

@@ -74,12 +74,13 @@ def run(
   for number in signals.GROUP_SIGNALS:
     signal.signal(number, signal.SIG_IGN)
   signal.signal(signal.SIGALRM, signal.SIG_DFL)
-  signal.signal(
-    signals.SHUTDOWN_SIGNAL, lambda number, frame: manager.stop_event().set()
-  )
-  signal.pthread_sigmask(
-    signal.SIG_UNBLOCK, {signals.SHUTDOWN_SIGNAL, *signals.GROUP_SIGNALS}
-  )
+  signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.GROUP_SIGNALS)
+  threading.Thread(
+    target=_wait_for_shutdown,
+    args=(manager.stop_event(),),
+    name="shutdown",
+    daemon=True,
+  ).start()
   threading.excepthook = _end_by_user_error
   status = 1
   try:
@@ -167,6 +168,16 @@ def _open_log(descriptor: int) -> typing.TextIO:
   return io.TextIOWrapper(
     binary, errors="backslashreplace", line_buffering=True
   )
+
+
+def _wait_for_shutdown(stop_event: threading.Event) -> None:
+  """Sets an event at the shutdown signal; the function of thread 'shutdown'.
+
+  A handler would wait until the main thread returns from C++ code. The fork
+  server blocks the signal, so that no other thread receives it.
+  """
+  signal.sigwait([signals.SHUTDOWN_SIGNAL])
+  stop_event.set()
 
 
 def _end_with_runner() -> None:

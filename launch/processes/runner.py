@@ -1,14 +1,15 @@
-"""Runner: starts and restarts the node processes of one machine."""
+"""Runner: runs the nodes of one machine, from their start to their end.
 
-import contextlib
-import os
+It starts them, restarts those without a state, and ends all of them in order.
+"""
+
 import pathlib
-import threading
+import signal
 import time
-import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from multiprocessing import connection
 
+from slipway.launch.orchestration import stages
 from slipway.launch.processes import (
   failures,
   fork_server,
@@ -19,56 +20,22 @@ from slipway.launch.processes import (
 from slipway.launch.processes import node as node_lib
 from slipway.launch.runs import event_log
 
+# Roles with a state: if one of their nodes dies, the run is resumed from its
+# newest snapshot.
+_STATEFUL = frozenset({"trainer", "replay"})
+
+# Seconds from its start that a process has in any case, as it may be importing.
+_START_S = 15.0
 # Longest wait in seconds for the end of a node before the runner checks its
 # other work.
-_WAIT_S = 0.2
-# Seconds that nodes may take to end once the run has stopped or failed, or a
-# shutdown was forced. After that, the nodes are killed.
-_GRACE_S = 8.0
-
-
-class _FailurePolicy(typing.NamedTuple):
-  """How a node's failure affects other nodes, and a run that is stopping.
-
-  Attributes:
-    also_restarted: other roles, whose nodes are killed and restarted together
-      with the failed node.
-    needed_to_stop: whether the failure makes a run fail that is already
-      stopping, because the node has results to save.
-  """
-
-  also_restarted: tuple[str, ...] = ()
-  needed_to_stop: bool = False
-
-
-# Failure policy of each role in a run with one replay server.
-_POLICIES = {
-  # Table and learner must restore the same snapshot, so they restart together.
-  "replay": _FailurePolicy(also_restarted=("trainer",), needed_to_stop=True),
-  "trainer": _FailurePolicy(needed_to_stop=True),
-  "proxy": _FailurePolicy(),
-  "worker": _FailurePolicy(),
-  "evaluator": _FailurePolicy(),
-}
-
-
-class _WorkersTarget(typing.NamedTuple):
-  """The number of workers that should run.
-
-  Attributes:
-    workers: number of workers; their indices are 0 to `workers - 1`.
-    read_at_s: monotonic seconds at which the number was read.
-  """
-
-  workers: int
-  read_at_s: float
+_WAIT_S = 0.05
 
 
 class Runner:
-  """Runs nodes as processes of this machine, and restarts those that fail.
+  """Runs nodes as processes of this machine, and restarts those without state.
 
   The fork server forks the nodes. If this process ends for any reason, the
-  nodes end at once.
+  nodes end at once. Methods other than `run` may be called in any thread.
   """
 
   def __init__(
@@ -78,7 +45,6 @@ class Runner:
     budget: int,
     period_s: float,
     make_worker: Callable[[int, int], prepared_nodes.PreparedNode],
-    shards: int = 1,
   ):
     """Makes a runner without starting nodes.
 
@@ -89,12 +55,7 @@ class Runner:
       period_s: seconds after which a failure no longer counts.
       make_worker: function that prepares a worker for `set_workers`, called
         with the worker's index and the number of workers.
-      shards: number of replay servers in the run; if there are several, the
-        trainer continues without a failed server.
     """
-    self._policies = dict(_POLICIES)
-    if shards > 1:
-      self._policies["replay"] = _FailurePolicy()
     self._make_node = lambda prepared: node_lib.Node(
       prepared,
       logs,
@@ -102,68 +63,65 @@ class Runner:
     )
     self._make_worker = make_worker
     self._nodes = [self._make_node(prepared) for prepared in nodes]
-    self._fork_server_budget = restart_budget.RestartBudget(budget, period_s)
     self._log = event_log.EventLog(logs / "runner")
     # None until `set_workers` is called: then the initial workers are kept.
-    self._target: _WorkersTarget | None = None
-    self._stopping = threading.Event()
+    self._workers: int | None = None
+    self._stopping = self._is_quick = False
+    self._last_stage = 0
     self._kill_requested = False
-    self._shutdown_forced = threading.Event()
     self._failure: failures.Failure | None = None
-    self._deadline_s = float("inf")
 
   def run(self) -> None:
     """Starts all nodes, and returns when all have ended.
 
     Raises:
+      failures.StateLostError: a node with a state, or the fork server, has
+        died, and all nodes are killed.
       failures.NodeFailedError: a node used up its restart budget, or failed as
         the run was stopping.
       KeyboardInterrupt: `kill_at_once` was called, and all nodes are killed.
     """
     try:
+      fork_server.start_if_ended()
       for node in self._nodes:
         self._start_node(node)
-      while self._step():
-        pass
+      while any(n.alive or n.restart_due_s is not None for n in self._nodes):
+        self._step()
     finally:
       self._kill_all()
     if self._failure is not None:
       raise failures.NodeFailedError(self._failure)
 
-  def stop_restarting(self) -> None:
-    """Restarts no node from now on, except those that the stop still needs.
+  def stop(self, is_quick: bool = False, last_stage: int = stages.LAST) -> None:
+    """Makes the nodes save and end, stage by stage; none is restarted.
 
-    To be called when the run is stopping.
+    Args:
+      is_quick: whether the last snapshot may take only seconds, as after a
+        signal. A later call can only shorten the time.
+      last_stage: index of the last of `stages.STAGES` whose nodes may end now;
+        a later call can only raise it. A machine of several waits for the
+        others' nodes.
     """
-    self._stopping.set()
-
-  def force_shutdown(self) -> None:
-    """Makes each node save its state and end now, without the stop order."""
-    self._stopping.set()
-    self._shutdown_forced.set()
-
-  def end_soon(self) -> None:
-    """Kills the nodes that have not ended in 8 s from now."""
-    self._set_deadline()
+    self._is_quick |= is_quick
+    self._last_stage = max(self._last_stage, last_stage)
+    self._stopping = True
 
   @property
   def has_failed(self) -> bool:
-    """Whether a node has used up its restart budget, so that the run fails."""
+    """Whether a node has failed for good, so that the run stops."""
     return self._failure is not None
 
-  def set_workers(self, count: int, read_at_s: float) -> None:
-    """Sets the target number of workers; to be called periodically.
+  @property
+  def alive_roles(self) -> Collection[str]:
+    """Roles of the nodes that have not ended."""
+    return {node.prepared.role for node in self._nodes if node.alive}
 
-    Missing workers are started. The control stops workers with higher indices,
-    and the runner does not restart them.
+  def set_workers(self, count: int) -> None:
+    """Sets the number of workers, whose indices are 0 to `count - 1`.
 
-    Args:
-      count: number of workers; their indices are 0 to `count - 1`.
-      read_at_s: monotonic seconds at which the number was read, while the run
-        was not stopping. A worker that has ended after this time is not started
-        again, because the run may be stopping by now.
+    Missing workers are started, and those above are ended.
     """
-    self._target = _WorkersTarget(count, read_at_s)
+    self._workers = count
 
   def kill_at_once(self) -> None:
     """Makes `run` kill all nodes and raise KeyboardInterrupt.
@@ -197,225 +155,149 @@ class Runner:
     several nodes have failed, it is the failure of the first node in the order
     of starting.
     """
-    return next(
-      (
-        node.failure
-        for node in self._nodes
-        if node.failure and node.failure.traceback
-      ),
-      None,
-    )
+    found = (node.failure for node in self._nodes)
+    return next((x for x in found if x and x.traceback), None)
 
-  def _step(self) -> bool:
-    """Waits up to 0.2 s for the end of a node, and handles what happened.
-
-    It restarts failed nodes and the fork server, and starts missing workers.
-    If a shutdown was forced, it makes all nodes end. It kills nodes that are
-    alive after the deadline.
-
-    Returns:
-      Whether any node is alive or will be restarted.
+  def _step(self) -> None:
+    """Waits up to 0.05 s for the end of a node, and handles what happened.
 
     Raises:
+      failures.StateLostError: as in `run`.
       signals.SecondInterrupt: `kill_at_once` was called.
     """
     alive = [node for node in self._nodes if node.alive]
-    sentinels = [node.sentinel for node in alive]
-    connection.wait([s for s in sentinels if s is not None], _WAIT_S)
+    connection.wait([node.sentinel for node in alive], _WAIT_S)
     if self._kill_requested:
       raise signals.SecondInterrupt
+    self._check_fork_server()
     now_s = time.monotonic()
     for node in alive:
       node.trim_log()
-      # `_handle_end` of another node may have killed this one meanwhile.
-      if node.alive and (status := node.poll()) is not None:
+      if (status := node.poll()) is not None:
         self._handle_end(node, status, now_s)
-    self._restart_fork_server_if_needed()
-    for node in self._nodes:
-      if node.restart_due_s is not None:
-        self._start_if_due(node, node.restart_due_s, now_s)
-    self._start_workers()
-    if self._shutdown_forced.is_set():
-      self._shutdown_forced.clear()
-      self._shut_down_nodes()
-    if now_s > self._deadline_s:
-      alive_names = [node.name for node in self._nodes if node.alive]
-      self._log.error(
-        "killed, because they did not end: %s", ", ".join(alive_names)
-      )
-      self._kill_all()
-    return any(
-      node.alive or node.restart_due_s is not None for node in self._nodes
-    )
+    if self._stopping:
+      self._stop_stage(now_s)
+    else:
+      self._start_missing(now_s)
 
   def _start_node(self, node: node_lib.Node) -> None:
-    """Starts a process of a node; if that fails, schedules another attempt."""
-    self._restart_fork_server_if_needed()
+    """Starts a process of a node, which the fork server forks."""
     try:
       node.start()
     except (EOFError, OSError) as error:
-      time.sleep(_WAIT_S)  # the fork server's end is detected a moment later
-      node.restart_due_s = time.monotonic()
-      self._restart_fork_server_if_needed(
-        f"{node.name} did not start ({error!r})"
-      )
-    else:
-      self._log.info("%s is process %d", node.name, node.pid)
+      self._check_fork_server(must_end=True)
+      raise RuntimeError(f"{node.name} can't be started: {error!r}") from error
+    self._log.info("%s is process %d", node.name, node.pid)
 
-  def _start_if_due(
-    self, node: node_lib.Node, restart_due_s: float, now_s: float
-  ) -> None:
-    """Restarts a node once its delay is over, or cancels the restart.
+  def _start_missing(self, now_s: float) -> None:
+    """Starts the nodes whose restart is due, and matches `set_workers`."""
+    workers = {n.name: n for n in self._nodes if n.prepared.role == "worker"}
+    if self._workers is not None:
+      wanted = [f"worker/{index}" for index in range(self._workers)]
+      for index, name in enumerate(wanted):
+        node = workers.get(name)
+        if node is None or not (node.alive or node.restart_due_s is not None):
+          prepared = self._make_worker(index, self._workers)
+          if node is None:
+            node = self._make_node(prepared)
+            self._nodes.append(node)
+          node.prepared, node.restart_due_s = prepared, now_s
+      for name in workers.keys() - wanted:
+        workers[name].restart_due_s = None
+        if workers[name].alive:
+          self._end_node(workers[name], now_s)
+    for node in self._nodes:
+      if node.restart_due_s is not None and now_s >= node.restart_due_s:
+        self._start_node(node)
 
-    Args:
-      node: a node that has ended, and whose restart is scheduled.
-      restart_due_s: monotonic seconds of the restart. If the run is stopping,
-        the node is restarted at once.
-      now_s: current monotonic seconds.
-    """
-    if self._failure is not None or self._can_do_without(node):
+  def _stop_stage(self, now_s: float) -> None:
+    """Ends the nodes of the first stage that has live ones."""
+    alive = [node for node in self._nodes if node.alive]
+    for node in self._nodes:
       node.restart_due_s = None
-    elif now_s >= restart_due_s or self._stopping.is_set():
-      self._start_node(node)
-
-  def _start_workers(self) -> None:
-    """Starts workers with indices below the target number that do not run."""
-    target = self._target
-    is_ending = self._stopping.is_set() or self._failure is not None
-    if target is None or is_ending:
-      return
-    workers = {node.name: node for node in self._nodes}
-    for index in range(target.workers):
-      node = workers.get(f"worker/{index}")
-      if node is None:
-        node = self._make_node(self._make_worker(index, target.workers))
-        self._nodes.append(node)
-        self._start_node(node)
-      elif (
-        not node.alive
-        and node.restart_due_s is None
-        and node.ended_at_s < target.read_at_s
+    stage = stages.find_stage(node.prepared.role for node in alive)
+    for node in alive:
+      if (
+        node.prepared.role in stages.STAGES[stage] and stage <= self._last_stage
       ):
-        node.prepared = self._make_worker(index, target.workers)
-        self._start_node(node)
+        self._end_node(node, now_s)
 
-  def _can_do_without(self, node: node_lib.Node) -> bool:
-    """Returns whether the run does not need a node that has ended.
+  def _end_node(self, node: node_lib.Node, now_s: float) -> None:
+    """Tells a node to save and end, and kills it once its time is over."""
+    if node.told_at_s is None:
+      node.told_at_s = now_s
+      node.send_signal(signals.SHUTDOWN_SIGNAL)
+      return
+    role = node.prepared.role
+    allowed_s = stages.grace_s(stages.find_stage([role]), self._is_quick)
+    if now_s < max(node.told_at_s + allowed_s, node.started_at_s + _START_S):
+      return
+    line = f"{node.name} was killed, because it did not end in {allowed_s} s"
+    self._log.error("%s", line)
+    node.kill()
+    if role == "trainer":
+      line += "; the run's last snapshot may be missing"
+      self._failure = self._failure or failures.Failure(line, "")
 
-    A stopping run only needs nodes that have results to save. Before that, it
-    needs all nodes except workers above the target number.
-    """
-    role, _, index = node.name.partition("/")
-    if self._stopping.is_set():
-      return not self._policies[role].needed_to_stop
-    target = self._target
-    return (
-      role == "worker" and target is not None and int(index) >= target.workers
-    )
+  def _check_fork_server(self, must_end: bool = False) -> None:
+    """Raises StateLostError if the fork server has ended.
 
-  def _restart_fork_server_if_needed(self, problem: str = "") -> None:
-    """Restarts the fork server if its process has ended; the nodes continue.
-
-    If the fork server fails more often than a node's restart budget allows, the
-    run fails.
+    Nodes can then neither be started nor be watched any more.
 
     Args:
-      problem: text about a node that could not be forked, which also counts as
-        a failure of the fork server; empty if there is no such node.
+      must_end: whether to wait for an end that has been noticed already.
     """
-    if how := fork_server.restart_if_ended():
-      problem = f"the fork server {how}"
-    if not problem:
-      return
-    self._log.error("%s; the nodes continue", problem)
-    self._kill_orphans()
-    delay_s = self._fork_server_budget.count_failure(time.monotonic())
-    if delay_s is None and self._failure is None:
-      line = (
-        f"{problem}, more often than config.restarts.budget allows, so no node "
-        "can be started: find the cause, and resume the run"
-      )
-      self._fail(failures.Failure(line, ""))
-
-  def _kill_orphans(self) -> None:
-    """Kills the processes that ended nodes have left behind."""
-    fork_server.kill_orphans([node.pid for node in self._nodes if node.alive])
+    if how := fork_server.find_end(must_end):
+      self._log.error("the fork server %s", how)
+      self._lose(failures.Failure(f"the fork server {how}", ""))
 
   def _handle_end(self, node: node_lib.Node, status: int, now_s: float) -> None:
-    """Records the end of a node's process; schedules a restart after a failure.
-
-    If the run is stopping and still needs the node, the run fails instead.
+    """Records the end of a node's process, and what follows from a failure.
 
     Args:
       node: the node whose process has ended.
       status: exit status of the process.
       now_s: current monotonic seconds.
     """
+    if status == fork_server.LOST_STATUS:
+      self._check_fork_server(must_end=True)
     failure = node.record_end(status)
-    self._kill_orphans()
+    fork_server.kill_orphans([node.pid for node in self._nodes if node.alive])
     if failure is None:
       self._log.info("%s has ended", node.name)
       return
     self._log.error("%s", failure.line)
-    if self._failure is not None or self._can_do_without(node):
-      return
-    if self._stopping.is_set():
-      self._fail(failure)
-    else:
-      self._schedule_restart(node, failure, now_s)
+    if node.prepared.role in _STATEFUL:
+      self._lose(failure)
+    elif not self._stopping and node.told_at_s is None:
+      delay_s = node.record_failure(failure, now_s)
+      if delay_s is None:
+        self._failure = node.first_failure
+        self.stop(is_quick=True)
+      else:
+        self._log.info("%s will be restarted in %.1f s", node.name, delay_s)
+        node.restart_due_s = now_s + delay_s
 
-  def _schedule_restart(
-    self, node: node_lib.Node, failure: failures.Failure, now_s: float
-  ) -> None:
-    """Schedules the restart of a failed node within its restart budget.
+  def _lose(self, failure: failures.Failure) -> None:
+    """Handles the loss of a state: the run is resumed, or fails if it stops.
 
-    By the failure policy of its role, other nodes are killed and restarted with
-    it. If the budget is used up, the run fails.
-
-    Args:
-      node: the node that has failed.
-      failure: the failure of the node's process.
-      now_s: current monotonic seconds.
+    Raises:
+      failures.StateLostError: the run was not stopping.
+      failures.NodeFailedError: it was, and the fork server has ended.
     """
-    delay_s = node.record_failure(failure, now_s)
-    if delay_s is None:
-      self._fail(node.first_failure)
-      return
-    self._log.info("%s will be restarted in %.1f s", node.name, delay_s)
-    node.restart_due_s = now_s + delay_s
-    for other in self._nodes:
-      if (
-        other.prepared.role in self._policies[node.prepared.role].also_restarted
-      ):
-        self._log.info("%s will be restarted with it", other.name)
-        other.kill()
-        other.restart_due_s = node.restart_due_s
-
-  def _fail(self, failure: failures.Failure) -> None:
-    """Makes the run fail: all nodes shut down, and `run` raises the failure."""
-    self._failure = failure
-    self._shut_down_nodes()
-
-  def _shut_down_nodes(self) -> None:
-    """Sends the shutdown signal to each node, and sets the deadline.
-
-    Nodes that are alive after the deadline are killed.
-    """
-    self._set_deadline()
-    for node in self._nodes:
-      if node.alive:
-        with contextlib.suppress(ProcessLookupError):
-          os.kill(node.pid, signals.SHUTDOWN_SIGNAL)
-
-  def _set_deadline(self) -> None:
-    """Sets the time after which `_step` kills all live nodes to 8 s from now.
-
-    An earlier deadline stays in force.
-    """
-    self._deadline_s = min(self._deadline_s, time.monotonic() + _GRACE_S)
+    if not self._stopping:
+      raise failures.StateLostError(failure)
+    self._failure = self._failure or failure
+    if not fork_server.is_running():
+      raise failures.NodeFailedError(self._failure)
 
   def _kill_all(self) -> None:
-    """Kills all nodes at once, and waits for their ends."""
-    for wait in (False, True):  # kills all before it waits for the first
-      for node in self._nodes:
-        node.kill(wait)
+    """Kills all nodes at once, with what they have left, and waits for them."""
+    alive = [node for node in self._nodes if node.alive]
+    for node in alive:
+      node.send_signal(signal.SIGKILL)
+    for node in alive:
+      node.kill()
+    for node in self._nodes:
+      node.restart_due_s = None
+    fork_server.kill_orphans([])

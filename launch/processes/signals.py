@@ -20,8 +20,7 @@ STOP_SIGNALS = (
 # stop signals, and SIGUSR1 for a snapshot. Only the launcher handles them; all
 # nodes ignore them.
 GROUP_SIGNALS = (*STOP_SIGNALS, signal.SIGUSR1)
-# Signal that makes a node save and end at once, without the stop order.
-# No batch system sends it.
+# Signal by which the runner makes a node save and end.
 SHUTDOWN_SIGNAL = signal.SIGRTMIN
 # Bytes to read at once from the pipe with the received signals, one byte per
 # signal. It is more than are ever pending.

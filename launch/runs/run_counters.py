@@ -56,36 +56,33 @@ class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     return cls(*map(sum, zip(*rows, strict=True)))
 
 
-class NodeCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class NodeCounters(msgspec.Struct, frozen=True):
   """Counts, restarts and processes of one node.
 
   Attributes:
-    counts: sums over the node's processes.
+    earlier: sums over the node's processes before the newest one.
+    newest: counts of the newest process, which may outlive a resume of the run
+      if it is external.
+    process: unix seconds at which the newest process began to report, which
+      identify it; 0 if there is none.
     restarts: number of restarts while the run was active.
     incarnations: number of the node's processes, including those before a
       resume.
   """
 
-  counts: NodeCounts = NodeCounts()
+  earlier: NodeCounts = NodeCounts()
+  newest: NodeCounts = NodeCounts()
+  process: Seconds = 0.0
   restarts: Count = 0
   incarnations: Count = 0
 
-
-class Losses(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Work that a run has lost because nodes restored an older snapshot.
-
-  Attributes:
-    env_steps: environment steps whose items were lost.
-    trainer_steps: updates that were lost.
-    inserted: inserted items that were lost from tables.
-  """
-
-  env_steps: Count = 0
-  trainer_steps: Count = 0
-  inserted: Count = 0
+  @property
+  def counts(self) -> NodeCounts:
+    """Sums over all processes of the node."""
+    return NodeCounts.from_sum([self.earlier, self.newest])
 
 
-class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RunCounters(msgspec.Struct, frozen=True):
   """The counts from which a resumed run continues.
 
   ```python
@@ -110,7 +107,6 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     evaluations_without_improvement: evaluations since `best_eval_return` last
       rose.
     resumes: number of resumes of the run.
-    lost: work that was lost so far.
     nodes: counters of each node, by role and index.
     shard_sizes: items in each shard, by index; empty if one server has all
       items.
@@ -128,7 +124,6 @@ class RunCounters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   best_eval_return: float | None
   evaluations_without_improvement: Count
   resumes: Count
-  lost: Losses
   nodes: dict[str, dict[int, NodeCounters]]
   shard_sizes: dict[int, Count] = {}
 

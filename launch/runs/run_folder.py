@@ -374,7 +374,7 @@ def is_empty(path: pathlib.Path) -> bool:
   """
   if path.is_symlink() or not path.is_dir():
     return False
-  return not any(path.iterdir())
+  return all(found.name == ".lock" for found in path.iterdir())
 
 
 def make_private(path: pathlib.Path) -> None:

@@ -27,7 +27,6 @@ class ReplayStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       none.
     is_queue: whether the table is a queue, whose items are sampled once.
     shards: counts of each shard, by its index; empty without shards.
-    shards_up: number of shards that reply, or None without shards.
   """
 
   size: int = 0
@@ -38,7 +37,6 @@ class ReplayStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   samples_per_insert_target: float = 0.0
   is_queue: bool = False
   shards: dict[int, table_status.TableStatus] = {}
-  shards_up: int | None = None
 
 
 class ItemsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -47,7 +45,7 @@ class ItemsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   Attributes:
     written: items passed to the writers.
     confirmed: items that the server has confirmed.
-    lost: items lost with a broken stream, a dead process or a restored table.
+    lost: items lost with a broken stream or a dead process.
     discarded: items in flight when a worker stopped, which the table no longer
       accepted.
   """
@@ -302,12 +300,8 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       before that update.
     learning_since: counts at the first update, or None before it.
     env_steps: environment steps of all workers, including dead ones.
-    env_steps_lost: environment steps whose items were lost, because nodes
-      restored an older snapshot.
     episodes: training episodes of all workers.
     trainer_steps: updates of the learner.
-    trainer_steps_lost: updates that were lost, because the trainer restored an
-      older snapshot.
     training_return: mean return of the workers' last episodes, or None before
       the first episode's end.
     items: counts of the items that workers have written.
@@ -346,10 +340,8 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   start_up_s: float | None = None
   learning_since: Milestone | None = None
   env_steps: int = 0
-  env_steps_lost: int = 0
   episodes: int = 0
   trainer_steps: int = 0
-  trainer_steps_lost: int = 0
   training_return: float | None = None
   items: ItemsStatus = ItemsStatus()
   replay: ReplayStatus | None = None

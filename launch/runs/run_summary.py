@@ -25,8 +25,7 @@ class RunSummary(msgspec.Struct, frozen=True):
       table.
     variables_age_s: mean seconds since the workers' variables were published.
     items_confirmed: items that the server has confirmed.
-    items_lost: items lost with a broken stream, a dead process or a restored
-      table.
+    items_lost: items lost with a broken stream or a dead process.
     items_discarded: items that a table no longer accepted at the run's end.
     snapshots: number of the newest snapshot.
     last_snapshot_late: whether the run's last snapshot was abandoned, since it
@@ -54,8 +53,6 @@ class RunSummary(msgspec.Struct, frozen=True):
   items_confirmed: int
   items_lost: int
   items_discarded: int
-  env_steps_lost: int
-  trainer_steps_lost: int
   reconnects: int
   restarts: int
   node_restarts: dict[str, int]
@@ -117,8 +114,6 @@ class RunSummary(msgspec.Struct, frozen=True):
       items_confirmed=status.items.confirmed,
       items_lost=status.items.lost,
       items_discarded=status.items.discarded,
-      env_steps_lost=status.env_steps_lost,
-      trainer_steps_lost=status.trainer_steps_lost,
       reconnects=status.reconnects,
       restarts=status.restarts,
       node_restarts=status.node_restarts,

@@ -26,8 +26,6 @@ def from_status(status: run_status.RunStatus) -> dict[str, Any]:
     "throughput/trainer_steps_per_s": rates.trainer_steps_per_s,
     "progress/trainer_steps": status.trainer_steps,
     "progress/episodes": status.episodes,
-    "progress/environment_steps_lost": status.env_steps_lost,
-    "progress/trainer_steps_lost": status.trainer_steps_lost,
     "progress/wall_clock_s": status.wall_s,
     "replay/trainer_steps_per_environment_step": ratio(
       trainer_steps, env_steps
@@ -55,7 +53,6 @@ def from_status(status: run_status.RunStatus) -> dict[str, Any]:
       "replay/inserted_items": status.replay.inserted,
       "replay/sampled_items": status.replay.sampled,
       "replay/samples_per_insert": status.replay.samples_per_insert,
-      "replay/shards_up": status.replay.shards_up,
     }
   groups: dict[str, dict[str, Any]] = {"learner": status.metrics}
   if status.proxy is not None:

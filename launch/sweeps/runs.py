@@ -26,7 +26,7 @@ from slipway.launch.runs import (
   run_folder,
   run_lock,
   run_summary,
-  snapshot_location,
+  snapshot_store,
 )
 
 _POLL_S = 0.2  # seconds between two checks whether a run has ended
@@ -96,13 +96,7 @@ class SweepRun(typing.NamedTuple):
 
   def is_active(self) -> bool:
     """Returns whether a process executes the run, as after a killed sweep."""
-    if not self.folder.path.is_dir():
-      return False
-    try:
-      with run_lock.held(self.folder):
-        return False
-    except ValueError:
-      return True
+    return run_lock.is_held(self.folder)
 
   def can_resume(self) -> bool:
     """Returns whether the run has a complete snapshot, from which it continues.
@@ -113,10 +107,8 @@ class SweepRun(typing.NamedTuple):
     summary = self.read_summary()
     if summary is not None and summary.ended_before_first_update:
       return False
-    location = snapshot_location.SnapshotLocation(str(self.folder.path))
-    return self.folder.is_run() and any(
-      map(location.is_complete, location.numbers())
-    )
+    store = snapshot_store.SnapshotStore(self.folder)
+    return self.folder.is_run() and store.has_snapshots()
 
   def was_killed_at_limit(self) -> bool:
     """Returns whether its snapshot is the last one, though no summary says so.

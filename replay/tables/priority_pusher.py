@@ -1,8 +1,8 @@
-"""Priority pusher: sends new priorities to a server that may be down."""
+"""Priority pusher: sends new priorities to a replay server."""
 
+import contextlib
 import queue
 import threading
-import typing
 
 import numpy as np
 import reverb
@@ -10,39 +10,38 @@ import tensorflow as tf
 from absl import logging
 
 from slipway.replay.items import priorities as priorities_lib
-from slipway.replay.tables import shard_monitor, tables
+from slipway.replay.tables import tables
 
 # Maximum number of queued pushes. It is small because new priorities belong to
 # new samples.
 _QUEUE_SIZE = 2
-# Seconds between two checks whether the server is up.
-_CHECK_S = 0.1
-# Result of `PriorityPusher._get` if no push was queued within `_CHECK_S`.
-_TIMED_OUT = ()
 
 
 class PriorityPusher:
   """Sender of new priorities of items to one server, in a separate thread.
 
-  Reverb's call blocks while the server is down, and cannot be cancelled if it
-  is an operation of the trainer's graph.
+  The trainer can learn meanwhile.
   """
 
-  def __init__(self, shard: shard_monitor.ShardMonitor):
-    """Starts the thread, which connects to the server at the first push."""
-    self._shard = shard
+  def __init__(self, address: str):
+    """Starts the thread, which connects to the server at the first push.
+
+    Args:
+      address: 'host:port' of the server that has the items.
+    """
+    self._address = address
     self._queue: queue.Queue = queue.Queue(_QUEUE_SIZE)
     self._thread = threading.Thread(
-      target=self._run, name=f"priorities of shard {shard.index}", daemon=True
+      target=self._run, name=f"priorities of {address}", daemon=True
     )
     self._thread.start()
 
   def push(self, keys: np.ndarray, priorities: np.ndarray) -> None:
     """Queues new priorities of N items for sending.
 
-    Blocks while the queue is full and the server is up. Drops the priorities if
-    the server is down. An item whose new priority is invalid keeps its old one,
-    and the first such case is logged. The table ignores keys of evicted items.
+    Blocks while the queue is full. An item whose new priority is invalid keeps
+    its old one, and the first such case is logged. The table ignores keys of
+    evicted items.
 
     Args:
       keys: keys of the items, uint64 [N]. If a key occurs twice, its last
@@ -65,8 +64,7 @@ class PriorityPusher:
         len(valid),
       )
       keys, priorities = keys[valid], priorities[valid]
-    while self._shard.up and not self._put((keys, priorities), _CHECK_S):
-      pass
+    self._queue.put((keys, priorities))
 
   def close(self, timeout_s: float) -> None:
     """Sends queued priorities and stops the thread.
@@ -75,28 +73,16 @@ class PriorityPusher:
       timeout_s: seconds to wait at most for space in the queue, and again for
         the thread's end. After a timeout, the daemon thread keeps running.
     """
-    if self._put(None, timeout_s):
+    with contextlib.suppress(queue.Full):
+      self._queue.put(None, timeout=timeout_s)
       self._thread.join(timeout_s)
-
-  def _put(self, pushed: typing.Any, timeout_s: float) -> bool:
-    """Adds keys and priorities to the queue, or None to stop the thread."""
-    try:
-      self._queue.put(pushed, timeout=timeout_s)
-    except queue.Full:
-      return False
-    return True
 
   def _run(self) -> None:
     """Sends queued priorities until None is queued."""
-    client, incarnation = None, 0
-    while (pushed := self._get()) is not None:
-      if not self._shard.up or incarnation != self._shard.incarnation:
-        client, incarnation = None, self._shard.incarnation
-      if pushed is _TIMED_OUT or not self._shard.up:
-        continue
-      # `TFClient` takes arrays: `reverb.Client` takes a dictionary, and
-      # building it holds the interpreter's lock.
-      client = client or reverb.TFClient(self._shard.address)
+    # `TFClient` takes arrays: `reverb.Client` takes a dictionary, and building
+    # it holds the interpreter's lock.
+    client = reverb.TFClient(self._address)
+    while (pushed := self._queue.get()) is not None:
       keys, priorities = pushed
       try:
         client.update_priorities(
@@ -104,15 +90,5 @@ class PriorityPusher:
           tf.constant(keys),
           tf.constant(priorities, tf.float64),
         )
-      except (tf.errors.OpError, RuntimeError, reverb.errors.ReverbError):
-        client = None
-        self._shard.mark_lost()
-
-  def _get(self) -> typing.Any:
-    """Returns the next queued element; `_TIMED_OUT`: none within `_CHECK_S`."""
-    # The client of a server that is down must not be kept until the next push:
-    # its channel would connect again after longer and longer delays.
-    try:
-      return self._queue.get(timeout=_CHECK_S)
-    except queue.Empty:
-      return _TIMED_OUT
+      except (tf.errors.OpError, RuntimeError, reverb.errors.ReverbError) as e:
+        logging.warning("new priorities were not sent: %s", e)

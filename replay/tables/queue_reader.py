@@ -1,16 +1,11 @@
 """Queue reader: samples whole batches from a Reverb queue without losses."""
 
-import functools
 import typing
 
 import numpy as np
 import reverb
 
-from slipway.replay.tables import shard_monitor, table_status, tables
-from slipway.replay.transport import blocking_call
-
-# Seconds between two checks, during a call, whether the server is still up.
-_CHECK_S = 0.1
+from slipway.replay.tables import table_status, tables
 
 
 class Samples(typing.NamedTuple):
@@ -38,98 +33,52 @@ class QueueReader:
   takes 22 ms (docs/libraries.md).
   """
 
-  def __init__(self, monitor: shard_monitor.ShardMonitor, batch_size: int):
-    """Stores the arguments; the first `take` connects to the server."""
-    self._monitor, self._batch_size = monitor, batch_size
+  def __init__(self, address: str, batch_size: int):
+    """Stores the arguments; the first call connects to the server.
+
+    Args:
+      address: 'host:port' of the server that has the queue.
+      batch_size: items per batch.
+    """
+    self._batch_size = batch_size
+    self._client = reverb.Client(address)
     # Lower bound of the items in the queue: no other reader takes any.
     self._size = 0
-    self._client: reverb.Client | None = None
-    self._incarnation = 0  # of the server that the client is connected to
-    # Calls that were given up, as the server was down.
-    self._blocked_calls: list[blocking_call.BlockingCall[Samples | None]] = []
 
-  def status(self) -> table_status.TableStatus | None:
-    """Polls the counts; drops the connection if the server has restarted.
+  def status(self) -> table_status.TableStatus:
+    """Polls the counts of the queue.
 
-    Returns:
-      The counts of the queue; None: the server does not reply, and the queue
-      counts as empty.
+    Raises:
+      RuntimeError: the server does not reply.
     """
-    # Read before the poll: if the server restarts during the poll, the next
-    # `take` notices that this incarnation is outdated, and polls again.
-    incarnation = self._monitor.incarnation
-    status = self._monitor.status()
-    self._size = 0 if status is None else status.size
-    if incarnation != self._incarnation:
-      self._incarnation, self._client = incarnation, None
+    status = table_status.read(self._client, tables.TRANSITIONS)
+    self._size = status.size
     return status
 
   def take(self) -> Samples | None:
-    """Removes a batch from the queue, without waiting for new items.
-
-    Returns:
-      The batch; None: the queue has no whole batch, or the server is down.
-    """
-    if (batch := self._take_finished_call()) is not None:
-      return batch
+    """Removes a batch from the queue, or returns None without a whole batch."""
     # A poll of the counts costs as much as the batch does.
-    known = self._monitor.up and self._incarnation == self._monitor.incarnation
-    if not known or self._blocked_calls or self._size < self._batch_size:
+    if self._size < self._batch_size:
       self.status()
     if self._size < self._batch_size:
       return None
-    return self._sample_items(self._batch_size)
+    return self._sample(self._batch_size)
 
   def drop_rest(self) -> None:
     """Removes the oldest items, so that the queue has whole batches only."""
     self.status()
     if rest := self._size % self._batch_size:
-      self._sample_items(rest)
+      self._sample(rest)
 
-  def _sample_items(self, count: int) -> Samples | None:
-    """Removes items, the oldest first; None: the server is down."""
-    if self._client is None:
-      self._client = reverb.Client(self._monitor.address)
-    call = blocking_call.BlockingCall(
-      functools.partial(_sample, self._client, count, self._size)
-    )
-    self._size -= count
-    while not call.wait(_CHECK_S):
-      if not self._monitor.up:
-        self._client, self._size = None, 0
-        self._blocked_calls.append(call)
-        return None
-    samples = call.result()
-    if samples is None:
-      self._client, self._size = None, 0
-      self._monitor.mark_lost()
-    return samples
-
-  def _take_finished_call(self) -> Samples | None:
-    """Returns the batch of a call that was blocked, but has finished now."""
-    for call in self._blocked_calls:
-      if call.wait(timeout_s=0.0):
-        self._blocked_calls.remove(call)
-        samples = call.result()
-        # A call of `drop_rest` has no whole batch.
-        if samples is not None and len(samples.keys) == self._batch_size:
-          return samples
-    return None
-
-
-def _sample(
-  client: reverb.Client, batch_size: int, table_size: int
-) -> Samples | None:
-  """Samples a batch; if the server dies, blocks until one is up again."""
-  try:
+  def _sample(self, count: int) -> Samples:
+    """Removes items, the oldest first, of which there are enough."""
     items = list(
-      client.sample(tables.TRANSITIONS, batch_size, emit_timesteps=False)
+      self._client.sample(tables.TRANSITIONS, count, emit_timesteps=False)
     )
-  except (RuntimeError, reverb.errors.ReverbError):
-    return None
-  return Samples(
-    np.array([item.info.key for item in items], np.uint64),
-    np.array([item.info.probability for item in items]),
-    table_size,
-    np.stack([np.asarray(item.data[0]) for item in items]),
-  )
+    size, self._size = self._size, self._size - count
+    return Samples(
+      np.array([item.info.key for item in items], np.uint64),
+      np.array([item.info.probability for item in items]),
+      size,
+      np.stack([np.asarray(item.data[0]) for item in items]),
+    )

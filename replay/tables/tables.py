@@ -4,7 +4,7 @@ import reverb
 import tensorflow as tf
 
 from slipway.replay.tables import limiter as limiter_lib
-from slipway.replay.tables import table_spec
+from slipway.replay.tables import table_spec, table_status
 
 # Name of the table of items in each replay server.
 TRANSITIONS = "transitions"
@@ -44,3 +44,15 @@ def make_table(
     ),
     signature=tf.TensorSpec(spec.schema.item_shape, tf.uint8),
   )
+
+
+class TableView:
+  """Client that reads the status of one server's table `TRANSITIONS`."""
+
+  def __init__(self, address: str):
+    """Makes a client of the server at 'host:port', without a connection."""
+    self._client = reverb.Client(address)
+
+  def status(self) -> table_status.TableStatus:
+    """Requests the counts of the table; raises as `table_status.read`."""
+    return table_status.read(self._client, TRANSITIONS)

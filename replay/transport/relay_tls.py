@@ -36,14 +36,9 @@ async def dial(
   """Connects a protocol to the upstream of another relay.
 
   Args:
-    loop: the running event loop, of uvloop.
     address: 'host:port' of the other relay, whose certificate is for the host.
     protocol: protocol whose `connection_made` is called when the other relay
       has sent the ready message.
-    tls: context from `certificates.Identity.client_context`, or INSECURE.
-
-  Returns:
-    The transport of the connection.
 
   Raises:
     OSError: the other relay or its upstream is down, or the other relay has no
@@ -65,21 +60,11 @@ async def dial(
 
 
 class _ReadyMessageProtocol(asyncio.Protocol):
-  """Protocol of a connection until its ready message arrives.
-
-  Afterwards, another protocol replaces this one.
-  """
+  """Protocol of a connection until its ready message arrives."""
 
   _transport: Any = None
 
   def __init__(self, protocol: asyncio.Protocol, ready: asyncio.Future):
-    """Stores the arguments.
-
-    Args:
-      protocol: protocol that takes over the connection.
-      ready: future that receives the transport after the ready message, or the
-        error if the connection is closed before.
-    """
     self._protocol = protocol
     self._ready = ready
 
@@ -89,7 +74,6 @@ class _ReadyMessageProtocol(asyncio.Protocol):
       self._transport.abort()
 
   def connection_made(self, transport):
-    """Stores the transport, and waits for the ready message."""
     self._transport = transport
 
   def data_received(self, data):

@@ -1,6 +1,7 @@
 """Routes: how a worker reaches a replay server, directly or by a proxy."""
 
 import socket
+import time
 import typing
 
 from slipway.replay.transport import control_block, relay_listener
@@ -8,6 +9,7 @@ from slipway.replay.transport import control_block, relay_listener
 # Timeout in seconds of an attempt to connect to the server. A host that takes
 # longer is overloaded or down.
 _CONNECT_TIMEOUT_S = 1.0
+_POLL_S = 0.02  # seconds between two attempts of `wait_for_server`
 
 
 class Route(typing.Protocol):
@@ -108,3 +110,16 @@ class DirectRoute:
         return connection.getsockname() != connection.getpeername()
     except OSError:
       return False
+
+
+def wait_for_server(address: str, timeout_s: float) -> None:
+  """Waits until a server at 'host:port' accepts connections.
+
+  Raises:
+    TimeoutError: it did not within `timeout_s` seconds.
+  """
+  route, deadline_s = DirectRoute(address), time.monotonic() + timeout_s
+  while (waits_for := route.waits_for()) is not None:
+    if time.monotonic() > deadline_s:
+      raise TimeoutError(f"waited {timeout_s:g} s for {waits_for}")
+    time.sleep(_POLL_S)

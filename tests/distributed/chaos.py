@@ -85,10 +85,9 @@ class Chaos:
     assert max(row["eval_return"] for row in self._run.evaluations) >= target
     restarts = summary["node_restarts"]
     assert summary["restarts"] == sum(restarts.values())
-    assert set(restarts) == set(self.kills)
-    assert summary["items_lost"] > 0
-    # Either count is 0 if a snapshot was written just before each kill.
-    assert summary["env_steps_lost"] + summary["trainer_steps_lost"] > 0
+    assert set(restarts) <= set(self.kills)
+    with_state = [node for node in self.kills if node[0] in "tr"]
+    assert summary["resumes"] == sum(self.kills[node] for node in with_state)
 
   def _check_log(self):
     died = collections.Counter(

@@ -73,15 +73,6 @@ def kill_fork_server(run):
   run.wait_until(is_back)
 
 
-def nodes(run):
-  """Returns the processes of all nodes."""
-  found = [
-    run.processes(str(log.relative_to(run.path / "logs")))
-    for log in sorted((run.path / "logs").glob("*/*"))
-  ]
-  return [process for processes in found for process in processes]
-
-
 def end(run):
   run.launcher.terminate()
   assert run.wait() == 0, run.stderr
@@ -94,15 +85,10 @@ def test_the_fork_server_is_killed(start_run):
   run.wait_until(lambda: fork_server(run))
   kill_fork_server(run)  # during its imports
   run.wait_until_learning()
-  before = nodes(run)
   steps = run.status()["trainer_steps"]
   kill_fork_server(run)
+  run.wait_until(lambda: run.status()["resumes"] == 2)
   run.wait_until(lambda: run.status()["trainer_steps"] > steps + 200)
-  assert nodes(run) == before
-  (worker,) = run.processes("worker/1")
-  worker.kill()
-  run.wait_until(lambda: run.processes("worker/1") not in ([], [worker]))
-  run.wait_until(lambda: run.status()["node_restarts"] == {"worker/1": 1})
   assert run.log("runner").count("the fork server was ended by SIGKILL") == 2
   end(run)
 

@@ -79,7 +79,7 @@ def test_a_run_without_workers_learns_and_is_resumed(
 
 
 @pytest.mark.chaos
-def test_a_killed_trainer_is_restarted(start_run, recorded):
+def test_a_run_resumes_when_its_trainer_dies(start_run, recorded):
   run = start_run(
     f"--config.dataset.path={recorded}",
     "--config.snapshot.period_s=1",
@@ -95,4 +95,4 @@ def test_a_killed_trainer_is_restarted(start_run, recorded):
   run.launcher.terminate()
   assert run.wait() == 0, run.stdout + run.stderr
   run.check_nothing_left()
-  assert run.summary["node_restarts"] == {"trainer/0": 1}
+  assert run.summary["resumes"] == 1

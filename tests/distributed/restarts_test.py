@@ -14,20 +14,11 @@ def pids(run):
   return {node: process.pid for node, process in run.nodes().items()}
 
 
-def kill(run, *nodes):
-  """Kills a node; waits until all given nodes have new processes.
-
-  Args:
-    run: the run.
-    *nodes: names of the node to kill, and of nodes that restart with it.
-  """
-  before = pids(run)
-  os.kill(before[nodes[0]], signal.SIGKILL)
-
-  def new(node):
-    return pids(run).get(node, before[node]) != before[node]
-
-  run.wait_until(lambda: all(new(node) for node in nodes))
+def kill(run, node):
+  """Kills a node; waits until it has a new process."""
+  before = pids(run)[node]
+  os.kill(before, signal.SIGKILL)
+  run.wait_until(lambda: pids(run).get(node, before) != before)
 
 
 def wait_for_steps(run):
@@ -58,10 +49,10 @@ def end(run):
   run.check_nothing_left()
 
 
-def test_every_node_is_restarted(start_run):
+def test_nodes_without_state_are_restarted(start_run):
   run = start_run("--config.restarts.budget=2")
   run.wait_until_learning()
-  nodes = ["trainer/0", "proxy/0", "worker/1", "evaluator/0"]
+  nodes = ["proxy/0", "worker/1", "evaluator/0"]
   for node in nodes:
     others = {other: pid for other, pid in pids(run).items() if other != node}
     kill(run, node)
@@ -79,13 +70,59 @@ def test_every_node_is_restarted(start_run):
   assert restarts.items() >= dict.fromkeys(nodes, 1).items()
 
 
-@pytest.mark.chaos
-def test_a_killed_replay_restarts_the_trainer_too(start_run):
-  run = start_run("--config.topology.replay=own_process")
+@pytest.mark.parametrize("replay", ["with_trainer", "own_process"])
+def test_a_run_resumes_when_a_node_with_state_dies(start_run, control, replay):
+  run = start_run(
+    f"--config.topology.replay={replay}",
+    "--config.snapshot.period_s=3_600",
+  )
   run.wait_until_learning()
-  kill(run, "replay/0", "trainer/0")
-  wait_for_steps(run)
+  assert control(run, "workers", "3") == "workers are 3 now\n"
+  control(run, "set", "limits.target_return", "490")
+  control(run, "save")
+  run.wait_until(lambda: run.status()["snapshots"]["written"] == 1)
+  for count, node in enumerate(("trainer/0", "replay/0", "trainer/0"), 1):
+    if replay == "with_trainer" and node == "replay/0":
+      node = "trainer/0"
+    before = run.status()
+    kill(run, node)
+    run.wait_until(lambda n=count: run.status()["resumes"] == n)
+    wait_for_steps(run)
+    seen = run.status()
+    # What users have changed stays changed.
+    assert seen["nodes"]["worker"]["expected"] == 3
+    assert seen["limits"]["target_return"] == 490.0
+    assert seen["wall_s"] > before["wall_s"]
+    assert seen["variables"]["version"] > before["variables"]["version"]
   end(run)
+  assert run.summary["resumes"] == 3
+  assert run.summary["stopped_because"] == "SIGTERM"
+  assert run.stdout.count("resuming from the newest snapshot: node ") == 3
+  rows = [row["env_steps"] for row in run.evaluations]
+  assert rows == sorted(rows)
+
+
+def test_a_run_without_a_snapshot_begins_again(start_run):
+  run = start_run("--config.snapshot.period_s=3_600")
+  run.wait_until_learning()
+  before = run.status()
+  kill(run, "trainer/0")
+  wait_for_steps(run)
+  assert run.status()["resumes"] == 1
+  assert run.status()["wall_s"] > before["wall_s"]
+  end(run)
+
+
+def test_a_trainer_that_keeps_dying_ends_the_run(start_run):
+  run = start_run("--config.restarts.budget=1")
+  run.wait_until_learning()
+  kill(run, "trainer/0")
+  os.kill(pids(run)["trainer/0"], signal.SIGKILL)
+  assert run.wait() == 1
+  (line,) = run.stderr.splitlines()
+  assert "node trainer/0 was ended by SIGKILL" in line
+  run.check_nothing_left()
+  assert run.summary["stopped_because"] == "failure"
 
 
 def test_a_node_that_keeps_failing_ends_the_run(start_run):
@@ -181,9 +218,13 @@ def test_a_node_that_restarts_during_a_pause_is_paused(
   nodes = ["proxy/0"] * has_proxy + ["worker/0", "trainer/0"]
   for node in nodes:
     kill(run, node)
-    run.wait_until(
-      lambda node=node: run.status()["node_restarts"].get(node) == 1
-    )
+    if node == "trainer/0":
+      run.wait_until(lambda: run.status()["resumes"] == 1)
+      assert run.status()["phase"] == "paused"
+    else:
+      run.wait_until(
+        lambda node=node: run.status()["node_restarts"].get(node) == 1
+      )
     assert wait_until_paused(run) == counts, node
   control(run, "resume")
   wait_for_steps(run)

@@ -88,41 +88,17 @@ def test_async_workers_run_ahead_of_the_trainer(start_run):
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("mode", ["async", "sync"])
-def test_a_killed_trainer_continues_with_the_same_queue(start_run, mode):
-  run = start_run(
-    *(f"--mode={mode}", TWO_WORKERS, SNAPSHOTS),
-    "--config.topology.replay=own_process",
-    config=PPO,
-  )
+def test_a_run_with_a_queue_resumes_when_its_trainer_dies(start_run, mode):
+  run = start_run(f"--mode={mode}", TWO_WORKERS, SNAPSHOTS, config=PPO)
   run.wait_until_learning()
-  wait_for_trainer_steps(run, 10)
-  (trainer,), replay = run.processes("trainer/0"), run.processes("replay/0")
-  counts = {}
-  # Items of a full queue: in sync, those of a round; in async, the capacity
-  # that config.variables.max_age allows.
-  full = {"sync": 2 * BATCH, "async": BATCH}[mode]
-
-  def is_filled():
-    trainer.suspend()
-    time.sleep(1.5)
-    counts.update(run.status()["replay"])
-    if counts["size"] < full:
-      trainer.resume()  # it had already sampled the round's batches
-    return counts["size"] >= full
-
-  run.wait_until(is_filled)
-  trainer.kill()
-  run.wait_until(lambda: run.processes("trainer/0") not in ([], [trainer]))
-  assert run.status()["replay"]["sampled"] >= counts["sampled"]
+  run.wait_until(lambda: run.status()["snapshots"]["written"] > 0)
+  kill(run, "trainer/0")
+  run.wait_until(lambda: run.status()["resumes"] == 1)
   wait_for_trainer_steps(run, 20)
-  after = run.status()["replay"]
-  # No item is lost: all items that were in the queue have been sampled.
-  assert after["inserted"] == after["sampled"] + after["size"]
-  assert after["sampled"] >= counts["inserted"]
-  assert run.processes("replay/0") == replay
+  if mode == "sync":
+    assert run.status()["metrics"]["policy_age_versions_max"] == 0.0
   end(run)
-  assert run.summary["node_restarts"] == {"trainer/0": 1}
-  assert run.summary["items_lost"] == 0
+  assert run.summary["resumes"] == 1
 
 
 # Flags by kind of rollout: plain, with the state of two LSTMs, and with vectors
@@ -177,7 +153,6 @@ def test_a_run_is_paused_and_stopped_and_resumed(start_run, control, mode):
   second.check_nothing_left()
   assert second.summary["resumes"] == 1
   assert second.summary["trainer_steps"] == limit
-  assert second.summary["trainer_steps_lost"] == 0
   assert second.summary["env_steps"] > summary["env_steps"]
   values = [row["variables_version"] for row in second.evaluations]
   assert values == sorted(values)

@@ -214,7 +214,7 @@ def test_folders_of_a_layer_import_one_way(layer, folder):
   order = _ORDERS[layer]
   allowed = {*order[: order.index(folder) + 1]}
   if folder == "machines":  # a run on a cluster uses modules of a local run
-    allowed |= {"program", "host_plan", "host_setup"}
+    allowed |= {"program"}
   if folder == "sweeps":  # it checks runs as `slipway train` does
     allowed |= {"environment_check", "resumption", "train_flags", "training"}
   paths = sorted((_ROOT / layer / folder).glob("*.py"))

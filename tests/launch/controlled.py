@@ -3,22 +3,24 @@
 import contextlib
 import types
 
+from slipway.launch import local_threads
 from slipway.launch.processes import controller as controller_lib
 
 
 class Crew:
-  """Nodes that the test itself ends."""
+  """Nodes that are threads, or that the test itself ends."""
 
   has_failed = False
+  is_stopped_quickly = None  # whether, once it is stopped
+  threads = ()
 
-  def stop_restarting(self):
-    pass
+  def stop(self, is_quick):
+    self.is_stopped_quickly = is_quick
+    local_threads.stop_stage(self.threads)
 
-  def end_soon(self):
-    pass
-
-  def force_shutdown(self):
-    pass
+  @property
+  def has_ended(self):
+    return all(node.ended.is_set() for node in self.threads)
 
 
 @contextlib.contextmanager

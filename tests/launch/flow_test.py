@@ -57,14 +57,24 @@ def control(tmp_path):
   spec = factory.make_spec(config.environment)
   made = run.Run(config, spec, folder, time.time())
   expected = host_plan.count_expected_nodes(config)
-  with controlled.controlled(made, expected, memory_dir) as controller:
+  crew = controlled.Crew()
+  with controlled.controlled(made, expected, memory_dir, crew) as controller:
     plan = host_plan.HostPlan.for_single_host(
       config, str(memory_dir), controller.socket
     )
     wiring = program_lib.make_program(made, plan)
+    crew.threads = wiring.threads
     case = absltest.TestCase()
-    lp.launch(wiring.program, launch_type="test_mt", test_case=case)
+    lp.launch(
+      wiring.program,
+      launch_type="test_mt",
+      test_case=case,
+      serialize_py_nodes=False,
+    )
+    controller.control.crew = crew
     yield controller.control
+    controller.control.stop("SIGTERM")
+    polling.wait_until(lambda: crew.has_ended)
     case.doCleanups()
 
 
@@ -116,7 +126,7 @@ def test_a_program_obeys(control):
   assert control.status().phase == "running"
 
   control.stop("SIGTERM")
-  end = wait_for(control, lambda _: control.all_finished())
+  end = wait_for(control, lambda _: control.crew.has_ended)
   assert end.items.lost == 0
   assert end.items.written == end.items.confirmed == end.replay.inserted
   assert end.reconnects == 0

@@ -59,9 +59,10 @@ class Launched:
     made = run.Run(config, spec, folder, time.time())
     expected = host_plan.count_expected_nodes(config)
     expected["worker"] += workers_elsewhere
+    self._crew = crew = controlled.Crew()
     self._held = contextlib.ExitStack()
     controller = self._held.enter_context(
-      controlled.controlled(made, expected, memory_dir)
+      controlled.controlled(made, expected, memory_dir, crew)
     )
     self.control = controller.control
     plan = host_plan.HostPlan.for_single_host(
@@ -70,14 +71,20 @@ class Launched:
     wiring = program_lib.make_program(
       made, dataclasses.replace(plan, expected=expected)
     )
+    crew.threads = wiring.threads
     self._case = absltest.TestCase()
-    lp.launch(wiring.program, launch_type="test_mt", test_case=self._case)
+    lp.launch(
+      wiring.program,
+      launch_type="test_mt",
+      test_case=self._case,
+      serialize_py_nodes=False,
+    )
     self.server_address = wiring.data.upstream(0)
     self.server = reverb.Client(self.server_address)
 
   def close(self):
     self.control.stop("SIGTERM")
-    polling.wait_until(self.control.all_finished)
+    polling.wait_until(lambda: self._crew.has_ended)
     self._case.doCleanups()
     self._held.close()
 

@@ -8,7 +8,6 @@ import numpy as np
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import (
   queue_reader,
-  shard_monitor,
   tables,
   trajectory_manager,
 )
@@ -46,11 +45,9 @@ def serve(port: int, withheld: int) -> None:
 
 def take_batches(port: int) -> None:
   """Takes batches from a queue, and prints the item numbers of each."""
-  monitor = shard_monitor.ShardMonitor(
-    0, f"localhost:{port}", tables.TRANSITIONS
-  )
-  assert monitor.wait(timeout_s=30)
-  reader = queue_reader.QueueReader(monitor, SPEC.batch_size)
+  address = f"localhost:{port}"
+  routes.wait_for_server(address, timeout_s=30)
+  reader = queue_reader.QueueReader(address, SPEC.batch_size)
   print("ready", flush=True)
   for _ in itertools.count():
     if (batch := reader.take()) is not None:

@@ -1,6 +1,5 @@
-"""Tests of QueueUpdates: items once and in order, batches, killed servers."""
+"""Tests of QueueUpdates: items once and in order, and whole batches."""
 
-import contextlib
 import threading
 import time
 
@@ -11,7 +10,6 @@ import reverb
 from slipway.agents.updates import queue_updates
 from slipway.replay.tables import (
   queue_reader,
-  shard_monitor,
   tables,
   trajectory_manager,
 )
@@ -31,22 +29,6 @@ def wait_until(condition, message):
   while not condition():
     assert time.monotonic() < end_s, message
     time.sleep(0.01)
-
-
-@contextlib.contextmanager
-def monitoring(*addresses):
-  monitors = [
-    shard_monitor.ShardMonitor(i, address, tables.TRANSITIONS)
-    for i, address in enumerate(addresses)
-  ]
-  try:
-    wait_until(
-      lambda: all(monitor.up for monitor in monitors), "all servers are up"
-    )
-    yield monitors
-  finally:
-    for monitor in monitors:
-      monitor.close()
 
 
 @pytest.fixture
@@ -93,12 +75,12 @@ def test_a_full_queue_blocks_its_writer_and_evicts_nothing(make_server):
   thread.start()
   wait_until(lambda: counts(server) == (10, 10, 0), "the queue is full")
   learner = given.RecordingLearner()
-  with monitoring(server.address) as monitors:
-    updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
-    wait_until(
-      lambda: updates.run(1) and len(learner.learned) == 24,
-      "all items are learned from",
-    )
+  addresses = [server.address]
+  updates = queue_updates.QueueUpdates(learner, SPEC, addresses)
+  wait_until(
+    lambda: updates.run(1) and len(learner.learned) == 24,
+    "all items are learned from",
+  )
   thread.join()
   assert learner.learned == list(range(24))
 
@@ -107,18 +89,18 @@ def test_only_whole_batches_are_taken(make_server):
   server = make_server()
   queue_server.write(server.address, 0, 12)
   learner = given.RecordingLearner()
-  with monitoring(server.address) as monitors:
-    updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
-    assert updates.run(5).metrics["step"] == 1.0
-    assert counts(server) == (4, 12, 8)
-    starved_until_s = time.monotonic() + 1.5
-    while time.monotonic() < starved_until_s:
-      assert updates.run(5) is None
-    assert counts(server) == (4, 12, 8)
-    assert counts_of(updates.statuses()[0]) == (4, 12, 8)
-    queue_server.write(server.address, 12, 4)
-    assert updates.run(5).metrics["step"] == 2.0
-    updates.close()
+  addresses = [server.address]
+  updates = queue_updates.QueueUpdates(learner, SPEC, addresses)
+  assert updates.run(5).metrics["step"] == 1.0
+  assert counts(server) == (4, 12, 8)
+  starved_until_s = time.monotonic() + 1.5
+  while time.monotonic() < starved_until_s:
+    assert updates.run(5) is None
+  assert counts(server) == (4, 12, 8)
+  assert counts_of(updates.statuses()[0]) == (4, 12, 8)
+  queue_server.write(server.address, 12, 4)
+  assert updates.run(5).metrics["step"] == 2.0
+  updates.close()
   assert learner.learned == list(range(16))
   assert counts(server) == (0, 16, 16)
 
@@ -127,14 +109,14 @@ def test_the_oldest_items_beyond_whole_batches_are_dropped(make_server):
   server = make_server()
   queue_server.write(server.address, 0, 19)
   learner = given.RecordingLearner()
-  with monitoring(server.address) as monitors:
-    updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
-    updates.drop_rest()
-    assert counts(server) == (16, 19, 3)
-    assert updates.run(5).metrics["step"] == 2.0
-    updates.drop_rest()  # there is nothing to drop
-    assert counts(server) == (0, 19, 19)
-    updates.close()
+  addresses = [server.address]
+  updates = queue_updates.QueueUpdates(learner, SPEC, addresses)
+  updates.drop_rest()
+  assert counts(server) == (16, 19, 3)
+  assert updates.run(5).metrics["step"] == 2.0
+  updates.drop_rest()  # there is nothing to drop
+  assert counts(server) == (0, 19, 19)
+  updates.close()
   assert learner.learned == list(range(3, 19))
 
 
@@ -148,68 +130,22 @@ def test_batches_alternate_between_servers_and_items_are_learned_once(
   ):
     queue_server.write(server.address, first, count)
   learner = given.RecordingLearner()
-  with monitoring(*(server.address for server in servers)) as monitors:
-    updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
-    assert updates.run(2).metrics["step"] == 2.0
-    assert updates.run(9).metrics["step"] == 5.0
-    assert updates.run(9) is None
+  addresses = [server.address for server in servers]
+  updates = queue_updates.QueueUpdates(learner, SPEC, addresses)
+  assert updates.run(2).metrics["step"] == 2.0
+  assert updates.run(9).metrics["step"] == 5.0
+  assert updates.run(9) is None
   starts = learner.learned[::8]
   assert starts == [0, 200, 8, 208, 16]
   assert learner.learned == [x + i for x in starts for i in range(8)]
   assert [counts(server)[0] for server in servers] == [0, 4, 4]
 
 
-def test_a_server_that_is_killed_while_a_reader_waits():
-  """Items that the reader gets after the restart are also learned from."""
-  port = portpicker.pick_unused_port()
-  address = f"localhost:{port}"
-  learner = given.RecordingLearner()
-  with (
-    forked.running(SERVE, port, 4) as server,
-    monitoring(address) as monitors,
-  ):
-    updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
-    queue_server.write(address, 0, 8)
-    threading.Timer(1.0, server.kill).start()
-    began_s = time.monotonic()
-    assert updates.run(1) is None
-    assert 0.9 < time.monotonic() - began_s < 15.0
-    assert updates.run(1) is None
-    wait_until(lambda: updates.statuses() == [], "the server is down")
-    with forked.running(SERVE, port, 0):
-      wait_until(lambda: monitors[0].up, "the server is up again")
-      queue_server.write(address, 50, 24)
-      wait_until(
-        lambda: (updates.run(9), learner.steps == 3)[-1],
-        "its items are learned from",
-      )
-  assert len(set(learner.learned)) == 24
-  assert set(learner.learned) <= {0, 1, 2, 3, *range(50, 74)}
-
-
-def test_one_of_two_servers_is_killed():
-  ports = [portpicker.pick_unused_port() for _ in range(2)]
-  addresses = [f"localhost:{port}" for port in ports]
-  learner = given.RecordingLearner()
-  with contextlib.ExitStack() as stack:
-    one, _ = (
-      stack.enter_context(forked.running(SERVE, port, 0)) for port in ports
-    )
-    monitors = stack.enter_context(monitoring(*addresses))
-    updates = queue_updates.QueueUpdates(learner, SPEC, monitors)
-    queue_server.write(addresses[0], 0, 16)
-    queue_server.write(addresses[1], 100, 16)
-    assert updates.run(1) is not None
-    one.kill()
-    wait_until(lambda: updates.run(1) is None, "no batch is left")
-  assert learner.learned == [*range(8), *range(100, 116)]
-
-
 def test_a_reader_that_is_killed_loses_at_most_its_current_batch():
   port = portpicker.pick_unused_port()
   address = f"localhost:{port}"
   taken = []
-  with forked.running(SERVE, port, 0), monitoring(address) as monitors:
+  with forked.running(SERVE, port, 0):
     with forked.running(TAKE, port) as reader:
       for call in range(6):
         queue_server.write(address, 10 * call, 10)
@@ -218,7 +154,7 @@ def test_a_reader_that_is_killed_loses_at_most_its_current_batch():
       reader.kill()
       for line in reader.stdout:
         taken += map(int, line.split()) if line.endswith("\n") else []
-    queue = queue_reader.QueueReader(monitors[0], SPEC.batch_size)
+    queue = queue_reader.QueueReader(address, SPEC.batch_size)
     queue_server.write(address, 60, 20)
     rest = []
     wait_until(

@@ -1,4 +1,4 @@
-"""Tests of ReplayUpdates: frequencies, weights, and killed servers."""
+"""Tests of ReplayUpdates: frequencies, weights and priorities."""
 
 import contextlib
 import dataclasses
@@ -16,7 +16,6 @@ from slipway.agents import batch_weights, core
 from slipway.agents.updates import replay_updates
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import (
-  shard_monitor,
   tables,
   trajectory_manager,
 )
@@ -91,41 +90,15 @@ def wait_until(condition, message):
     time.sleep(0.01)
 
 
-class MonitoredUpdates:
-  """Updates with the monitors of their servers."""
-
-  def __init__(self, ports, learner, spec):
-    self._monitors = [
-      shard_monitor.ShardMonitor(i, f"localhost:{port}", tables.TRANSITIONS)
-      for i, port in enumerate(ports)
-    ]
-    self._updates = replay_updates.ReplayUpdates(
-      learner, spec, spec.limiter, self._monitors
-    )
-    wait_until(lambda: self.up == len(ports), "all servers are up")
-
-  @property
-  def up(self):
-    return sum(monitor.up for monitor in self._monitors)
-
-  def run(self, updates=UPDATES):
-    return self._updates.run(updates)
-
-  def statuses(self):
-    return self._updates.statuses()
-
-  def close(self):
-    self._updates.close()
-    for monitor in self._monitors:
-      monitor.close()
-
-
 @pytest.fixture
 def make(ports):
   opened = []
 
   def make(learner, spec=UNIFORM, servers=2):
-    opened.append(MonitoredUpdates(ports[:servers], learner, spec))
+    addresses = [f"localhost:{port}" for port in ports[:servers]]
+    opened.append(
+      replay_updates.ReplayUpdates(learner, spec, spec.limiter, addresses)
+    )
     return opened[-1]
 
   yield make
@@ -145,7 +118,7 @@ def test_all_items_have_the_same_total_weight(make, servers):
   updates = make(learner, servers=servers)
   calls = 0
   while calls < 150 * servers:
-    calls += updates.run() is not None
+    calls += updates.run(UPDATES) is not None
   sampled = calls * UPDATES * table_server.BATCH
   assert learner.steps.numpy() == calls * UPDATES
   for samples in by_shard(learner.samples)[:servers]:
@@ -295,7 +268,7 @@ def test_priorities_are_sent_to_their_own_shard(make, ports, processes):
   updates = make(learner, spec=table_server.SPEC)
 
   def are_pushed():
-    updates.run()
+    updates.run(UPDATES)
     found = [priorities_at(port) for port in ports]
     return all(
       sum(priority > 1_000 for priority in one.values()) > size / 2
@@ -310,53 +283,3 @@ def test_priorities_are_sent_to_their_own_shard(make, ports, processes):
       before = PATTERN[int(reward) % 3]
       new = pytest.approx(reward + 1_000.0, abs=0.01)
       assert priority in (before, new)
-
-
-def test_a_killed_server_is_excluded_until_its_restart(make, ports, processes):
-  learner = CountingLearner()
-  updates = make(learner, spec=table_server.SPEC)
-  for _ in range(6):
-    updates.run()
-  threading.Timer(0.2, processes[1].kill).start()
-  wait_until(lambda: (updates.run(), updates.up == 1)[-1], "the server is down")
-  before = by_shard(learner.samples)
-  for _ in range(20):
-    assert updates.run() is not None
-  after = by_shard(learner.samples)
-  assert after[0].sum() == before[0].sum() + 20 * UPDATES * table_server.BATCH
-  assert after[1].sum() == before[1].sum()
-  with start(ports[1], 1):
-    wait_until(
-      lambda: (updates.run(), updates.up == 2)[-1], "the server is up again"
-    )
-    wait_until(
-      lambda: (
-        updates.run(),
-        by_shard(learner.samples)[1].sum() > after[1].sum() + 1_000,
-      )[-1],
-      "its items are sampled again",
-    )
-
-
-@pytest.mark.chaos
-def test_the_only_server_is_killed_and_restarts(make, ports, processes):
-  learner = CountingLearner()
-  updates = make(learner, spec=table_server.SPEC, servers=1)
-  wait_until(updates.run, "updates run")
-  threading.Timer(0.2, processes[0].kill).start()
-  wait_until(lambda: (updates.run(), updates.up == 0)[-1], "the server is down")
-  assert updates.run() is None
-  assert updates.statuses() == []
-  with start(ports[0], 0):
-    wait_until(updates.run, "updates continue")
-
-
-@pytest.mark.chaos
-def test_all_servers_are_down(make, processes):
-  learner = CountingLearner()
-  updates = make(learner)
-  assert updates.run() is not None
-  for process in processes:
-    process.kill()
-  wait_until(lambda: (updates.run(), updates.up == 0)[-1], "the server is down")
-  assert updates.run() is None

@@ -15,9 +15,7 @@ STATUS = run_status.RunStatus(
   wall_s=83.4,
   start_up_s=9.1,
   env_steps=123_456,
-  env_steps_lost=128,
   trainer_steps=15_432,
-  trainer_steps_lost=40,
   items=run_status.ItemsStatus(123_100, 122_980, 17),
   rates=run_status.RatesStatus(3217.7, 4000.0, 401.3, 3190.4),
   reconnects=5,
@@ -57,9 +55,7 @@ def changed(status=STATUS, **fields):
   return msgspec.structs.replace(status, **fields)
 
 
-NOTHING_LOST = changed(
-  nodes=ALL_UP, env_steps_lost=0, trainer_steps_lost=0, items={"lost": 0}
-)
+NOTHING_LOST = changed(nodes=ALL_UP, items={"lost": 0})
 
 
 def make_console(width=80, height=40, terminal=True, encoding="utf-8"):

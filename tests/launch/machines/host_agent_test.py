@@ -74,7 +74,7 @@ def made(tmp_path, cluster):
 def started(made):
   """Returns an agent that has started a whole run, its services and folder."""
   agent, expected, folder = made
-  return agent, agent.poll(expected, {}, False, False).services, folder
+  return agent, agent.poll(expected, {}, None, False).services, folder
 
 
 @pytest.fixture
@@ -108,10 +108,10 @@ def ends_after(clock, seconds):
   return polling.wait_until(lambda: clock.exits) == [1]
 
 
-def poll_until(agent, wanted):
+def poll_until(agent, wanted, last_stage=None):
   """Polls an agent until its report is as wanted; returns the report."""
   return polling.wait_until(
-    lambda: agent.poll({}, {}, False, False), wanted=wanted
+    lambda: agent.poll({}, {}, last_stage, False), wanted=wanted
   )
 
 
@@ -141,7 +141,12 @@ def test_other_machines_reach_its_services(started, cluster, tmp_path):
       assert peer.recv(1) == b""
   poll_until(agent, lambda report: report.connections_refused > 0)
   control.stop("a test")
-  ended = poll_until(agent, lambda report: report.ended)
+  # The supervisor waits for the nodes of all machines.
+  kept = poll_until(
+    agent, lambda report: "worker" not in report.alive_roles, last_stage=0
+  )
+  assert kept.alive_roles == {"trainer"}
+  ended = poll_until(agent, lambda report: report.ended, last_stage=2)
   assert ended.failure is None
   assert ended.logs == {}  # the driver host sends none
   assert (folder.logs / "worker" / "0").stat().st_size
@@ -160,16 +165,16 @@ def test_an_agent_needs_a_valid_certificate(made, monkeypatch):
   agent, expected, _ = made
   monkeypatch.setenv("RAY_TLS_SERVER_KEY", __file__)
   with pytest.raises(ValueError, match="private key"):
-    agent.poll(expected, {}, False, False)
+    agent.poll(expected, {}, None, False)
   monkeypatch.setenv("RAY_USE_TLS", "0")
   with pytest.raises(ValueError, match="no TLS"):
-    agent.poll(expected, {}, False, False)
+    agent.poll(expected, {}, None, False)
 
 
 @pytest.mark.runs
-def test_a_forced_shutdown_ends_all_nodes(started):
+def test_a_stop_ends_all_nodes(started):
   agent, *_ = started
-  agent.poll({}, {}, stopping=True, forced_shutdown=True)
+  agent.poll({}, {}, last_stage=2, is_quick=True)
   poll_until(agent, lambda report: report.ended)
 
 
@@ -182,9 +187,9 @@ def test_an_agent_that_is_not_polled_ends(clock, made):
   agent, expected, _ = made
   assert keeps_running_for(clock, 119.0)
   for _ in range(2):
-    agent.poll(expected, {}, False, False)
+    agent.poll(expected, {}, None, False)
     assert keeps_running_for(clock, 14.0)
-  agent.poll(expected, {}, False, False)
+  agent.poll(expected, {}, None, False)
   assert keeps_running_for(clock, 14.0)
   assert ends_after(clock, 2.0)
 

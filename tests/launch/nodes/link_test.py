@@ -14,7 +14,6 @@ from slipway.launch.nodes import link
 from slipway.launch.orchestration import (
   control_service,
   messages,
-  stop_order,
 )
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run as run_lib
@@ -35,6 +34,7 @@ class Follower:
     self._control = control
     self._period_s = period_s
     self._links, self._end = links, end
+    self.told = threading.Event()  # to stop, as by the runner's signal
     self.report = messages.WorkerReport(env_steps=7)
 
   def read_report(self):
@@ -47,7 +47,7 @@ class Follower:
       0,
       self.read_report,
       self._period_s,
-      threading.Event(),
+      self.told,
     ) as node_link:
       self._links.put((self, node_link))
       self._end.wait()
@@ -127,10 +127,9 @@ def test_a_node_obeys_its_commands(launch):
   polling.wait_until(lambda: node_link.command == free)
 
   assert not node_link.stopping
-  control.stop("SIGINT")
-  polling.wait_until(lambda: node_link.wait(PERIOD_S))
+  launched.node.told.set()
+  assert node_link.wait(60.0)
   assert node_link.stopping
-  assert node_link.command.stop
 
   assert control.status().nodes["worker"] == run_status.NodesStatus(1, 1)
   launched.node.report = messages.WorkerReport(env_steps=9)
@@ -221,7 +220,7 @@ def test_a_node_waits_for_a_control_that_stalls(short_loss):
 
 def test_an_external_process_stops_without_a_failure(short_loss):
   with link_to(
-    StalledControl(messages.Command()), role=stop_order.EXTERNAL
+    StalledControl(messages.Command()), role=messages.EXTERNAL
   ) as node_link:
     assert node_link.wait(60.0)
 
@@ -243,7 +242,6 @@ def test_a_failed_report_raises_an_error_in_the_node(launch):
     launched.link._thread.join(timeout=60.0)
     launched.link.wait(0.0)
   assert isinstance(error.value.__cause__, TypeError)
-  # Without a valid final report, the control would wait for it.
   launched.node.report = messages.WorkerReport()
 
 

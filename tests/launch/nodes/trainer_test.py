@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from slipway.agents.updates import local_updates
-from slipway.launch.nodes import local_ports
 from slipway.launch.orchestration import messages
 from slipway.replay.items import transitions
 from tests.launch.nodes import local_run
@@ -172,34 +171,6 @@ def test_a_call_without_a_batch_leaves_the_metrics():
   trainer.step()
   assert trainer.report().metrics == metrics
   assert trainer.report().waiting_s is not None
-  trainer.close()
-
-
-class FailingVariables(local_ports.LocalVariables):
-  """Variables that can't be published while `is_up` is False."""
-
-  is_up = True
-
-  def publish(self, variables):
-    if not self.is_up:
-      self.pending = True
-      return self.newest.version
-    self.pending = False
-    return super().publish(variables)
-
-
-def test_pending_variables_are_published_once_the_server_is_up():
-  run = make_run(steps_per_call=3)
-  run.variables = FailingVariables()
-  trainer = run.make_trainer()
-  write(run, 60)
-  run.variables.is_up = False
-  assert trainer.step() == 3
-  assert trainer.version == 1
-  run.variables.is_up = True
-  trainer.step(PAUSE)
-  assert trainer.version == run.variables.newest.version == 2
-  assert published(run) == 3
   trainer.close()
 
 

@@ -23,32 +23,26 @@ SHARES = [
   ("steps_per_s", "workers", "fraction", "role", "share"), SHARES
 )
 @pytest.mark.parametrize("paused", [False, True])
-@pytest.mark.parametrize("stop", [False, True])
-def test_a_command(steps_per_s, workers, fraction, role, share, paused, stop):
+def test_a_command(steps_per_s, workers, fraction, role, share, paused):
   run = commands.Commands(workers, steps_per_s, paused)
-  command = run.for_node(role, 0, stop, proxy_share=fraction)
+  command = run.for_node(role, stopping=True, proxy_share=fraction)
   assert command == messages.Command(
-    stop, paused, share, workers=workers * (role in ("worker", "trainer"))
+    False, paused, share, workers=workers * (role in ("worker", "trainer"))
   )
 
 
-def test_surplus_workers_stop():
+def test_only_external_processes_are_told_to_stop():
   run = commands.Commands(workers=2, steps_per_s=60.0)
-  found = [run.for_node("worker", i, stop=False) for i in range(3)]
-  assert [command.stop for command in found] == [False, False, True]
-  assert found[0].workers == 2
-  assert found[0].steps_per_s == 30.0
-
-
-def test_without_workers_every_worker_stops():
-  run = commands.Commands(workers=0, steps_per_s=60.0)
-  assert run.for_node("worker", 0, stop=False).stop
+  roles = ("worker", "proxy", "trainer", "replay", "evaluator", "external")
+  told = {role for role in roles if run.for_node(role, stopping=True).stop}
+  assert told == {"external"}
+  assert not run.for_node("external", stopping=False).stop
 
 
 def test_fields_for_the_trainer():
   run = commands.Commands(1, trainer_steps_limit=70, saves_requested=2)
-  assert run.for_node("trainer", 0, False, 5) == messages.Command(
+  assert run.for_node("trainer", False, 5) == messages.Command(
     workers=1, trainer_steps_limit=70, saves_requested=2, collected_version=5
   )
   for role in ("proxy", "evaluator"):
-    assert run.for_node(role, 0, False, 5) == messages.Command()
+    assert run.for_node(role, False, 5) == messages.Command()

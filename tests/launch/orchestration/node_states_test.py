@@ -107,17 +107,11 @@ def test_the_beginning_of_a_wait_is_kept(clock):
   assert since()[:8] != before[:8]
 
 
-def test_a_role_has_finished_when_all_its_nodes_have():
+def test_a_late_report_does_not_undo_the_end_of_a_node():
   nodes = make_nodes()
-  assert nodes.finished("replay")  # The run has no replay node.
-  assert nodes.finished("no such role")
   for index in range(3):
-    assert not nodes.finished("worker")
     record(nodes, "worker", index, Worker(env_steps=1), finished=True)
-  assert nodes.finished("worker")
-  # A late report does not undo a node's end.
   record(nodes, "worker", 1, Worker(env_steps=2))
-  assert nodes.finished("worker")
   assert nodes.statuses()["worker"] == run_status.NodesStatus(0, 3)
   assert nodes.sum_counts("worker").env_steps == 4
 
@@ -128,34 +122,16 @@ def test_the_run_does_not_wait_for_nodes_without_a_machine(clock):
   report = Worker(env_steps=5, collected_version=2)
   for index in range(3):
     record(nodes, "worker", index, report)
-  assert nodes.have_all_reported() is False  # trainer and proxy have not
   record(nodes, "worker", 0, report, finished=True)
   nodes.set_absent([("worker", 2), ("trainer", 0), ("proxy", 0)])
-  assert nodes.have_all_reported()
   assert nodes.collected_version() == 0  # worker 0 has ended
-  assert not nodes.finished("worker")
   record(nodes, "worker", 1, report, finished=True)
-  assert nodes.finished("worker")
   assert nodes.sum_counts("worker").env_steps == 15
   assert nodes.statuses()["worker"] == run_status.NodesStatus(0, 3)
   clock.now_s = 100.0
   assert nodes.find_silent_nodes() == []
   nodes.set_absent([])
-  assert not nodes.finished("worker")
   assert nodes.find_silent_nodes() == ["worker 2"]
-
-
-def test_a_silent_node_counts_as_finished(clock):
-  nodes = make_nodes()
-  assert not nodes.finished("trainer", silent_s=2.0), "never reported"
-  record(nodes, "trainer", 0, Trainer())
-  clock.now_s += 1.9
-  assert not nodes.finished("trainer", silent_s=2.0)
-  clock.now_s += 0.2
-  assert nodes.finished("trainer", silent_s=2.0)
-  assert not nodes.finished("trainer")
-  record(nodes, "trainer", 0, Trainer())
-  assert not nodes.finished("trainer", silent_s=2.0)
 
 
 def test_silent_nodes(clock):
@@ -182,15 +158,6 @@ def test_reasons_that_are_ignored():
   record(nodes, "worker", 1, down)
   sentence = nodes.describe_waits(ignored=waits.LIMITER)
   assert sentence.startswith("1 of 3 workers wait for the proxy, since ")
-
-
-def test_all_nodes_have_reported():
-  nodes = make_nodes()
-  names = [("trainer", 0), ("proxy", 0), *(("worker", i) for i in range(3))]
-  for role, index in names:
-    assert not nodes.have_all_reported()
-    record(nodes, role, index, messages.EvaluatorReport())
-  assert nodes.have_all_reported()
 
 
 def test_a_version_is_collected_once_all_workers_have_reported_it():

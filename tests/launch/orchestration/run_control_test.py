@@ -16,7 +16,6 @@ from slipway.launch.orchestration import (
   messages,
   run_control,
   run_state,
-  stop_order,
 )
 from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_folder, run_status
@@ -88,11 +87,6 @@ def make_control(tmp_path, monkeypatch):
 def command(control, role, index=0):
   """Returns the command for a node, without a report of the node."""
   return control.command(role, index)
-
-
-def may_stop(control):
-  """Returns the roles whose nodes may stop."""
-  return {role for role, i in NODES if command(control, role, i).stop}
 
 
 def evaluate(control, *values):
@@ -207,8 +201,8 @@ def test_limits(make_control, limits, send_reports, reason):
   send_reports(control)
   control.tick()
   assert control.status().stopped_because == reason
-  first = set(stop_order.GROUPS[0].roles)
-  assert may_stop(control) == (first if reason else set())
+  assert control.stopping == (reason is not None)
+  assert command(control, "external").stop == control.stopping
 
 
 def test_a_trainer_stops_at_its_limit_unless_limits_are_combined(make_control):
@@ -229,67 +223,29 @@ def test_the_first_reason_is_kept(make_control):
   assert control.status().stopped_because == "SIGTERM"
 
 
-def test_groups_stop_one_after_the_other(make_control):
-  control = make_control()
-  assert may_stop(control) == set()
-  control.stop("SIGINT")
-  stopping = set()
-  for group in stop_order.GROUPS:
-    stopping |= set(group.roles)
-    for role, index in [node for node in NODES if node[0] in group.roles]:
-      assert may_stop(control) == stopping
-      control.finished(role, index, REPORTS[role]())
-  assert control.status().nodes == {
-    role: run_status.NodesStatus(0, count) for role, count in EXPECTED.items()
-  }
-
-
-def finish_slowly(control, seconds):
-  """Lets all nodes but the trainer end, which writes its last snapshot."""
-  for role, index in NODES:
-    if role not in ("trainer", "replay"):
-      control.finished(role, index, REPORTS[role]())
-  control.report("replay", 0, REPORTS["replay"]())
-  snapshots = messages.SnapshotReport(finishing_s=0.0)
-  for _ in range(seconds):
-    control.report("trainer", 0, Trainer(snapshots=snapshots))
-    control.clock.now_s += 1.0
-    control.tick()
-
-
-def test_a_run_that_reached_a_limit_waits_for_its_last_snapshot(make_control):
+def test_a_run_that_reached_a_limit_has_time_for_its_last_snapshot(
+  make_control,
+):
   control = make_control(environment_steps=10)
   control.report("worker", 0, Worker(env_steps=10))
   control.tick()
-  finish_slowly(control, 300)
-  assert not control.all_finished()
+  snapshots = messages.SnapshotReport(finishing_s=0.0)
+  control.report("trainer", 0, Trainer(snapshots=snapshots))
   assert control.status().snapshots.finishing
-  assert not command(control, "replay").stop
+  assert not control.stops_quickly
   assert command(control, "trainer").last_snapshot_s > 300.0
   assert control.status().stopped_because == "environment_steps"
 
 
-def test_a_signal_leaves_seconds_for_the_last_snapshot(make_control):
+@pytest.mark.parametrize("reason", ["SIGTERM", "failure"])
+def test_a_signal_leaves_seconds_for_the_last_snapshot(make_control, reason):
   control = make_control()
   control.stop("stopped by a command")
-  finish_slowly(control, 60)
-  assert not control.all_finished()
-  control.stop("SIGTERM")
+  assert not control.stops_quickly
+  control.stop(reason)
+  assert control.stops_quickly
   assert command(control, "trainer").last_snapshot_s < 10.0
-  finish_slowly(control, 10)
-  assert control.all_finished()
   assert control.status().stopped_because == "stopped by a command"
-
-
-@pytest.mark.parametrize("reason", ["failure"])
-def test_a_forced_stop_leaves_seconds_for_the_last_snapshot(
-  make_control, reason
-):
-  control = make_control()
-  control.force_shutdown(reason)
-  assert command(control, "trainer").last_snapshot_s < 10.0
-  finish_slowly(control, 10)
-  assert control.all_finished()
 
 
 def test_phases(make_control):
@@ -373,11 +329,11 @@ def test_a_paused_run_has_no_speed(make_control, monkeypatch):
   assert [second() for _ in range(2)] == [0.0, 100.0]
 
 
-def test_a_paused_run_stops_in_order(make_control):
+def test_a_paused_run_that_stops_continues(make_control):
   control = make_control()
   control.pause()
   control.stop("SIGINT")
-  assert may_stop(control) == set(stop_order.GROUPS[0].roles)
+  assert not command(control, "trainer").paused
   assert control.status().phase == "stopping"
 
 
@@ -597,7 +553,6 @@ def test_the_number_of_workers_changes(make_control):
   control.report("worker", 0, Worker())
   control.report("worker", 1, Worker(env_steps=5))
   control.set_workers(1)
-  assert [command(control, "worker", i).stop for i in range(2)] == [False, True]
   assert command(control, "worker").steps_per_s == 90.0
   status = control.status()
   assert status.workers_target == 1
@@ -639,13 +594,7 @@ def test_the_machines_of_a_run(make_control, tmp_path):
   assert not command(control, "worker", 5).stop
   with pytest.raises(ValueError, match="its machines"):
     control.set_workers(3)
-  for index in (0, 1, 4, 5):
-    control.finished("worker", index, Worker())
-  for index in (0, 2):
-    control.finished("proxy", index, REPORTS["proxy"]())
   control.stop("a test")
-  # The stop does not wait for nodes without a machine.
-  assert command(control, "trainer").stop
   control.place(messages.Placement({}, {"worker": 9, "proxy": 9}, []))
   assert control.status().nodes["worker"] == run_status.NodesStatus(0, 6)
 
@@ -759,9 +708,7 @@ def test_a_run_without_workers(without_workers):
   assert control.counters().trainer_steps == 5
   control.stop("SIGINT")
   control.finished("evaluator", 0, messages.EvaluatorReport())
-  assert command(control, "trainer").stop
   control.finished("trainer", 0, Trainer(trainer_steps=6))
-  assert control.all_finished()
   control.close()
   assert json.loads(control.folder.summary.read_text())["trainer_steps"] == 6
 

@@ -1,4 +1,4 @@
-"""Tests of RunState: the status, counters, losses, and restarts."""
+"""Tests of RunState: the status, counters, and restarts."""
 
 import msgspec
 import pytest
@@ -135,34 +135,23 @@ def test_shards_are_added_up():
   )
   state = make_state(config=config, replay=2)
   assert state.status().replay.shards == {}
-  restored = messages.RestoredCounts(inserted=0)
   # The second table is below its minimum of 100 items.
   tables = [Table(400, 700, 2_400), Table(60, 60, 0)]
   for index, table in enumerate(tables):
-    state.report("replay", index, Replay(1.0, table, restored))
-  state.report("trainer", 0, Trainer(shards_up=1))
+    state.report("replay", index, Replay(1.0, table))
   replay = state.status().replay
   assert replay.capacity == 1_000
   assert replay.size == 460
   assert (replay.inserted, replay.sampled) == (760, 2_400)
   assert replay.samples_per_insert == 2_400 / 600
   assert replay.shards == {0: tables[0], 1: tables[1]}
-  assert replay.shards_up == 1
 
-  # One server restores a snapshot, and only its later items are lost.
-  state.report("worker", 0, Worker(env_steps=900))
-  restored = messages.RestoredCounts(inserted=640)
-  state.report("replay", 0, Replay(2.0, Table(400, 650, 2_000), restored))
-  status = state.status()
-  assert status.items.lost == 60
-  assert status.env_steps_lost == 60
-  assert status.replay.inserted == 710
   assert state.counters().replay_size == 460
   assert state.counters().shard_sizes == {0: 400, 1: 60}
 
   resumed = make_state(state.counters(), config=config, replay=2)
   assert resumed.counters().shard_sizes == {0: 400, 1: 60}
-  resumed.report("replay", 1, Replay(3.0, Table(70, 70, 0), restored))
+  resumed.report("replay", 1, Replay(3.0, Table(70, 70, 0)))
   assert resumed.counters().shard_sizes == {0: 400, 1: 70}
 
 
@@ -196,8 +185,6 @@ def test_a_run_without_workers_and_without_a_table():
   assert status.trainer_steps == 7
   assert status.variables.loads_per_trainer_step is None
   assert "worker" not in status.nodes
-  assert state.nodes.have_all_reported()
-  assert state.nodes.finished("worker")
   assert state.nodes.collected_version() == 0
   assert state.counters().replay_size == 0
   assert state.counters().shard_sizes == {}
@@ -288,64 +275,11 @@ def test_a_worker_that_is_removed_keeps_its_counts():
   status = state.status()
   assert status.env_steps == 8
   assert status.nodes["worker"] == run_status.NodesStatus(2, 2)
-  assert not state.nodes.finished("worker")
   # The worker is added again, and its next process reports.
   state.nodes.set_expected("worker", 3)
   state.report("worker", 2, Worker(2.0, env_steps=1))
   assert state.status().nodes["worker"] == run_status.NodesStatus(3, 3)
   assert state.status().env_steps == 9
-
-
-def losses(state):
-  status = state.status()
-  return [status.env_steps_lost, status.trainer_steps_lost, status.items.lost]
-
-
-def test_losses_when_a_trainer_restores_a_snapshot():
-  state = make_state()
-  state.report(
-    "worker", 0, Worker(env_steps=900, items_written=800, items_confirmed=790)
-  )
-  state.report(
-    "trainer",
-    0,
-    Trainer(
-      1.0,
-      trainer_steps=70,
-      replay=Table(inserted=780),
-      restored=messages.RestoredCounts(0, 0, 0),
-    ),
-  )
-  assert losses(state) == [0, 0, 0]
-  restored = messages.RestoredCounts(600, 50, 500)
-  for steps in (52, 60):
-    report = Trainer(2.0, trainer_steps=steps, restored=restored)
-    state.report("trainer", 0, report)
-    assert losses(state) == [300, 20, 280]
-  assert state.status().trainer_steps == 60
-  assert state.status().node_restarts == {"trainer/0": 1}
-  # Ten items were in flight at the time of the snapshot.
-  assert losses(make_state(state.counters())) == [300, 20, 290]
-
-
-def test_two_restarts_from_the_same_snapshot():
-  state = make_state()
-  state.report("worker", 0, Worker(env_steps=10_000))
-  state.report("trainer", 0, Trainer(1.0))
-  # The trainer restarts at 20,000 and 25,000 steps, from a snapshot at 10,000.
-  restored = messages.RestoredCounts(10_000, 0, 0)
-  for incarnation, env_steps, lost in (
-    (2.0, 20_000, 10_000),
-    (3.0, 25_000, 15_000),
-  ):
-    state.report("worker", 0, Worker(env_steps=env_steps))
-    state.report("trainer", 0, Trainer(incarnation, restored=restored))
-    assert state.status().env_steps_lost == lost
-  # The third restart is from a snapshot at 30,000 steps.
-  state.report("worker", 0, Worker(env_steps=34_000))
-  restored = messages.RestoredCounts(30_000 - 15_000, 0, 0)
-  state.report("trainer", 0, Trainer(4.0, restored=restored))
-  assert state.status().env_steps_lost == 19_000
 
 
 def make_state_with_counts():
@@ -392,7 +326,6 @@ def test_a_resumed_run_continues_its_counts(clock):
   assert status.wall_s == before.wall_s + 1.6e9 + clock.now_s
   assert status.nodes["worker"] == run_status.NodesStatus(0, 3)
   assert (before.resumes, status.resumes) == (0, 1)
-  assert not resumed.nodes.have_all_reported()
   assert resumed.variables_version() == 3
   assert resumed.nodes.registration("worker", 0) == messages.Registration(2, 15)
   # A joining worker starts with the mean of the other workers' steps.
@@ -406,6 +339,20 @@ def test_a_resumed_run_continues_its_counts(clock):
   evaluation = curves.Evaluation(eval_return=9.0)
   assert not resumed.evaluations.add(evaluation, [7.0])
   assert resumed.status().evaluation.count == 3
+
+
+def test_a_process_that_outlives_a_resume_is_counted_once():
+  state = make_state()
+  state.report("external", 0, Worker(1.0, env_steps=5))
+  state.report("external", 0, Worker(2.0, env_steps=3, items_written=3))
+  # The trainer dies later, and the run continues from this snapshot.
+  resumed = make_state(state.counters())
+  resumed.report("external", 0, Worker(2.0, env_steps=9, items_written=9))
+  assert resumed.status().env_steps == 14
+  assert resumed.status().items.written == 9
+  resumed.report("external", 0, Worker(3.0, env_steps=1))
+  assert resumed.status().env_steps == 15
+  assert resumed.status().items.lost == 9
 
 
 def test_learning_begins_with_the_first_update_after_the_command(clock):
@@ -442,7 +389,6 @@ def test_external_processes_join_and_leave(clock):
   report_all(state, [("trainer", 0, Trainer()), ("proxy", 0, Proxy())])
   assert nodes_of(state) == up
   assert not state.nodes.find_silent_nodes()
-  assert state.nodes.finished("external")
   # Another process continues the counts.
   assert state.nodes.registration("external", 0) == messages.Registration(1, 5)
   state.report("external", 0, Worker(2.0, env_steps=1))

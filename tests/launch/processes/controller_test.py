@@ -11,7 +11,9 @@ import pytest
 from slipway.configs import dqn
 from slipway.environments import factory
 from slipway.launch.orchestration import messages, run_control
+from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.processes import controller as controller_lib
+from slipway.launch.processes import failures
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder
@@ -86,9 +88,7 @@ def test_signals_are_handled_after_a_failed_display(
     with controller_lib.Controller(
       run, dict.fromkeys(NODES, 1), str(memory_dir), signals
     ) as controller:
-      controller.direct(
-        controlled.Crew(), lambda count, at_s: workers.append(count)
-      )
+      controller.direct(controlled.Crew(), workers.append)
       polling.wait_until(lambda: len(workers) > 1)  # after the failure
       os.kill(os.getpid(), signal.SIGTERM)
       polling.wait_until(lambda: controller.control.stopping)
@@ -106,7 +106,6 @@ def test_the_results_are_complete_when_the_nodes_have_ended(run, memory_dir):
   with controlled.controlled(run, expected, memory_dir) as controller:
     controller.control.stop("control")
     end_nodes(controller.control)
-    polling.wait_until(controller.control.all_finished)
   summary = summary_of(run)
   assert (summary["env_steps"], summary["stopped_because"]) == (7, "control")
   assert run.folder.curves_csv.exists()
@@ -127,27 +126,17 @@ def test_a_run_whose_nodes_have_failed_says_so(run, memory_dir):
   assert summary_of(run)["stopped_because"] == "failure"
 
 
-class ShutDownCrew(controlled.Crew):
-  """A crew that notes that its nodes must end."""
-
-  def __init__(self):
-    self.is_shut_down = False
-
-  def force_shutdown(self):
-    self.is_shut_down = True
-
-
 def test_a_control_that_fails_ends_the_run(run, memory_dir, monkeypatch):
   def fail(control):
     raise OSError("curves.csv can't be written")
 
   monkeypatch.setattr(run_control.RunControl, "tick", fail)
-  crew = ShutDownCrew()
+  crew = controlled.Crew()
   with (
     pytest.raises(RuntimeError, match=r"curves\.csv can't be written"),
     controlled.controlled(run, dict.fromkeys(NODES, 1), memory_dir, crew),
   ):
-    polling.wait_until(lambda: crew.is_shut_down)
+    polling.wait_until(lambda: crew.is_stopped_quickly)
   assert summary_of(run)["stopped_because"] == "failure"
 
 
@@ -158,3 +147,43 @@ def test_a_second_interrupt_writes_no_results(run, memory_dir):
   ):
     raise signals_lib.SecondInterrupt
   assert not run.folder.summary.exists()
+
+
+@pytest.mark.parametrize(
+  ("reason", "is_quick"), [("control", False), ("SIGTERM", True)]
+)
+def test_the_crew_is_told_how_quickly_to_stop(
+  run, memory_dir, reason, is_quick
+):
+  crew = controlled.Crew()
+  with controlled.controlled(
+    run, dict.fromkeys(NODES, 1), memory_dir, crew
+  ) as it:
+    it.control.stop(reason)
+    polling.wait_until(lambda: crew.is_stopped_quickly is is_quick)
+
+
+def test_a_lost_state_writes_no_results(run, memory_dir):
+  lost = failures.StateLostError(failures.Failure("a trainer died", ""))
+  with (
+    pytest.raises(failures.StateLostError),
+    controlled.controlled(run, dict.fromkeys(NODES, 1), memory_dir) as first,
+  ):
+    first.control.report(
+      "worker", 0, messages.WorkerReport(variables_version=9)
+    )
+    raise lost
+  assert not run.folder.summary.exists()
+  assert first.reached is not None
+  # The next control continues from what nodes have had.
+  resumed = run_control.RunControl(
+    run.config,
+    run.folder,
+    dict.fromkeys(NODES, 1),
+    time.time(),
+    rates_lib.Rates.from_config(run.config, run.spec),
+    earlier=first.reached,
+  )
+  assert resumed.variables_version() == 9
+  assert resumed.status().resumes == 1
+  assert resumed.status().wall_s >= first.reached.wall_s

@@ -32,7 +32,8 @@ def ignored_sigchld():
 def test_processes_that_the_kernel_reaps_count_as_ended(ignored_sigchld):
   with fork_server.run_server({}):
     os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)
-    polling.wait_until(fork_server.restart_if_ended)
+    polling.wait_until(fork_server.find_end)
+    fork_server.start_if_ended()
   assert forkserver._forkserver._forkserver_pid is None
 
 

@@ -16,7 +16,9 @@ import launchpad as lp
 import psutil
 import pytest
 
+from slipway.launch.orchestration import stages
 from slipway.launch.processes import (
+  failures,
   fork_server,
   node_log,
   prepared_nodes,
@@ -46,8 +48,8 @@ def prepare(name, function):
 class Started:
   """A runner in a thread."""
 
-  def __init__(self, nodes, logs, make_worker, shards):
-    self.runner = runner_lib.Runner(nodes, logs, 2, 60.0, make_worker, shards)
+  def __init__(self, nodes, logs, make_worker):
+    self.runner = runner_lib.Runner(nodes, logs, 2, 60.0, make_worker)
     self._log = logs / "runner"
     self._error = None
     self._thread = threading.Thread(target=self._run)
@@ -106,9 +108,9 @@ def start_runner(tmp_path):
   """
   started = []
 
-  def start(make_worker=no_more_workers, shards=1, **functions):
+  def start(make_worker=no_more_workers, **functions):
     nodes = [prepare(f"{role}/0", f) for role, f in functions.items()]
-    started.append(Started(nodes, tmp_path, make_worker, shards))
+    started.append(Started(nodes, tmp_path, make_worker))
     for node in nodes:
       polling.wait_until(lambda name=node.name: started[-1].pid(name))
     return started[-1]
@@ -131,6 +133,11 @@ def wait_for_file(path):
       time.sleep(0.01)
 
   return run
+
+
+def wait_for_stop():
+  """A node that ends when it is told to."""
+  lp.stop_event().wait()
 
 
 def count_starts(path):
@@ -205,60 +212,35 @@ def test_a_failed_node_is_restarted(make_runner, tmp_path, how):
     assert log_text.count("\nValueError: once more") == 2
 
 
-@pytest.mark.parametrize("role", ["trainer", "proxy", "worker", "evaluator"])
-def test_a_node_is_restarted_without_the_others(start_runner, tmp_path, role):
-  roles = ("replay", "trainer", "proxy", "worker", "evaluator")
-  started = start_runner(**dict.fromkeys(roles, wait_for_file(tmp_path / "go")))
-  before = {other: started.pid(f"{other}/0") for other in roles}
+ROLES = ("replay", "trainer", "proxy", "worker", "evaluator")
+
+
+@pytest.mark.parametrize("role", ["proxy", "worker", "evaluator"])
+def test_a_node_without_state_is_restarted_alone(start_runner, role):
+  started = start_runner(**dict.fromkeys(ROLES, wait_for_stop))
+  before = {other: started.pid(f"{other}/0") for other in ROLES}
   started.kill(f"{role}/0")
-  (tmp_path / "go").touch()
+  started.runner.stop()
   started.wait()
-  after = {other: started.pid(f"{other}/0") for other in roles}
+  after = {other: started.pid(f"{other}/0") for other in ROLES}
   assert after.pop(role) != before.pop(role)
   assert after == before
   assert started.runner.restarts == {f"{role}/0": 1}
 
 
-def test_a_trainer_is_restarted_with_the_only_replay(start_runner, tmp_path):
-  started = start_runner(
-    replay=wait_for_file(tmp_path / "go"),
-    trainer=wait_for_file(tmp_path / "go"),
-    worker=wait_for_file(tmp_path / "go"),
-  )
-  for _ in range(2):
-    trainer = started.pid("trainer/0")
-    started.kill("replay/0")
-    polling.wait_until(
-      lambda before=trainer: started.pid("trainer/0") != before
-    )
-    assert not psutil.pid_exists(trainer)
-  # The trainer's own budget of 2 restarts is unused.
-  for _ in range(2):
-    started.kill("trainer/0")
-  (tmp_path / "go").touch()
-  started.wait()
-  assert started.runner.restarts == {"replay/0": 2, "trainer/0": 4}
-  # The replay node, to which the trainer connects, starts first.
-  names = re.findall(r" (\S+) is process", started.log_text)
-  assert names[3:7] == ["replay/0", "trainer/0"] * 2
+@pytest.mark.parametrize("role", ["trainer", "replay"])
+def test_the_end_of_a_node_with_state_ends_all(start_runner, role):
+  started = start_runner(**dict.fromkeys(ROLES, wait_for_stop))
+  pids = [started.pid(f"{other}/0") for other in ROLES]
+  os.kill(started.pid(f"{role}/0"), signal.SIGKILL)
+  with pytest.raises(
+    failures.StateLostError, match=rf"{role}/0 was ended by SIGKILL"
+  ):
+    started.wait()
+  assert not any(psutil.pid_exists(pid) for pid in pids)
 
 
-def test_one_of_several_replay_nodes_is_restarted_alone(start_runner, tmp_path):
-  started = start_runner(
-    shards=2,
-    replay=wait_for_file(tmp_path / "go"),
-    trainer=wait_for_file(tmp_path / "go"),
-  )
-  trainer = started.pid("trainer/0")
-  started.kill("replay/0")
-  assert started.pid("trainer/0") == trainer
-  (tmp_path / "go").touch()
-  started.wait()
-  assert started.runner.restarts == {"replay/0": 1}
-
-
-@pytest.mark.parametrize("role", ["worker", "replay"])
-def test_a_node_that_keeps_failing_ends_the_run(make_runner, tmp_path, role):
+def test_a_node_that_keeps_failing_ends_the_run(make_runner, tmp_path):
   def fail():
     raise ValueError(f"life {count_starts(tmp_path / 'starts')}\nof 3")
 
@@ -266,16 +248,16 @@ def test_a_node_that_keeps_failing_ends_the_run(make_runner, tmp_path, role):
     lp.stop_event().wait()
     print("shutdown signal")
 
-  runner = make_runner(evaluator=learn, **{role: fail})
+  runner = make_runner(trainer=learn, worker=fail)
   with pytest.raises(
-    RuntimeError, match=rf"^node {role}/0 failed: ValueError: life 1 \(log: "
+    RuntimeError, match=r"^node worker/0 failed: ValueError: life 1 \(log: "
   ) as error:
     runner.run()
   whole = error.value.failure.traceback
   assert whole.startswith("Traceback (most recent call last):\n")
   assert whole.endswith("\nValueError: life 1\nof 3\n")
   # The other nodes had time to end in order.
-  assert "shutdown signal" in (tmp_path / "evaluator" / "0").read_text()
+  assert "shutdown signal" in (tmp_path / "trainer" / "0").read_text()
 
 
 def test_an_error_is_reported_instead_of_an_earlier_kill(make_runner, tmp_path):
@@ -288,138 +270,107 @@ def test_an_error_is_reported_instead_of_an_earlier_kill(make_runner, tmp_path):
     make_runner(worker=fail).run()
 
 
-def test_a_node_that_does_not_end_is_killed(make_runner, tmp_path, monkeypatch):
-  monkeypatch.setattr(runner_lib, "_GRACE_S", 0.3)
-  runner = make_runner(worker=lambda: time.sleep(600))
-  runner.end_soon()
-  runner.run()
-  assert (
-    "killed, because they did not end: worker/0"
-    in (tmp_path / "runner").read_text()
+def test_nodes_end_stage_by_stage(start_runner, tmp_path):
+  def end_late():
+    lp.stop_event().wait()
+    time.sleep(0.3)
+
+  started = start_runner(**dict.fromkeys(ROLES, end_late))
+  started.runner.stop(last_stage=0)  # as where another machine has workers
+  polling.wait_until(lambda: started.log_text.count("has ended") == 3)
+  assert started.runner.alive_roles == {"trainer", "replay"}
+  time.sleep(0.5)
+  assert started.runner.alive_roles == {"trainer", "replay"}
+  started.runner.stop()
+  started.wait()
+  ends = re.findall(r"(\w+)/0 has ended", started.log_text)
+  assert set(ends[:3]) == {"worker", "proxy", "evaluator"}
+  assert ends[3:] == ["trainer", "replay"]
+
+
+@pytest.mark.parametrize("role", ["worker", "trainer"])
+def test_a_node_that_does_not_end_is_killed(
+  start_runner, tmp_path, monkeypatch, role
+):
+  monkeypatch.setattr(stages, "_GRACE_S", (0.3, 0.3, 0.3))
+  monkeypatch.setattr(stages, "_LAST_SNAPSHOT_S", {True: 0.1, False: 600.0})
+  monkeypatch.setattr(runner_lib, "_START_S", 0.1)
+  started = start_runner(**{role: lambda: time.sleep(600)})
+  started.runner.stop(is_quick=True)
+  if role == "trainer":
+    with pytest.raises(RuntimeError, match="the run's last snapshot may be"):
+      started.wait()
+  started._thread.join(60)
+  assert f"{role}/0 was killed, because" in started.log_text
+
+
+def test_a_stopping_run_restarts_no_node(start_runner, tmp_path):
+  started = start_runner(
+    worker=wait_for_file("/none"), trainer=wait_for_file(tmp_path / "go")
   )
-
-
-@pytest.mark.parametrize("role", ["proxy", "worker", "evaluator"])
-def test_a_stopping_run_does_not_need_some_roles(start_runner, tmp_path, role):
-  nodes = {
-    role: wait_for_file("/none"),
-    "trainer": wait_for_file(tmp_path / "go"),
-  }
-  started = start_runner(**nodes)
-  started.runner.stop_restarting()
-  os.kill(started.pid(f"{role}/0"), signal.SIGKILL)
+  # As another machine's workers run, the trainer goes on.
+  os.kill(started.pid("worker/0"), signal.SIGSTOP)
+  started.runner.stop(last_stage=0)
+  os.kill(started.pid("worker/0"), signal.SIGKILL)
   polling.wait_until(lambda: "was ended by SIGKILL" in started.log_text)
-  (tmp_path / "go").touch()
+  started.runner.stop()
   started.wait()
   assert started.runner.restarts == {}
 
 
 @pytest.mark.parametrize("role", ["replay", "trainer"])
-def test_a_stopping_run_needs_the_other_roles(start_runner, role):
+def test_a_stopping_run_needs_the_nodes_with_state(start_runner, role):
   started = start_runner(
-    **{role: wait_for_file("/none"), "worker": wait_for_file("/none")}
+    **{role: wait_for_file("/none"), "worker": lambda: time.sleep(600)}
   )
-  started.runner.stop_restarting()
+  started.runner.stop()
   os.kill(started.pid(f"{role}/0"), signal.SIGKILL)
+  os.kill(started.pid("worker/0"), signal.SIGKILL)
   with pytest.raises(RuntimeError, match=f"{role}/0 was ended by SIGKILL"):
     started.wait()
   assert started.runner.restarts == {}
 
 
-def test_pending_restarts_when_the_run_stops(
-  start_runner, tmp_path, monkeypatch
-):
+def test_pending_restarts_when_the_run_stops(start_runner, monkeypatch):
   monkeypatch.setattr(restart_budget, "_FIRST_DELAY_S", 600.0)
   monkeypatch.setattr(restart_budget, "_LONGEST_DELAY_S", 600.0)
-  go = wait_for_file(tmp_path / "go")
-  started = start_runner(trainer=go, worker=go, evaluator=go)
-  for role in ("trainer", "worker"):
-    os.kill(started.pid(f"{role}/0"), signal.SIGKILL)
-  polling.wait_until(
-    lambda: started.log_text.count("will be restarted in 600.0 s") == 2
-  )
-  trainer = started.pid("trainer/0")
-  started.runner.stop_restarting()
-  # The trainer restarts at once, as it has to save.
-  polling.wait_until(lambda: started.pid("trainer/0") != trainer)
-  (tmp_path / "go").touch()
+  started = start_runner(trainer=wait_for_stop, worker=wait_for_stop)
+  os.kill(started.pid("worker/0"), signal.SIGKILL)
+  polling.wait_until(lambda: "will be restarted in 600.0 s" in started.log_text)
+  started.runner.stop()
   started.wait()
-  assert started.runner.restarts == {"trainer/0": 1}
-
-
-class Workers:
-  """A runner's workers, which end when the target number excludes them."""
-
-  def __init__(self, folder, start_runner):
-    self._folder = folder
-    self.requests = []  # index and count of each worker that the runner made
-
-    def make(index, count):
-      self.requests.append((index, count))
-      return prepare(f"worker/{index}", wait_for_file(folder / f"stop {index}"))
-
-    end = wait_for_file(folder / "end")
-    first = wait_for_file(folder / "stop 0")
-    self.started = start_runner(make, trainer=end, worker=first)
-
-  def request(self, count):
-    """Sets the number of workers, as the controller does."""
-    for index in range(10):
-      stop = self._folder / f"stop {index}"
-      stop.touch() if index >= count else stop.unlink(missing_ok=True)
-    self.set_workers(count)
-
-  def set_workers(self, count):
-    self.started.runner.set_workers(count, time.monotonic())
-
-  def list_running(self):
-    pids = {i: self.started.pid(f"worker/{i}") for i in range(10)}
-    return [i for i, pid in pids.items() if pid and psutil.pid_exists(pid)]
+  assert started.runner.restarts == {}
 
 
 def test_workers_are_added_and_removed(start_runner, tmp_path):
-  workers = Workers(tmp_path, start_runner)
-  first = workers.started.pid("worker/0")
+  requests = []  # index and count of each worker that the runner made
+
+  def make(index, count):
+    requests.append((index, count))
+    return prepare(f"worker/{index}", wait_for_stop)
+
+  started = start_runner(make, trainer=wait_for_stop, worker=wait_for_stop)
+
+  def list_running():
+    pids = {i: started.pid(f"worker/{i}") for i in range(10)}
+    return [i for i, pid in pids.items() if pid and psutil.pid_exists(pid)]
+
+  first = started.pid("worker/0")
   before = 1
   for count in (3, 1, 4, 2, 5, 1, 2):
-    workers.requests.clear()
-    workers.request(count)
-
-    def is_as_requested(count=count):
-      workers.set_workers(count)
-      return workers.list_running() == list(range(count))
-
-    polling.wait_until(is_as_requested)
-    # Remaining workers are not restarted. The runner may handle the end of a
-    # worker after the start of another one.
-    missing = [(index, count) for index in range(before, count)]
-    assert sorted(workers.requests) == missing
+    requests.clear()
+    started.runner.set_workers(count)
+    polling.wait_until(lambda n=count: list_running() == list(range(n)))
+    # Remaining workers are not restarted.
+    assert requests == [(index, count) for index in range(before, count)]
     before = count
-  assert workers.started.pid("worker/0") == first
-
-  # A failed worker is restarted only if the number of workers includes it.
-  workers.started.kill("worker/1")
-  workers.set_workers(1)
-  os.kill(workers.started.pid("worker/1"), signal.SIGKILL)
-  name = "node worker/1 was ended by SIGKILL"
-  polling.wait_until(lambda: workers.started.log_text.count(name) == 2)
-  workers.requests.clear()
-  workers.request(0)
-  (tmp_path / "end").touch()
-  workers.started.wait()
-  assert workers.requests == []
-
-
-def test_a_worker_that_ends_because_the_run_stops(start_runner, tmp_path):
-  workers = Workers(tmp_path, start_runner)
-  (tmp_path / "stop 0").touch()
-  early_s = time.monotonic()
-  polling.wait_until(lambda: "worker/0 has ended" in workers.started.log_text)
-  # A number that was read before the worker ended does not restart the worker.
-  workers.started.runner.set_workers(1, early_s)
-  (tmp_path / "end").touch()
-  workers.started.wait()
-  assert workers.requests == []
+  assert started.pid("worker/0") == first
+  started.kill("worker/1")
+  started.runner.set_workers(0)
+  polling.wait_until(lambda: list_running() == [])
+  started.runner.stop()
+  started.wait()
+  assert started.runner.restarts["worker/1"] >= 1
 
 
 def test_all_nodes_are_killed_at_once(start_runner):
@@ -464,40 +415,25 @@ def kill_server():
   return before
 
 
-def test_nodes_survive_the_end_of_their_fork_server(start_runner, tmp_path):
-  def fail():
-    wait_for_file(tmp_path / "fail")()
-    if count_starts(tmp_path / "starts") == 1:
-      threading.Thread(target=os._exit, args=[3]).start()
-      time.sleep(60.0)
-
-  started = start_runner(
-    trainer=wait_for_file(tmp_path / "go"),
-    worker=fail,
-    proxy=wait_for_file("/none"),
-  )
-  trainer = started.pid("trainer/0")
+def test_the_end_of_the_fork_server_ends_all_nodes(start_runner, make_runner):
+  started = start_runner(trainer=wait_for_stop, worker=wait_for_stop)
+  pids = [started.pid(name) for name in ("trainer/0", "worker/0")]
   before = kill_server()
-  polling.wait_until(
-    lambda: "the fork server was ended by SIGKILL" in started.log_text
-  )
+  with pytest.raises(
+    failures.StateLostError, match=r"^the fork server was ended by SIGKILL"
+  ):
+    started.wait()
+  assert not any(psutil.pid_exists(pid) for pid in pids)
+  make_runner(worker=lambda: None).run()  # has another server
   assert server_pid() != before
-  assert psutil.pid_exists(trainer)
-  # The runner knows how each node ends, and restarts it.
-  (tmp_path / "fail").touch()
-  polling.wait_until(
-    lambda: "node worker/0 ended with exit status 3" in started.log_text
-  )
-  started.kill("proxy/0")
-  assert "node proxy/0 was ended by SIGKILL" in started.log_text
-  assert psutil.pid_exists(trainer)
-  polling.wait_until(lambda: "worker/0 has ended" in started.log_text)
-  started.runner.stop_restarting()
-  os.kill(started.pid("proxy/0"), signal.SIGKILL)
-  (tmp_path / "go").touch()
-  started.wait()
-  assert started.runner.restarts == {"worker/0": 1, "proxy/0": 1}
-  assert started.log_text.count("trainer/0 is process") == 1
+
+
+def test_the_end_of_the_fork_server_as_the_run_stops(start_runner):
+  started = start_runner(trainer=wait_for_stop, worker=lambda: time.sleep(600))
+  started.runner.stop()
+  kill_server()
+  with pytest.raises(RuntimeError, match=r"^the fork server was ended by"):
+    started.wait()
 
 
 def run_nodes(names, logs):
@@ -541,29 +477,6 @@ def test_nodes_end_with_their_runner(tmp_path):
   with runner_process(tmp_path / "a", *names) as (runner, nodes):
     runner.kill()
     polling.wait_until(lambda: not any(map(is_alive, nodes)))
-
-
-def test_a_fork_server_that_ends_while_nodes_start(make_runner, tmp_path):
-  runner = make_runner(worker=lambda: None, trainer=lambda: None)
-  kill_server()
-  runner.run()
-  assert runner.restarts == {}
-  log_text = (tmp_path / "runner").read_text()
-  assert log_text.count("has ended") == 2
-
-
-def test_a_fork_server_that_keeps_ending_ends_the_run(start_runner):
-  started = start_runner(worker=wait_for_file("/none"))
-  for count in range(3):
-    polling.wait_until(
-      lambda count=count: started.log_text.count("the nodes continue") == count
-    )
-    kill_server()
-  with pytest.raises(
-    RuntimeError,
-    match=r"^the fork server was ended by SIGKILL, more often than",
-  ):
-    started.wait()
 
 
 # how the node ends

@@ -65,7 +65,7 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
   other = start(*(f"--run_dir={tmp_path}", "--name=swept"), *_FLAGS, *limit)
   assert "--overwrite" in other.communicate()[0]
   other = start(f"--run_dir={tmp_path}", "--name=swept", "--overwrite", *limit)
-  assert "is still active, in process" in other.communicate()[0]
+  assert "is still active, process" in other.communicate()[0]
   assert other.returncode == 2
   process.kill()
   process.communicate()

@@ -12,7 +12,6 @@ from slipway.replay.items import packing as packing_lib
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import (
   priority_pusher,
-  shard_monitor,
   tables,
   trajectory_manager,
 )
@@ -107,14 +106,9 @@ def test_uniform_table_samples_equally():
 
 @pytest.fixture
 def pusher(prioritized):
-  monitor = shard_monitor.ShardMonitor(
-    0, prioritized.address, tables.TRANSITIONS
-  )
-  assert monitor.wait(timeout_s=20)
-  pusher = priority_pusher.PriorityPusher(monitor)
+  pusher = priority_pusher.PriorityPusher(prioritized.address)
   yield pusher
   pusher.close(timeout_s=20)
-  monitor.close()
 
 
 def test_pushed_priorities_take_effect(prioritized, pusher):
