@@ -172,8 +172,7 @@ def _wait_until_ended(folder: run_folder.RunFolder) -> None:
 
 def _is_only_slow(folder: run_folder.RunFolder) -> bool:
   """Whether the run may be active although its launcher didn't reply."""
-  address = run_address.read(folder)
-  return address is not None and not address.is_down
+  return run_address.read(folder) is not None and run_lock.is_held(folder)
 
 
 def _parse_worker_count(text: str) -> int:

@@ -5,27 +5,20 @@ anything is started. This module imports neither TensorFlow nor Reverb.
 """
 
 import dataclasses
-import time
 import typing
 
 import ml_collections
-from absl import logging
 
 from slipway.configs import fields
 from slipway.launch import run_config
 from slipway.launch.orchestration import limits as limits_lib
 from slipway.launch.runs import (
-  run_address,
   run_counters,
   run_folder,
   snapshot_store,
 )
 from slipway.replay.tables import table_spec
 
-# Seconds without a renewal of its address after which a launcher whose
-# process can't be checked counts as lost: 30 periods of the renewal.
-_LOST_AFTER_S = 60.0
-_POLL_S = 0.1  # seconds between two checks whether the address is renewed
 # Reasons why fields can't change in a resume, by the name of a field or of a
 # whole section of the config.
 _FIXED_FIELDS = {
@@ -54,56 +47,6 @@ _FIXED_FIELDS_IN_SINGLE = {
 }
 
 
-def wait_until_ended(folder: run_folder.RunFolder) -> None:
-  """Waits until it is certain that no launcher executes a run.
-
-  A launcher whose process can't be checked from here, as on another machine,
-  has ended if it does not renew its address for 60 s.
-
-  Args:
-    folder: the run's folder.
-
-  Raises:
-    ValueError: the run is active.
-    OSError: the folder can't be written to.
-  """
-  began_s, renewal_ns = time.monotonic(), run_address.read_renewal_ns(folder)
-  age_s = run_address.read_age_s(folder) if renewal_ns else 0.0
-  has_warned = False
-  while address := run_address.read(folder):
-    if address.is_down:
-      return
-    waited_s = time.monotonic() - began_s
-    # 0: the file was removed just now.
-    is_renewed = run_address.read_renewal_ns(folder) not in (0, renewal_ns)
-    if address.is_local or is_renewed:
-      raise ValueError(
-        f"run {str(folder.path)!r} is still active, process {address.pid} of "
-        f"{address.host}: stop it there (slipway control --run={folder.path} "
-        "stop), or wait until it has ended"
-      )
-    timeout_s = max(0.0, _LOST_AFTER_S - age_s)
-    if waited_s > timeout_s:
-      logging.warning(
-        "process %d of %s counts as lost: it has not renewed %s for %.0f s",
-        address.pid,
-        address.host,
-        run_address.path_in(folder),
-        age_s + waited_s,
-      )
-      return
-    if not has_warned:
-      logging.warning(
-        "waiting up to %.0f s for process %d of %s, which may still execute "
-        "the run",
-        timeout_s,
-        address.pid,
-        address.host,
-      )
-    has_warned = True
-    time.sleep(_POLL_S)
-
-
 def has_reached_limit(folder: run_folder.RunFolder) -> bool:
   """Returns whether a run's newest snapshot is at a limit of its own config.
 
@@ -114,11 +57,9 @@ def has_reached_limit(folder: run_folder.RunFolder) -> bool:
     folder: the run's folder.
 
   Raises:
-    ValueError: the run is still active, or its config or its snapshot can't be
-      read.
+    ValueError: its config or its snapshot can't be read.
     OSError: the remote location can't be read, and the folder has no snapshot.
   """
-  wait_until_ended(folder)
   config = folder.read_config()
   snapshot = snapshot_store.open_store(config, folder).newest()
   if snapshot is None:
@@ -163,17 +104,16 @@ class Resumption:
     is downloaded first.
 
     Args:
-      folder: the run's folder.
+      folder: the run's folder, whose lock the caller holds.
       config: the whole config with all overrides, validated.
       table: specification of the algorithm's table, or None if it has no table.
 
     Raises:
-      ValueError: the run is still active, has no snapshot, or a
-        changed field does not fit the snapshot.
+      ValueError: the run has no snapshot, or a changed field does not fit the
+        snapshot.
       OSError: the remote location can't be read, or the disk is too full for
         the snapshot that is only there.
     """
-    wait_until_ended(folder)
     store = snapshot_store.open_store(config, folder)
     snapshot = store.newest(local_suffices=False)
     if snapshot is None:

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from slipway.launch.display import status_text
 from slipway.launch.orchestration import control_service
 from slipway.launch.rpc import client as rpc_client
-from slipway.launch.runs import run_address, run_folder, run_summary
+from slipway.launch.runs import (
+  run_address,
+  run_folder,
+  run_lock,
+  run_summary,
+)
 
 # Reason of a stop that a user has requested, for `ControlService.stop`; see
 # `status_text.describe_reason`.
@@ -46,12 +51,12 @@ def find(
   if not address.is_local:
     raise RunUnavailableError(
       f"run {name!r} is on {address.host}, and can only be reached there: this "
-      "is another machine or container, or that machine has been restarted"
+      "is another machine or container"
     )
-  if address.is_down:
+  if not run_lock.is_held(folder):
     raise RunUnavailableError(
       f"run {name!r} does not reply: its launcher, process "
-      f"{address.pid}, is down; the run was killed, or restarts the node"
+      f"{address.pid}, is down; the run was killed"
     )
   if launcher_pid not in (None, address.pid):
     raise RunUnavailableError(

@@ -320,7 +320,6 @@ def _begin_run(
       # Held until the new folder is locked. Otherwise another command could
       # replace the old run meanwhile, and this one would delete its new run.
       replaced.enter_context(run_lock.held(before))
-      resumption.wait_until_ended(before)
     signal_handler.begin_run()
     # A folder that another command has made since the check is not deleted.
     folder = run_folder.RunFolder.create(flags.run_dir, name, overwrite)

@@ -208,7 +208,7 @@ class RunFolder:
     if self.is_run() and self.snapshots.is_dir():
       return True
     return all(
-      path.name == CONFIG
+      path.name in (CONFIG, ".lock")
       or path.name.startswith(f".{CONFIG}.")
       or (path in self._subfolders and not any(path.iterdir()))
       for path in self.path.iterdir()

@@ -8,13 +8,10 @@ import re
 import subprocess
 import sys
 
-import msgspec
 import pytest
 
 from slipway.launch import train_flags
 from slipway.launch.runs import (
-  outbox,
-  run_address,
   run_folder,
   run_lock,
   snapshot_store,
@@ -237,7 +234,6 @@ REJECTED_RESUMES = {
     ["--config.snapshot.url=/proc/self/runs"],
     ["config.snapshot.url='/proc/self/runs'", "cannot be written"],
   ),
-  "active on another machine": ([], [f"process {os.getpid()}", "stop it"]),
   "active on this machine": ([], [f"process {os.getpid()}", "stop it"]),
 }
 
@@ -255,8 +251,6 @@ def test_a_resume_that_is_rejected(title, tmp_path):
     for path in folder.snapshots.glob("*/manifest.json"):
       path.write_text("")
   with contextlib.ExitStack() as held:
-    if title == "active on another machine":
-      held.enter_context(_serving_elsewhere(folder))
     if title == "active on this machine":
       held.enter_context(run_lock.held(folder))
     before = _contents(folder.path)
@@ -275,11 +269,8 @@ def test_a_resume_that_is_rejected(title, tmp_path):
     assert _contents(folder.path) == before
   assert done.returncode == 2, done.stderr
   *warnings, line = done.stderr.splitlines()
-  # A warning before the error names the damaged snapshot, or the node that
-  # the command waited for.
-  assert len(warnings) == (
-    title in ("damaged snapshots only", "active on another machine")
-  )
+  # A warning before the error names the damaged snapshot.
+  assert len(warnings) == (title == "damaged snapshots only")
   assert line.startswith("train: ")
   for words in expected_words:
     assert words in line
@@ -303,39 +294,8 @@ def test_an_active_run_is_not_overwritten(tmp_path):
     )
   assert done.returncode == 2
   (line,) = done.stderr.splitlines()
-  assert f"still active, in process {os.getpid()}: stop it" in line
+  assert f"still active, process {os.getpid()} of " in line
   assert _contents(folder.path) == before
-
-
-@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
-def test_an_active_run_on_another_machine_is_not_overwritten(tmp_path):
-  folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
-  folder.write_config(train_flags.parse(["train"], "").config)
-  with _serving_elsewhere(folder):
-    before = _contents(folder.path)
-    done = subprocess.run(
-      [
-        *(sys.executable, "-m", "slipway.launch.train", "--overwrite"),
-        *("--name=a-run", f"--run_dir={tmp_path}"),
-      ],
-      capture_output=True,
-      text=True,
-      cwd=_ROOT,
-      timeout=100,
-    )
-    assert done.returncode == 2
-    assert "is still active, process" in done.stderr.splitlines()[-1]
-    assert _contents(folder.path) == before
-
-
-@contextlib.contextmanager
-def _serving_elsewhere(folder):
-  """Publishes and renews the address of a launcher on another machine."""
-  with run_address.published(folder, "localhost:7", outbox.Outbox()):
-    where = run_address.RunAddress.from_process("localhost:7", os.getpid())
-    elsewhere = msgspec.structs.replace(where, pid_space="elsewhere")
-    run_address.path_in(folder).write_bytes(msgspec.json.encode(elsewhere))
-    yield
 
 
 def _contents(path):

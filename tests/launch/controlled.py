@@ -5,6 +5,7 @@ import types
 
 from slipway.launch import local_threads
 from slipway.launch.processes import controller as controller_lib
+from slipway.launch.runs import run_lock
 
 
 class Crew:
@@ -27,8 +28,11 @@ class Crew:
 def controlled(run, expected, memory_dir, crew=None, **signals):
   """Yields the controller of a run whose nodes the test starts."""
   received = {"first": None, "snapshot_requested": False} | signals
-  with controller_lib.Controller(
-    run, expected, str(memory_dir), types.SimpleNamespace(**received)
-  ) as controller:
+  with (
+    run_lock.held(run.folder),
+    controller_lib.Controller(
+      run, expected, str(memory_dir), types.SimpleNamespace(**received)
+    ) as controller,
+  ):
     controller.direct(crew or Crew())
     yield controller

@@ -1,7 +1,5 @@
 """Tests of slipway.connect: runs that it rejects before it connects."""
 
-import os
-
 import msgspec
 import pytest
 
@@ -10,6 +8,7 @@ from slipway.configs import bc, dqn
 from slipway.launch.runs import (
   run_address,
   run_folder,
+  run_lock,
   run_status,
   run_summary,
 )
@@ -22,7 +21,7 @@ def make_run(tmp_path, config):
 
 
 def publish(folder):
-  where = run_address.RunAddress.from_process("/nowhere", os.getpid())
+  where = run_address.RunAddress.of_this_process("/nowhere")
   run_address.path_in(folder).write_bytes(msgspec.json.encode(where))
 
 
@@ -65,6 +64,9 @@ def test_a_run_that_does_not_reply(tmp_path):
 def test_a_run_that_takes_no_external_processes(tmp_path, config, line):
   folder = make_run(tmp_path, config)
   publish(folder)
-  with pytest.raises(ValueError, match=line) as caught:
+  with (
+    run_lock.held(folder),
+    pytest.raises(ValueError, match=line) as caught,
+  ):
     slipway.connect(folder.path)
   assert "\n" not in str(caught.value)

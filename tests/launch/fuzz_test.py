@@ -254,7 +254,6 @@ def test_run_json(folder, content):
 
 
 ADDRESS = {"address": "localhost:7000", "pid": 2**22 + 1, "host": "a"}
-ADDRESS |= {"pid_space": "b", "started": 7}
 
 
 @fuzz
@@ -263,4 +262,4 @@ def test_control_json(folder, content):
   path = run_address.path_in(folder)
   path.write_bytes(content)
   found = call_or_check_one_line(lambda: run_address.read(folder), str(path))
-  assert found is None or found.is_down in (True, False)
+  assert found is None or found.is_local in (True, False)

@@ -1,11 +1,9 @@
 """Tests of resumption: the changes that it accepts, and one-line errors."""
 
 import json
-import os
 import pathlib
 import subprocess
 import sys
-import time
 
 import msgspec
 import pytest
@@ -14,8 +12,6 @@ from slipway.agents import registry
 from slipway.environments import factory
 from slipway.launch import resumption, train_flags
 from slipway.launch.runs import (
-  outbox,
-  run_address,
   run_counters,
   run_folder,
   snapshot_store,
@@ -390,76 +386,6 @@ def test_a_snapshot_without_counters(make_run):
   with snapshot_store.SnapshotStore(folder, keep=9).writing() as path:
     (path / "other").write_text("")
   check_rejected(folder, [], [run_counters.FILE, "another snapshot"])
-
-
-def test_a_run_that_is_still_active(make_run):
-  folder = make_run()
-  with run_address.published(folder, "localhost:7", outbox.Outbox()):
-    check_rejected(
-      folder,
-      [],
-      ["still active", f"process {os.getpid()}", "slipway control", "stop"],
-    )
-  assert resume(folder).snapshot.number == 1
-
-
-def publish(folder, pid, **fields):
-  """Writes a launcher's address, as a killed process leaves it behind."""
-  where = run_address.RunAddress.from_process("localhost:7", pid)
-  where = msgspec.structs.replace(where, **fields)
-  run_address.path_in(folder).write_bytes(msgspec.json.encode(where))
-
-
-def test_the_address_of_a_process_that_was_killed(make_run):
-  folder = make_run()
-  with subprocess.Popen(["sleep", "600"]) as killed:
-    publish(folder, killed.pid)
-    killed.kill()
-  assert resume(folder).snapshot.number == 1
-
-
-def test_the_address_of_a_process_whose_pid_another_one_has(make_run):
-  folder = make_run()
-  publish(folder, os.getpid(), started=1)
-  assert resume(folder).snapshot.number == 1
-
-
-# Address fields that a lost machine leaves behind: those of a machine with
-# another name, and those of this machine before a reboot or of a container.
-_LOST = [
-  {"host": "lost", "pid_space": "of the lost machine"},
-  {"pid_space": "of an earlier boot"},
-]
-
-
-@pytest.mark.parametrize("fields", _LOST)
-def test_the_address_of_a_lost_machine(make_run, monkeypatch, fields):
-  monkeypatch.setattr(resumption, "_LOST_AFTER_S", 0.5)
-  folder = make_run()
-  publish(folder, os.getpid(), **fields)
-  assert resume(folder).snapshot.number == 1
-
-
-@pytest.mark.parametrize("fields", _LOST)
-def test_the_address_of_a_machine_that_was_lost_long_ago(
-  make_run, monkeypatch, fields
-):
-  monkeypatch.setattr(resumption, "_LOST_AFTER_S", 1_000.0)
-  folder = make_run()
-  publish(folder, os.getpid(), **fields)
-  long_ago_s = time.time() - 2_000.0
-  os.utime(run_address.path_in(folder), (long_ago_s, long_ago_s))
-  assert resume(folder).snapshot.number == 1  # does not wait
-
-
-@pytest.mark.parametrize("fields", _LOST)
-def test_a_run_that_another_machine_trains(make_run, monkeypatch, fields):
-  monkeypatch.setattr(run_address, "_RENEWAL_PERIOD_S", 0.1)
-  folder = make_run()
-  with run_address.published(folder, "localhost:7", outbox.Outbox()):
-    publish(folder, os.getpid(), **fields)
-    words = ["still active", fields.get("host", ""), "slipway control"]
-    check_rejected(folder, [], words)
 
 
 def damage(folder, **values):

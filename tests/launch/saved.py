@@ -26,7 +26,6 @@ COUNTERS = run_counters.RunCounters(
   best_eval_return=240.0,
   evaluations_without_improvement=2,
   resumes=0,
-  lost=run_counters.Losses(),
   nodes={},
 )
 

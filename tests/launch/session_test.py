@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -228,9 +229,9 @@ def test_another_run_in_the_folder_gets_no_command(tmp_path):
   assert commands == []
 
 
-def publish(folder, socket, pid):
+def publish(folder, path, pid):
   """Writes the address of a launcher into a run's folder."""
-  address = run_address.RunAddress.from_process(socket, pid)
+  address = run_address.RunAddress(path, pid, socket.gethostname())
   run_address.path_in(folder).write_bytes(msgspec.json.encode(address))
 
 

@@ -1,8 +1,10 @@
 """Tests of the run lock: one launcher holds it, until that launcher ends."""
 
 import fcntl
+import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -45,7 +47,7 @@ def test_another_process_is_named_in_one_line(folder, holder):
   line = str(caught.value)
   assert "\n" not in line
   assert str(folder.path) in line
-  assert f"still active, in process {holder.pid}:" in line
+  assert f"still active, process {holder.pid} of " in line
 
 
 def test_the_lock_is_freed_with_its_process(folder, holder):
@@ -56,22 +58,60 @@ def test_the_lock_is_freed_with_its_process(folder, holder):
 
 
 def test_a_wait_ends_with_the_process_or_in_one_line(folder, holder):
-  with pytest.raises(ValueError, match=f"in process {holder.pid}:"):
+  with pytest.raises(ValueError, match=f"process {holder.pid} of "):
     run_lock.wait_until_free(folder, timeout_s=0.0)
   holder.kill()
   run_lock.wait_until_free(folder, timeout_s=30.0)
 
 
-def test_the_lock_can_be_held_again_and_leaves_no_file(folder):
-  before = sorted(folder.path.iterdir())
+def test_the_lock_can_be_held_again(folder):
   for _ in range(2):
+    assert not run_lock.is_held(folder)
     with (
       run_lock.held(folder),
       pytest.raises(ValueError, match="still active"),
       run_lock.held(folder),
     ):
       pass
-  assert sorted(folder.path.iterdir()) == before
+
+
+def test_a_look_at_the_lock_hinders_no_launcher(folder):
+  with run_lock.held(folder):
+    assert run_lock.is_held(folder)
+  ended = threading.Event()
+
+  def look():
+    while not ended.is_set():
+      run_lock.is_held(folder)
+
+  thread = threading.Thread(target=look)
+  thread.start()
+  try:
+    for _ in range(20):
+      with run_lock.held(folder):
+        pass
+  finally:
+    ended.set()
+    thread.join()
+
+
+def test_the_lock_of_another_machine_is_waited_for(folder, holder, monkeypatch):
+  """The server of the files releases that of a machine that was lost."""
+  (folder.path / run_lock.FILE).write_text("7 of elsewhere")
+  timer = threading.Timer(1.5, holder.kill)
+  timer.start()
+  with run_lock.held(folder):
+    assert str(os.getpid()) in (folder.path / run_lock.FILE).read_text()
+
+
+def test_a_run_that_another_machine_trains(folder, holder, monkeypatch):
+  monkeypatch.setattr(run_lock, "_LEASE_S", 0.2)
+  (folder.path / run_lock.FILE).write_text("7 of elsewhere")
+  with (
+    pytest.raises(ValueError, match="still active, process 7 of elsewhere"),
+    run_lock.held(folder),
+  ):
+    pass
 
 
 def test_child_processes_do_not_hold_the_lock(folder):
