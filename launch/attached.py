@@ -38,11 +38,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _stop_when_process_ends(descriptor: int) -> None:
-  """Sends SIGTERM to this process when the starting process has ended.
-
-  Args:
-    descriptor: read end of the pipe whose write end the starting process has.
-  """
+  """Sends SIGTERM to this process when the starting process has ended."""
   os.read(descriptor, 1)  # returns when the starting process has ended
   os.kill(os.getpid(), signal.SIGTERM)
 

@@ -38,14 +38,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _find_name(arguments: Sequence[str]) -> str:
-  """Returns the config's name, the only argument of the command.
-
-  Args:
-    arguments: the arguments, of which --config=NAME is a name, too.
-
-  Raises:
-    ValueError: there is no name, or there are further arguments.
-  """
+  """Returns the config's name, the only argument of the command."""
   given = [a.removeprefix("--config=") for a in arguments if a != "--config"]
   flag = next((a for a in given if a.startswith("-")), None)
   if flag is not None:

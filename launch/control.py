@@ -82,19 +82,7 @@ def main(argv: Sequence[str]) -> int:
 def _execute(
   folder: run_folder.RunFolder, words: Sequence[str], as_json: bool
 ) -> None:
-  """Executes a command on a run, and prints the result.
-
-  Args:
-    folder: the run's folder.
-    words: the command's name and its arguments, such as ['workers', '4'].
-    as_json: whether to print a status as JSON.
-
-  Raises:
-    ValueError: the run has rejected the command.
-    running.RunUnavailableError: the run is not active on this machine, or does
-      not reply.
-    running.StillRunningError: the run has not stopped or ended in time.
-  """
+  """Executes a command on a run, and prints the result."""
   command, *args = words
   with running.connect(folder) as control:
     if command == "status":
@@ -124,12 +112,7 @@ def _execute(
 
 
 def _wait_until_stopped(folder: run_folder.RunFolder) -> None:
-  """Waits until a run has stopped after a request to stop.
-
-  Raises:
-    running.StillRunningError: the run has not stopped within 15 s, apart from
-      those for its last snapshot.
-  """
+  """Waits until a run has stopped after a request to stop."""
   deadline_s = time.monotonic() + _STOP_TIMEOUT_S
   is_finishing = False
   while True:
@@ -153,11 +136,7 @@ def _wait_until_stopped(folder: run_folder.RunFolder) -> None:
 
 
 def _wait_until_ended(folder: run_folder.RunFolder) -> None:
-  """Waits until the launcher of a stopped run has ended, so it can be resumed.
-
-  Raises:
-    running.StillRunningError: the launcher has not ended within 30 s.
-  """
+  """Waits until the launcher of a stopped run has ended."""
   try:
     run_lock.wait_until_free(folder, _END_TIMEOUT_S)
   except FileNotFoundError:  # the folder was removed, so the run has ended
@@ -176,11 +155,7 @@ def _is_only_slow(folder: run_folder.RunFolder) -> bool:
 
 
 def _parse_worker_count(text: str) -> int:
-  """Parses the argument of the command `workers`.
-
-  Raises:
-    ValueError: the text is not a valid number of workers.
-  """
+  """Parses the argument of the command `workers`."""
   try:
     count = typed_config.parse_int(text)
   except (ValueError, OverflowError):
@@ -202,11 +177,7 @@ def _show_status(status: run_status.RunStatus, as_json: bool) -> None:
 
 
 def _show_summary(folder: run_folder.RunFolder, as_json: bool) -> None:
-  """Prints the summary of a run that has ended, as text or as JSON.
-
-  Raises:
-    ValueError: the summary can't be read.
-  """
+  """Prints the summary of a run that has ended, as text or as JSON."""
   summary = run_summary.RunSummary.read(folder)
   if as_json:
     print(msgspec.json.format(msgspec.json.encode(summary), indent=2).decode())
@@ -222,18 +193,7 @@ def _show_summary(folder: run_folder.RunFolder, as_json: bool) -> None:
 def _parse(
   argv: Sequence[str],
 ) -> tuple[absl_flags.FlagValues, list[str]]:
-  """Parses the command line of `slipway control`.
-
-  Args:
-    argv: the program's name and its arguments.
-
-  Returns:
-    The parsed flags, and a list of the command's name and its arguments.
-
-  Raises:
-    ValueError: a flag, the command or its arguments are wrong.
-    SystemExit: help was requested and printed.
-  """
+  """Parses the command line of `slipway control`."""
   values = _define_flags()
   flags, words = flags_lib.split_words(values, argv)
   if any(flag.lstrip("-").partition("=")[0] == "command" for flag in flags):

@@ -108,13 +108,6 @@ def _flag_past_limit(
   """Returns the flag that raises the limit which has ended a run.
 
   With this flag, a resumed run continues.
-
-  Args:
-    limits_config: section `limits` of the run's config.
-    summary: the run's summary.
-
-  Returns:
-    A space and the flag; '' if none of the config's limits has ended the run.
   """
   because = summary.stopped_because
   names = limits.find_configured(limits_config)

@@ -148,16 +148,7 @@ def define_flags() -> absl_flags.FlagValues:
 
 
 def _check_playable(run: str, trust: bool) -> None:
-  """Checks that the environment of a run can be stepped.
-
-  Args:
-    run: the run's folder.
-    trust: value of --trust.
-
-  Raises:
-    ValueError: an external loop steps the environment, or the run's config
-      can't be read.
-  """
+  """Checks that the environment of a run can be stepped."""
   if run_config.read(run, trust).environment.external:
     raise ValueError(
       f"--run={run} has config.environment.external=True, whose environment "
@@ -172,12 +163,6 @@ def _describe(
   """Returns a line with the mean, error and range of episodes' returns.
 
   A single episode has no standard error.
-
-  Args:
-    episodes: results of the episodes.
-    version: version of the variables that played them.
-    environment: gymnasium's id of the environment; an Atari game has a
-      human-normalized mean, too.
   """
   returns = episodes.returns
   count = len(returns)

@@ -170,11 +170,7 @@ class Connection:
       self._exchange.close()
 
   def _explain_end(self, method: str) -> Exception:
-    """Returns the error that explains why the connection has ended.
-
-    Args:
-      method: name of the method that was called after the end.
-    """
+    """Returns the error that explains why the connection has ended."""
     if self._is_closed:
       return ValueError(
         f"{method} was called after close, so nothing was done: connect again"
@@ -281,15 +277,7 @@ def _check_accepts_external(
 def _wait_for_proxy(
   handle: control_block.WorkerHandle, folder: run_folder.RunFolder
 ) -> None:
-  """Waits until the run's proxy on this machine is up.
-
-  Args:
-    handle: handle of a worker slot in the proxy's shared control block.
-    folder: the run's folder.
-
-  Raises:
-    RunEndedError: the proxy is not up after 15 s.
-  """
+  """Waits until the run's proxy on this machine is up."""
   deadline_s = time.monotonic() + _PROXY_TIMEOUT_S
   while not handle.proxy_is_alive:
     if time.monotonic() > deadline_s:

@@ -76,14 +76,7 @@ def _describe_all() -> Iterator[str]:
 
 
 def _describe_algorithm(algorithm: str) -> Iterator[str]:
-  """Yields lines with an algorithm's paper, changed fields and presets.
-
-  Args:
-    algorithm: name of a built-in algorithm, or path of a config file.
-
-  Raises:
-    ValueError: there is no such algorithm.
-  """
+  """Yields lines with an algorithm's paper, changed fields and presets."""
   if algorithm.endswith(".py"):
     yield from _describe_file(algorithm)
     return

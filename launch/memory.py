@@ -109,9 +109,6 @@ def _find_limit_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
   a container, the group's path may be that of the host, which does not exist
   here. The mount point, which is the last parent, then has the limit of the
   container.
-
-  Args:
-    root: folder in which the file systems `proc` and `sys` are mounted.
   """
   try:
     lines = (root / "proc/self/cgroup").read_text().splitlines()

@@ -71,11 +71,7 @@ def _define_flags() -> absl_flags.FlagValues:
 
 
 def _get_format(path: pathlib.Path) -> str:
-  """Returns the format of a picture from the ending of its path.
-
-  Raises:
-    ValueError: it is none of `_FORMATS`.
-  """
+  """Returns the format of a picture from the ending of its path."""
   file_format = path.suffix.removeprefix(".").lower()
   if file_format not in _FORMATS:
     raise ValueError(
@@ -86,17 +82,7 @@ def _get_format(path: pathlib.Path) -> str:
 
 
 def _write(path: pathlib.Path, content: bytes, replace: bool) -> pathlib.Path:
-  """Writes the picture, and returns its path.
-
-  Args:
-    path: path of the picture.
-    content: the picture.
-    replace: whether to replace a file at that path. Otherwise, '-2', '-3' and
-      so on is appended to the name if it is taken.
-
-  Raises:
-    ValueError: the file can't be written.
-  """
+  """Writes the picture, and returns its path."""
   stem, count = path.stem, 1
   try:
     while not replace and os.path.lexists(path):

@@ -294,12 +294,7 @@ class Policy:
     return outputs
 
   def _select_variables(self) -> dict[str, np.ndarray]:
-    """Returns the variables of the policy's network, without their prefix.
-
-    Raises:
-      ValueError: the variables of several networks fit, and the actor is not
-        one of Slipway's, so that it is not known which network it uses.
-    """
+    """Returns the variables of the policy's network, without their prefix."""
     prefix, *others = self._prefixes
     own = f"{policies.POLICY}/"  # that of a PolicyActor's network
     if own in self._prefixes and isinstance(self.actor, policies.PolicyActor):
@@ -315,15 +310,7 @@ class Policy:
 
 
 def _read_rewards(reward: typing.Any, batch_size: int) -> np.ndarray:
-  """Returns the rewards float32 [B] of B observations.
-
-  Args:
-    reward: a number, or B numbers.
-    batch_size: B.
-
-  Raises:
-    ValueError: the argument is neither.
-  """
+  """Returns the rewards float32 [B] of B observations."""
   try:
     rewards = np.broadcast_to(np.asarray(reward, np.float32), batch_size)
     if not np.isfinite(rewards).all():  # None becomes nan
@@ -347,17 +334,6 @@ def _find_prefixes(
   A learner with several networks puts the network's name and a slash before
   each variable's name. A prefix fits if all variables of the declaration exist
   with this prefix.
-
-  Args:
-    declaration: the policy's network.
-    variables: the learner's variables, by name.
-    source: description of the variables' origin, for the error message.
-
-  Returns:
-    Prefixes of names, such as 'policy/' or '', at least one.
-
-  Raises:
-    ValueError: no prefix fits: a variable is missing, or has another shape.
   """
   shapes = network_lib.variable_shapes(declaration)
   missing = {}  # names of the variables that are missing, by prefix
@@ -392,16 +368,7 @@ def _list_prefixes(names: Iterable[str]) -> dict[str, None]:
 def _find_snapshot(
   folder: run_folder.RunFolder, config: ml_collections.ConfigDict, which: str
 ) -> pathlib.Path:
-  """Returns the folder of the snapshot that a user has chosen.
-
-  Args:
-    folder: the run's folder.
-    config: the run's config.
-    which: 'latest' or a snapshot's number.
-
-  Raises:
-    ValueError: there is no such snapshot, or it is damaged.
-  """
+  """Returns the folder of the snapshot that a user has chosen."""
   if which == "latest":
     newest = snapshot_store.open_store(config, folder).newest()
     if newest is None:
@@ -433,16 +400,7 @@ def _load_snapshot(
   config: ml_collections.ConfigDict,
   spec: specs.EnvironmentSpec,
 ) -> tuple[int, Mapping[str, np.ndarray]]:
-  """Loads the learner of a snapshot.
-
-  Args:
-    path: folder of the snapshot.
-    config: the run's config.
-    spec: spec of its environment.
-
-  Returns:
-    The version of the learner's variables, and the variables by name.
-  """
+  """Loads the learner of a snapshot."""
   # Imported late: it loads TensorFlow, which the best variables do without.
   from slipway.launch.runs import checkpoints
 

@@ -173,14 +173,6 @@ def _check_fixed_fields(
   Two configs are compared with the copy of the config in the snapshot: the
   run's config.json, which may have been edited since, and the config of the
   resume.
-
-  Args:
-    folder: the run's folder.
-    snapshot: the snapshot to resume from.
-    config: the config of the resume, with its overrides.
-
-  Raises:
-    ValueError: a fixed field has changed in one of the two configs.
   """
   config_copy = snapshot.path / run_folder.CONFIG
   saved = run_config.read_file(config_copy)
@@ -206,16 +198,7 @@ def _check_fixed_fields(
 def _find_forbidden_change(
   before: ml_collections.ConfigDict, after: ml_collections.ConfigDict
 ) -> tuple[str, typing.Any, typing.Any, str] | None:
-  """Returns the first fixed field that has changed.
-
-  Args:
-    before: config of the saved run.
-    after: config of the resumed run.
-
-  Returns:
-    The field's name, its old value, its new value and the reason why it must
-    not change; None if no fixed field has changed.
-  """
+  """Returns the first fixed field that has changed."""
   fixed = _FIXED_FIELDS | (
     _FIXED_FIELDS_IN_SINGLE if after.mode == "single" else {}
   )
@@ -229,12 +212,7 @@ def _find_forbidden_change(
 
 
 def _check_mode(mode: str, saved_mode: str) -> None:
-  """Raises ValueError if one of two modes is 'single' and the other is not.
-
-  Args:
-    mode: mode of the resumed run.
-    saved_mode: mode of the run that wrote the snapshot.
-  """
+  """Raises ValueError if one of two modes is 'single' and the other is not."""
   if (mode == "single") != (saved_mode == "single"):
     raise ValueError(
       f"--mode={mode} can't resume from a snapshot of mode {saved_mode!r}, "
@@ -251,11 +229,6 @@ def _check_capacity(
   """Raises ValueError if a snapshot's items would not fit into the tables.
 
   Each shard gets its own items back, so the largest one has to fit.
-
-  Args:
-    config: the config of the resumed run.
-    table: specification of its tables, or None if it has no table.
-    counters: the run's counters at the snapshot.
   """
   if table is None or table.is_queue:
     return
@@ -280,12 +253,7 @@ def _check_capacity(
 def _check_limits(
   limits: ml_collections.ConfigDict, counters: run_counters.RunCounters
 ) -> None:
-  """Raises ValueError if the limits would end the resumed run at once.
-
-  Args:
-    limits: section `limits` of the resumed run's config.
-    counters: the run's counters at the snapshot.
-  """
+  """Raises ValueError if the limits would end the resumed run at once."""
   if not _would_end(limits, counters):
     return
   counts = limits_lib.Counts.from_counters(counters, limits)
@@ -302,11 +270,6 @@ def _check_limits(
 def _would_end(
   limits: ml_collections.ConfigDict, counters: run_counters.RunCounters
 ) -> bool:
-  """Returns whether limits would end a resumed run at once.
-
-  Args:
-    limits: section `limits` of the run's config.
-    counters: the run's counters at the snapshot.
-  """
+  """Returns whether limits would end a resumed run at once."""
   counts = limits_lib.Counts.from_counters(counters, limits)
   return limits_lib.find_reason(limits, counts) is not None

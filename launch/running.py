@@ -105,11 +105,7 @@ def has_ended(folder: run_folder.RunFolder) -> bool:
 
 
 def _why_not_found(folder: run_folder.RunFolder) -> str:
-  """Returns an error message about a run without a launcher's address.
-
-  Raises:
-    ValueError: the run has ended, and its summary can't be read.
-  """
+  """Returns an error message about a run without a launcher's address."""
   name = repr(str(folder.path))
   if folder.summary.exists():
     because = run_summary.RunSummary.read(folder).stopped_because

@@ -403,12 +403,6 @@ class Training:
 
     The command is sent again if there was no reply, since the run may still be
     starting; so it must be idempotent.
-
-    Args:
-      command: function that calls a method of the launcher's client.
-
-    Raises:
-      ValueError: the run has rejected the command, or has ended.
     """
     while True:
       # Read first: a run that ends after this check may still reply.
@@ -429,10 +423,6 @@ class Training:
     """Raises an error if the training's process has failed.
 
     It must have ended. Its resources are closed.
-
-    Raises:
-      ValueError: the training was rejected, and nothing was started.
-      RuntimeError: the run failed.
     """
     for printer in self._printers:
       printer.join()
@@ -472,11 +462,7 @@ class Training:
 
 
 def _resolve_config(config: Config) -> ml_collections.ConfigDict:
-  """Returns `config` itself, or loads the config with this name.
-
-  Raises:
-    ValueError: it is neither a config nor the name of one.
-  """
+  """Returns `config` itself, or loads the config with this name."""
   if isinstance(config, str):
     return load_config(config)
   if not isinstance(config, ml_collections.ConfigDict):
@@ -504,15 +490,7 @@ def _make_mode_flags(mode: str | None) -> list[str]:
 def _list_overrides(
   run: ml_collections.ConfigDict, config: ml_collections.ConfigDict
 ) -> list[str]:
-  """Returns the flags that turn a run's config into `config`, but for its mode.
-
-  Args:
-    run: the run's config.
-    config: a config of the same algorithm.
-
-  Returns:
-    A flag --config.FIELD=VALUE per field with another value.
-  """
+  """Returns the flags that turn a run's config into another one."""
   before = fields.flatten(run)
   return [
     f"--config.{name}={value}"

@@ -82,9 +82,6 @@ def _ending_failed_run(control: run_control.RunControl) -> Iterator[None]:
 
   The results are written, and the hooks get their event 'end'. After a second
   Ctrl-C, nothing is written.
-
-  Args:
-    control: the control of the run.
   """
   try:
     yield
@@ -96,11 +93,7 @@ def _ending_failed_run(control: run_control.RunControl) -> Iterator[None]:
 
 
 def _end_failed_run(control: run_control.RunControl) -> None:
-  """Ends a run as failed, and writes its results.
-
-  Args:
-    control: the control of the run.
-  """
+  """Ends a run as failed, and writes its results."""
   control.stop("failure")
   try:
     control.close()

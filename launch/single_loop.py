@@ -389,12 +389,7 @@ class SingleLoop:
   def _restore(
     self, folder: pathlib.Path, state: dict[str, typing.Any]
   ) -> None:
-    """Restores counts, worker, evaluator and table from a snapshot.
-
-    Args:
-      folder: the snapshot's folder.
-      state: content of the snapshot's state file.
-    """
+    """Restores counts, worker, evaluator and table from a snapshot."""
     self._evaluated_at = state["evaluated_at"]
     self._env_steps_before = state["env_steps"]
     self._episodes_before = state["episodes"]
@@ -438,15 +433,7 @@ class SingleLoop:
 def _test_saving(
   config: ml_collections.ConfigDict, should_stop: Callable[[], bool]
 ) -> bool | None:
-  """Tests whether environments can be saved, and logs if that takes long.
-
-  Args:
-    config: `environment` section of a config.
-    should_stop: function called at each step; True stops the test.
-
-  Returns:
-    As `saving.is_exact`.
-  """
+  """Tests whether environments can be saved, and logs if that takes long."""
   notice_due_s = time.monotonic() + _NOTICE_AFTER_S
 
   def check() -> bool:

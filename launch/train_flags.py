@@ -199,11 +199,6 @@ def _default_name(
 
   It consists of the algorithm, the preset and the time. If the environment is
   overridden, its name takes the place of the preset.
-
-  Args:
-    path: value of --config.
-    config: config with the overrides.
-    before: values of the config by field name, without the overrides.
   """
   name, _, task = path.partition(":")
   environment = config.environment
@@ -223,14 +218,6 @@ def _set_target(
   may be out of reach, or met by a policy that has learned nothing. So the run
   gets the reward threshold with which this environment is registered, or no
   target, unless the user gives one.
-
-  Args:
-    values: the parsed flags, whose config is changed.
-    before: values of the config by field name, without the overrides.
-
-  Raises:
-    ValueError: the environment is unknown.
-    user_code.UserCodeError: importing the environment's module failed.
   """
   config, flag = values.config, "config.limits.target_return"
   names = ("environment.name", "environment.game")
@@ -243,26 +230,13 @@ def _set_target(
 
 
 def _describe_fields(path: str, config: ml_collections.ConfigDict) -> str:
-  """Returns the part of the help about a config's fields.
-
-  Args:
-    path: value of --config.
-    config: the config, without overrides.
-  """
+  """Returns the part of the help about a config's fields."""
   described = overrides.help_text(config, overrides.declared_fields(config))
   return f"Fields of --config={path}:\n\n{described}"
 
 
 def _check_resume_flags(path: str, given: Collection[str]) -> None:
-  """Checks that no flag for new runs is given with --resume.
-
-  Args:
-    path: value of --resume.
-    given: names of all flags on the command line.
-
-  Raises:
-    ValueError: such a flag is given.
-  """
+  """Checks that no flag for new runs is given with --resume."""
   for name in _NEW_RUN_FLAGS:
     if name in given:
       advice = (
@@ -277,14 +251,7 @@ def _check_resume_flags(path: str, given: Collection[str]) -> None:
 
 
 def _check_game(values: flags.FlagValues) -> None:
-  """Checks that a game on the command line is part of the environment's name.
-
-  Args:
-    values: the parsed flags.
-
-  Raises:
-    ValueError: the game would have no effect.
-  """
+  """Checks that a game on the command line is in the environment's name."""
   environment, flag = values.config.environment, "config.environment.game"
   is_given = flag in values and values[flag].present and environment.game
   if is_given and "{game}" not in str(environment.name):
@@ -296,14 +263,7 @@ def _check_game(values: flags.FlagValues) -> None:
 
 
 def _set_mode(values: flags.FlagValues) -> None:
-  """Sets the config's mode from --mode, and checks flags that depend on it.
-
-  Args:
-    values: the parsed flags, whose config is changed.
-
-  Raises:
-    ValueError: a flag has no effect with this mode or this --launch.
-  """
+  """Sets the config's mode from --mode, and checks flags that depend on it."""
   if values.mode is not None:
     values.config.mode = values.mode
   if values.config.mode == "single" and values["launch"].present:

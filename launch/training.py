@@ -196,14 +196,7 @@ def _needs_external_processes(
   builder: core.Builder,
   launch: str,
 ) -> bool:
-  """Returns whether no process of the run itself steps environments.
-
-  Args:
-    config: the whole config.
-    spec: spec of the environment.
-    builder: the algorithm's builder; one without a table has no workers.
-    launch: value of --launch.
-  """
+  """Returns whether no process of the run itself steps environments."""
   return (
     config.mode != "single"
     and _count_workers(config, launch == "ray") == 0
@@ -215,10 +208,6 @@ def _count_workers(config: ml_collections.ConfigDict, on_cluster: bool) -> int:
   """Returns the number of workers of a run.
 
   If the config leaves the number of machines to the cluster, one is counted.
-
-  Args:
-    config: the whole config.
-    on_cluster: whether the run is on the machines of a cluster.
   """
   topology = config.topology
   if not on_cluster:
@@ -242,13 +231,6 @@ def _check_shards(config: ml_collections.ConfigDict, on_cluster: bool) -> None:
 
   A run without workers has any number of external processes. On a cluster whose
   machines are not counted in the config, the number of workers may grow.
-
-  Args:
-    config: the whole config.
-    on_cluster: whether the run is on the machines of a cluster.
-
-  Raises:
-    ValueError: some servers would stay empty.
   """
   shards = host_plan.count_replay_servers(config)
   workers = _count_workers(config, on_cluster)
@@ -268,9 +250,6 @@ def _in_folder(path: str) -> Iterator[None]:
 
   Relative paths on the command line refer to the folder in which the command
   was started, and an environment may have changed it.
-
-  Args:
-    path: path of the folder.
   """
   before = os.getcwd()
   os.chdir(path)
@@ -286,23 +265,7 @@ def _begin_run(
   signal_handler: signals.Signals,
   resources: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
-  """Makes and locks the folder of a new run.
-
-  Args:
-    flags: parsed flags of `slipway train`.
-    spec: spec of the environment.
-    signal_handler: handler of the signals that this process receives; from
-      now on, signals stop the run.
-    resources: stack that releases the lock at the end, and removes the folder
-      of a run that is rejected.
-
-  Returns:
-    The run's folder, by the path that the user has given, and a message.
-
-  Raises:
-    ValueError: the config or the name is invalid, or the run exists already.
-    OSError: a file could not be written.
-  """
+  """Makes and locks the folder of a new run."""
   # Raises an error for an invalid config before an older run is removed.
   config_file.to_json(flags.config)
   name = flags.name
@@ -343,23 +306,7 @@ def _resume_run(
   signal_handler: signals.Signals,
   resources: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
-  """Locks the folder of a resumed run, and prepares it.
-
-  Args:
-    flags: parsed flags of `slipway train`.
-    spec: spec of the environment.
-    table: specification of the algorithm's table, or None if it has no table.
-    signal_handler: handler of the signals that this process receives; from
-      now on, signals stop the run.
-    resources: stack that releases the lock at the end.
-
-  Returns:
-    The run's folder, by the path that the user has given, and a message.
-
-  Raises:
-    ValueError: the run can't be resumed.
-    OSError: a file could not be read or written.
-  """
+  """Locks the folder of a resumed run, and prepares it."""
   folder = run_folder.RunFolder.open(flags.resume, flags.trust)
   run_folder.check_path(folder.path)
   recorded_spaces.check(folder, flags.config.environment.name, spec)
@@ -379,11 +326,6 @@ def _import_and_launch(
   """Imports a launcher that runs all in this process, and launches a run.
 
   The import takes seconds, so it comes after all checks.
-
-  Args:
-    name: full name of the launcher's module.
-    run: the run to execute.
-    signal_handler: handler of the signals that this process receives.
   """
   os.environ.update(processors.make_gpu_variables(run.config.learner.device))
   lean_tensorflow.import_tensorflow()
@@ -396,13 +338,6 @@ def _prepare_launch(
   """Returns the function that launches a run, given the run and its signals.
 
   For --launch=ray, this connects to the cluster.
-
-  Args:
-    flags: parsed flags of `slipway train`.
-    host: fork server, which is closed unless the function uses it.
-
-  Raises:
-    ValueError: the cluster cannot be used.
   """
   config = flags.config
   single = config.mode == "single"

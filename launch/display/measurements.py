@@ -104,11 +104,7 @@ def _make_return_rows(status: run_status.RunStatus) -> list[Row]:
 
 
 def _make_age_unit(failed: int) -> Cell:
-  """Returns the unit of the snapshot's age, and the count of failed uploads.
-
-  Args:
-    failed: number of uploads that failed.
-  """
+  """Returns the unit of the snapshot's age, and the count of failed uploads."""
   if not failed:
     return "s old"
   return rich.text.Text.assemble(

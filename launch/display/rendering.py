@@ -89,12 +89,7 @@ def render(
 def _drop_rows(
   blocks: list[list[measurements.Row]], count: int
 ) -> list[list[measurements.Row]]:
-  """Returns blocks of rows without the least important rows.
-
-  Args:
-    blocks: rows of the panel.
-    count: number of rows to leave out; none if it is negative.
-  """
+  """Returns blocks of rows without the least important rows."""
   labels = [row[0] for rows in blocks for row in rows]
   dropped = [x for x in _DISPENSABLE_LABELS if x in labels][: max(0, count)]
   return [[row for row in rows if row[0] not in dropped] for rows in blocks]
@@ -128,12 +123,7 @@ def _make_title(
 def _make_measurement_table(
   blocks: Iterable[list[measurements.Row]], spaced: bool
 ) -> rich.table.Table:
-  """Returns a table with all rows of the measurements.
-
-  Args:
-    blocks: blocks of rows, from `measurements.make_blocks`.
-    spaced: whether to put an empty row between two blocks.
-  """
+  """Returns a table with all rows of the measurements."""
   table = rich.table.Table.grid(padding=(0, 1), expand=True)
   table.add_column(style="dim", min_width=11, no_wrap=True)
   table.add_column(style="bold", justify="right", min_width=10, no_wrap=True)
@@ -169,12 +159,7 @@ def _make_metrics_table(status: run_status.RunStatus) -> rich.table.Table:
 def _make_facts_table(
   status: run_status.RunStatus, limits: Iterable[tuple[str, str]]
 ) -> rich.table.Table:
-  """Returns a table with time left, nodes, machines, restarts and failures.
-
-  Args:
-    status: the run's status.
-    limits: texts of the limits to show, from `status_text.describe_limits`.
-  """
+  """Returns a table with time left, nodes, machines, restarts and failures."""
   table = _make_labelled_table()
   label = "all of" if status_text.needs_all(status) else "time left"
   for time_left, limit in limits:

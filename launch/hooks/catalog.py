@@ -81,15 +81,7 @@ def make(name: str) -> event.Hook:
 
 
 def _find_hook(name: str) -> typing.Any:
-  """Imports a hook, and returns its function or class.
-
-  Args:
-    name: name of a built-in hook, or 'module:name'.
-
-  Raises:
-    ValueError: the hook can't be used; see `check`.
-    user_code.UserCodeError: the user's own code failed in the import.
-  """
+  """Imports a hook, and returns its function or class."""
   setting = f"config.hooks has {name!r}"
   built_in = _BUILT_IN.get(name)
   if built_in is None and ":" not in name:
@@ -129,11 +121,7 @@ def _find_hook(name: str) -> typing.Any:
 
 
 def _takes_event(hook: typing.Any) -> bool:
-  """Returns whether a hook can be called with one argument, the event.
-
-  Args:
-    hook: a function, or a class whose instances are called.
-  """
+  """Returns whether a hook can be called with one argument, the event."""
   try:
     if isinstance(hook, type):
       inspect.signature(hook).bind()

@@ -109,14 +109,7 @@ def play(
 def _warn_of_long_episode(
   name: str, lengths: np.ndarray, waited_s: float
 ) -> None:
-  """Logs a warning that an episode may never end.
-
-  Args:
-    name: the environment's name.
-    lengths: int64 [B], steps so far of each environment's current episode; 0
-      for environments that have played their share.
-    waited_s: seconds since the last episode ended.
-  """
+  """Logs a warning that an episode may never end."""
   index = int(np.argmax(lengths))
   logging.warning(
     "an episode of %s (index %d) has not ended after %d steps, and none that "

@@ -82,14 +82,7 @@ class HostedTables:
     return messages.ReplayReport(replay=self._counts)
 
   def _read_counts(self, timeout_s: int) -> None:
-    """Requests the table's current counts from its server.
-
-    Args:
-      timeout_s: seconds to wait for the reply, at least 1.
-
-    Raises:
-      TimeoutError: there was no reply.
-    """
+    """Requests the table's current counts from its server."""
     self._counts = self._manager.status(tables.TRANSITIONS, timeout_s)
 
   def close(self) -> None:

@@ -59,12 +59,7 @@ class Throttle:
     self._update(steps_per_s, now_s)
 
   def _update(self, steps_per_s: float, now_s: float) -> None:
-    """Subtracts the steps allowed since the last call from the pending steps.
-
-    Args:
-      steps_per_s: current target rate; 0 means no limit.
-      now_s: current monotonic seconds.
-    """
+    """Subtracts the steps allowed since the last call from pending ones."""
     if self._updated_at_s is None:
       self._updated_at_s = now_s
     allowed_steps = steps_per_s * (now_s - self._updated_at_s)

@@ -127,11 +127,7 @@ class Trainer:
     return min(updates, self._publication_schedule.updates_left)
 
   def _update(self, updates: int) -> None:
-    """Runs updates in one call, and publishes the variables if that is due.
-
-    Args:
-      updates: number of updates; fewer run if there are too few batches.
-    """
+    """Runs updates in one call, and publishes the variables if that is due."""
     last = self._updates.run(updates)
     before, self._steps = self._steps, int(self._learner.steps)
     # Also without a result, a call may have made some updates.

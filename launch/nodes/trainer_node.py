@@ -143,16 +143,7 @@ class TrainerNode:
     )
 
   def _wait_for_round(self, command: messages.Command) -> int | None:
-    """Waits up to 0.2 s for the workers of a round, if it is their phase.
-
-    Args:
-      command: the control's newest command.
-
-    Returns:
-      The newest version with which all workers have collected their share of a
-      round. None if the trainer does not have to wait, or the control is
-      down.
-    """
+    """Waits up to 0.2 s for the workers of a round, if it is their phase."""
     version = self.trainer.version
     if (
       not self.trainer.waits_for_round
@@ -167,12 +158,7 @@ class TrainerNode:
       return None
 
   def _save_if_due(self, saves_requested: int) -> None:
-    """Begins a snapshot if one was requested or the snapshot period has passed.
-
-    Args:
-      saves_requested: number of snapshots that the run's commands have
-        requested so far.
-    """
+    """Begins a snapshot if one was requested, or its period has passed."""
     requested = saves_requested > self._saves_begun
     if requested and self._snapshots.writing:
       return  # a requested snapshot begins when the last one is written
@@ -189,16 +175,7 @@ def _make_updates(
   rates: rates_lib.Rates,
   servers: Sequence[str],
 ) -> updates_core.Updates:
-  """Returns the updates for recorded data, a queue or a replay table.
-
-  Args:
-    config: the whole config.
-    spec: specification of one environment.
-    builder: the algorithm's builder.
-    learner: the learner whose updates run.
-    rates: the run's schedule, with the specification of its table.
-    servers: 'host:port' of the replay servers, one per shard.
-  """
+  """Returns the updates for recorded data, a queue or a replay table."""
   table, limiter = rates.table, rates.limiter
   if table is None or limiter is None:
     return recorded_updates.RecordedUpdates(

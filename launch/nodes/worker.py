@@ -194,9 +194,6 @@ class Worker:
 
     Once the worker's share of a round is collected and all its items are
     confirmed, this method also updates `collected_version`.
-
-    Args:
-      command: the newest command.
     """
     if self._published_at_s is None:
       time.sleep(self._rates.idle_s)
@@ -220,23 +217,13 @@ class Worker:
     """Returns whether this worker has made its steps of the current round.
 
     It is False in runs without rounds.
-
-    Args:
-      command: the newest command, with the number of workers per round.
     """
     workers = command.workers or self._config.topology.workers
     share = self._rates.worker_steps(workers)
     return share is not None and self._round_steps >= share
 
   def _record_wait(self, ready: bool) -> bool:
-    """Records when a wait for the table begins or ends; logs long waits.
-
-    Args:
-      ready: whether the table is ready, so that the worker does not wait.
-
-    Returns:
-      `ready`, unchanged.
-    """
+    """Records when a wait for the table begins or ends; logs long waits."""
     now_s = time.monotonic()
     if ready:
       if self._wait_is_logged:
@@ -257,9 +244,6 @@ class Worker:
     A trainer that was restarted may publish it within a round, which then goes
     on: its steps complete the rollouts that have begun. Otherwise each later
     rollout would have steps of two rounds.
-
-    Args:
-      command: the newest command, with the number of workers per round.
     """
     snapshot = self._variables.poll()
     if snapshot is None:

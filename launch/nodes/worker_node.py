@@ -148,12 +148,7 @@ class WorkerNode:
         node_link.report_now()  # because the trainer waits for this report
 
   def _get_command(self, node_link: link.Link) -> messages.Command:
-    """Returns the newest command of the proxy, or else of the control.
-
-    Args:
-      node_link: link to the control, whose command is used if the machine
-        has no proxy.
-    """
+    """Returns the newest command of the proxy, or else of the control."""
     handle = self._handle
     if handle is None:
       return node_link.command

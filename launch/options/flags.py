@@ -156,12 +156,7 @@ def requests_help(argv: Sequence[str]) -> bool:
 def _write_whole_numbers(
   values: flags.FlagValues, argv: Sequence[str]
 ) -> list[str]:
-  """Returns a command line in which whole numbers have digits only: no '1e5'.
-
-  Args:
-    values: the command's flags.
-    argv: the program's name and its arguments.
-  """
+  """Returns a command line with whole numbers as digits, not '1e5'."""
   written, is_value = [], False  # is_value: of the integer flag before
   for argument in argv:
     flag, given, text = argument.partition("=")
@@ -194,17 +189,7 @@ def _suggest_flag(
   field_names: Collection[str],
   command: str,
 ) -> str:
-  """Returns advice for an unknown flag, for an error message.
-
-  Args:
-    name: name of the unknown flag.
-    known: names of the command's flags.
-    field_names: names of the config's fields, which are flags, too.
-    command: name of the command, such as 'slipway train'.
-
-  Returns:
-    A question such as 'did you mean --name?', or how to list all flags.
-  """
+  """Returns advice for an unknown flag, for an error message."""
   # A field whose last part is `name` is a better match than a similar flag.
   exact = [x for x in field_names if x.rpartition(".")[2] == name]
   near = names.find_alias(name, known) or names.find_word(name, known)
@@ -217,12 +202,7 @@ def _suggest_flag(
 
 
 def _suggest_dashes(word: str, values: flags.FlagValues) -> str:
-  """Returns advice for an argument that does not begin with --.
-
-  Args:
-    word: the argument, such as 'config.seed=3' or 'dqn:cartpole'.
-    values: the command's flags.
-  """
+  """Returns advice for an argument that does not begin with --."""
   text = word.lstrip("\u2013\u2014-")  # dashes that editors insert
   name, given, _ = text.partition("=")
   if given and (name in values or name.startswith(overrides.PREFIX)):
@@ -239,14 +219,7 @@ def _explain_error(
   field_values: Mapping[str, typing.Any],
   words: Sequence[str],
 ) -> str:
-  """Returns a message with the cause and the remedy of a parser's error.
-
-  Args:
-    error: the error that absl's parser has raised.
-    values: the command's flags.
-    field_values: the config's values by field name.
-    words: the arguments that are no flags.
-  """
+  """Returns a message with the cause and the remedy of a parser's error."""
   text = error_text.one_line(error)
   if text.startswith("Missing value for flag --"):
     flag = text.removeprefix("Missing value for flag ")

@@ -88,11 +88,7 @@ class NodeState:
     self._record_wait(report.wait)
 
   def _record_wait(self, wait: waits.Wait | None) -> None:
-    """Sets `waiting_since_s` from a report that has just arrived.
-
-    Args:
-      wait: the node's wait, or None if it does not wait.
-    """
+    """Sets `waiting_since_s` from a report that has just arrived."""
     if wait is None or self.reported_at_s is None:
       self.waiting_since_s = None
       return

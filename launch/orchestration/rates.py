@@ -214,14 +214,7 @@ class Rates:
     return table.min_size, table.samples_per_insert or table.batch_size
 
   def _samples_due(self, status: table_status.TableStatus) -> float:
-    """Returns the number of granted samples that were not taken yet.
-
-    Args:
-      status: counts of a table.
-
-    Returns:
-      A number of samples, below 0 if more were taken than its inserts grant.
-    """
+    """Returns the number of granted samples that were not taken yet."""
     granted = limiter_lib.count_granted(status.inserted, *self.scheduled_ratio)
     return granted - status.sampled
 

@@ -394,14 +394,7 @@ class RunControl(control_service.ControlService):
     self._results.close()
 
   def _check_has_workers(self, count: int) -> None:
-    """Checks that worker processes can collect for this run.
-
-    Args:
-      count: number of workers that was requested.
-
-    Raises:
-      ValueError: it learns from recorded data, or external processes collect.
-    """
+    """Checks that worker processes can collect for this run."""
     if not self._has_table:
       raise ValueError(
         f"workers {count} can't collect for this run, which learns from "
@@ -424,14 +417,7 @@ class RunControl(control_service.ControlService):
   def _record(
     self, role: str, index: int, report: messages.Report, finished: bool
   ) -> None:
-    """Records a node's report, and wakes the callers of `wait_collected`.
-
-    Args:
-      role: the node's role.
-      index: index of the node among the nodes of its role.
-      report: the newest report.
-      finished: whether this is the last report, because the node has ended.
-    """
+    """Records a node's report, and wakes the callers of `wait_collected`."""
     self._state.report(role, index, report, finished)
     self._reported.notify_all()
 
@@ -459,11 +445,7 @@ class RunControl(control_service.ControlService):
       self._hooks.send("snapshot", self.status)
 
   def _phase(self, status: run_status.RunStatus) -> str:
-    """Returns the run's phase, such as 'running'; see `RunStatus.phase`.
-
-    Args:
-      status: the run's status, from whose `start_up_s` a start is recognised.
-    """
+    """Returns the run's phase, such as 'running'; see `RunStatus.phase`."""
     if self._closed:
       return "stopped"
     if self.stopping:

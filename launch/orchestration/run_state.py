@@ -151,9 +151,6 @@ class RunState:
 
     Before a shard's first report, its number is that of the snapshot from which
     the run was resumed.
-
-    Args:
-      replay: the status's section about replay, or None without a table.
     """
     resumed = self._resumed
     before = resumed.shard_sizes if resumed else {}
@@ -379,11 +376,7 @@ class RunState:
     return workers
 
   def _collectors(self, role: str) -> dict[int, run_status.WorkerStatus]:
-    """Returns the item counts of each worker or external process, by index.
-
-    Args:
-      role: 'worker' or 'external'.
-    """
+    """Returns the item counts of each worker or external process, by index."""
     return {
       index: run_status.WorkerStatus(
         counts.items_confirmed, counts.items_lost, counts.reconnects

@@ -57,18 +57,7 @@ def change(
 
 
 def _convert(value: typing.Any, field_type: type) -> int | float | str:
-  """Returns a value after its conversion to a field's type.
-
-  Args:
-    value: a number, or its text on a command line.
-    field_type: type of the field: int, float or str.
-
-  Raises:
-    TypeError: the value is a bool, or a number for a field of type str.
-    ValueError: the text does not represent this type, or the field is an int
-      and the number is not whole.
-    OverflowError: the field is an int and the value is infinite.
-  """
+  """Returns a value after its conversion to a field's type."""
   is_text = isinstance(value, str)
   if isinstance(value, bool) or (field_type is str and not is_text):
     raise TypeError

@@ -147,10 +147,6 @@ def _limiting_table(
 
   Among several shards, the table that needs the most samples before it accepts
   an insert comes first; without one, the table that needs the fewest inserts.
-
-  Args:
-    limiter: limiter of each table.
-    replay: counts of the table or of all shards.
   """
   name = _QUEUE if replay.is_queue else _TABLE
   if not replay.shards:
@@ -173,15 +169,7 @@ def _explain_table(
   counts: table_status.TableStatus,
   limit_on_workers: str,
 ) -> str:
-  """Returns a text about the side that a table's limiter blocks.
-
-  Args:
-    limiter: the table's limiter.
-    table: the table's display name.
-    counts: the table's counts.
-    limit_on_workers: clause about a rate limit on the workers that is too low,
-      or an empty text.
-  """
+  """Returns a text about the side that a table's limiter blocks."""
   if samples := limiter.samples_missing(counts):
     return (
       f"workers wait to insert into {table}: the trainer must sample "
@@ -205,14 +193,7 @@ def _explain_queue(
   counts: table_status.TableStatus,
   batch_size: int,
 ) -> str | None:
-  """Returns a text about the side that a queue blocks, or None for neither.
-
-  Args:
-    limiter: the queue's limiter.
-    queue: the queue's display name.
-    counts: the queue's counts.
-    batch_size: number of items that the trainer needs for one update.
-  """
+  """Returns a text about the side that a queue blocks, or None for neither."""
   if limiter.samples_missing(counts):
     return (
       f"workers wait because {queue} is full: the trainer must consume items"
@@ -229,12 +210,7 @@ def _explain_queue(
 def _explain_absence(
   status: run_status.RunStatus, silent: Sequence[str]
 ) -> str | None:
-  """Returns a text about nodes that are down or silent, or None without any.
-
-  Args:
-    status: the run's status.
-    silent: nodes that no longer report, such as 'worker 1'.
-  """
+  """Returns a text about nodes that are down or silent, or None without any."""
   missing = [
     f"{role} {nodes.up} of {nodes.expected} up"
     for role, nodes in status.nodes.items()
@@ -250,13 +226,7 @@ def _explain_absence(
 def _describe_counts(
   limiter: limiter_lib.Limiter, counts: table_status.TableStatus, is_queue: bool
 ) -> str:
-  """Returns a text with a table's counts and its limiter's bounds.
-
-  Args:
-    limiter: the table's limiter.
-    counts: the table's counts.
-    is_queue: whether the table is a queue, whose items are sampled once.
-  """
+  """Returns a text with a table's counts and its limiter's bounds."""
   if is_queue:
     return f"{counts.size:,} items in the queue, {counts.sampled:,} consumed"
   items = f"{counts.size:,} items of at least {limiter.min_size:,}"

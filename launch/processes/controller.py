@@ -173,11 +173,7 @@ class Controller:
         self._panel.close()
 
   def _write_results(self, failed: bool) -> None:
-    """Writes the results of a run whose nodes have ended, and shows them.
-
-    Args:
-      failed: whether the run has failed, so that its error is raised.
-    """
+    """Writes the results of a run whose nodes have ended, and shows them."""
     if failed or self._error or not self.control.stopping:
       self.control.stop("failure")
     try:
@@ -207,11 +203,7 @@ class Controller:
       self._crew.stop(is_quick=True)
 
   def _control(self, crew: Crew) -> None:
-    """Ticks, shows and forwards signals until the block ends.
-
-    Args:
-      crew: what runs the nodes.
-    """
+    """Ticks, shows and forwards signals until the block ends."""
     control, signals = self.control, self._signals
     show_due_s = time.monotonic() + _SHOW_PERIOD_S
     while not self._closed.wait(_TICK_PERIOD_S):

@@ -168,9 +168,6 @@ def _find_orphans(known: Collection[int | None]) -> list[psutil.Process]:
   Process 1 of a container adopts all orphans, also those of programs that are
   executed in the container from outside. Then only the children that have the
   run's environment variable are returned.
-
-  Args:
-    known: pids of children to leave out.
   """
   found = [
     child
@@ -256,14 +253,7 @@ def _forget_server() -> None:
 
 
 def _wait_for_end(pid: int) -> bool:
-  """Waits up to 5 s for the end of a child process, and reaps the child.
-
-  Args:
-    pid: pid of the child.
-
-  Returns:
-    Whether the child has ended.
-  """
+  """Waits up to 5 s for the end of a child process, and reaps the child."""
   deadline_s = time.monotonic() + _KILL_TIMEOUT_S
   # There is no child if user code ignores SIGCHLD: the kernel has reaped it.
   with contextlib.suppress(ChildProcessError):

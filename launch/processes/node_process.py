@@ -111,9 +111,6 @@ def _exit(status: int) -> typing.NoReturn:
   """Kills the descendants, flushes the output, and exits this process.
 
   Exit handlers do not run, so user code cannot prevent the exit.
-
-  Args:
-    status: exit status of the process.
   """
   try:
     descendants.kill_children()
@@ -142,11 +139,7 @@ class _Log(io.FileIO):
 
 
 def _redirect_output(log: str) -> None:
-  """Appends stdout and stderr of this process to a log, also those of C code.
-
-  Args:
-    log: path of the log; the output is dropped if the file can't be opened.
-  """
+  """Appends stdout and stderr to a log, also those of C code."""
   try:
     descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
   except OSError:  # the file is missing because the disk was full
@@ -159,11 +152,7 @@ def _redirect_output(log: str) -> None:
 
 
 def _open_log(descriptor: int) -> typing.TextIO:
-  """Returns a text stream that writes to a log, flushed at each line.
-
-  Args:
-    descriptor: file descriptor of the log, which is never closed.
-  """
+  """Returns a text stream that writes to a log, flushed at each line."""
   binary = io.BufferedWriter(_Log(descriptor, "w", closefd=False))
   return io.TextIOWrapper(
     binary, errors="backslashreplace", line_buffering=True

@@ -104,13 +104,6 @@ def _enter_new_namespaces() -> list[str]:
 
   If this user has no right to make a network namespace, a new user namespace is
   made first, which gives that right.
-
-  Returns:
-    Kinds of the new namespaces, in the order of entering: 'net', or 'user' and
-    'net'.
-
-  Raises:
-    OSError: the kernel does not allow this user to make the namespaces.
   """
   try:
     _call_libc("unshare", _CLONE_NEWNET)
@@ -138,15 +131,7 @@ def _enter_new_namespaces() -> list[str]:
 
 
 def _call_libc(name: str, *arguments: int) -> None:
-  """Calls a function of the C library, for which Python 3.11 has no wrapper.
-
-  Args:
-    name: name of the function, 'setns' or 'unshare'.
-    *arguments: arguments of the function.
-
-  Raises:
-    OSError: the function has failed.
-  """
+  """Calls a function of the C library, for which Python 3.11 has no wrapper."""
   if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):
     error = ctypes.get_errno()
     raise OSError(error, f"{name}: {os.strerror(error)}")

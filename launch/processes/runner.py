@@ -159,12 +159,7 @@ class Runner:
     return next((x for x in found if x and x.traceback), None)
 
   def _step(self) -> None:
-    """Waits up to 0.05 s for the end of a node, and handles what happened.
-
-    Raises:
-      failures.StateLostError: as in `run`.
-      signals.SecondInterrupt: `kill_at_once` was called.
-    """
+    """Waits up to 0.05 s for the end of a node, and handles what happened."""
     alive = [node for node in self._nodes if node.alive]
     connection.wait([node.sentinel for node in alive], _WAIT_S)
     if self._kill_requested:
@@ -243,22 +238,13 @@ class Runner:
     """Raises StateLostError if the fork server has ended.
 
     Nodes can then neither be started nor be watched any more.
-
-    Args:
-      must_end: whether to wait for an end that has been noticed already.
     """
     if how := fork_server.find_end(must_end):
       self._log.error("the fork server %s", how)
       self._lose(failures.Failure(f"the fork server {how}", ""))
 
   def _handle_end(self, node: node_lib.Node, status: int, now_s: float) -> None:
-    """Records the end of a node's process, and what follows from a failure.
-
-    Args:
-      node: the node whose process has ended.
-      status: exit status of the process.
-      now_s: current monotonic seconds.
-    """
+    """Records the end of a node's process, and what follows from a failure."""
     if status == fork_server.LOST_STATUS:
       self._check_fork_server(must_end=True)
     failure = node.record_end(status)
@@ -279,12 +265,7 @@ class Runner:
         node.restart_due_s = now_s + delay_s
 
   def _lose(self, failure: failures.Failure) -> None:
-    """Handles the loss of a state: the run is resumed, or fails if it stops.
-
-    Raises:
-      failures.StateLostError: the run was not stopping.
-      failures.NodeFailedError: it was, and the fork server has ended.
-    """
+    """Handles the loss of a state: the run is resumed, or fails if it stops."""
     if not self._stopping:
       raise failures.StateLostError(failure)
     self._failure = self._failure or failure

@@ -124,10 +124,6 @@ class Signals:
     """Handles a stop signal: records the first one, and a second Ctrl-C.
 
     Before `begin_run`, it ends this process instead.
-
-    Args:
-      number: number of the signal.
-      frame: interrupted stack frame, which is unused.
     """
     if not self._run_has_begun:
       # An import in progress could catch an exception, so none is raised.

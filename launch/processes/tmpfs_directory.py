@@ -57,9 +57,6 @@ def _is_unused(path: pathlib.Path) -> bool:
 
   The run has ended if its launcher, whose pid is in the directory's name, is
   dead, and the directory has not changed for 60 s.
-
-  Args:
-    path: path of a directory whose name begins with `_PREFIX`.
   """
   name = re.fullmatch(rf"{_PREFIX}(?P<pid>\d+)-.*", path.name)
   try:

@@ -75,20 +75,7 @@ class _Client:
   def _call_with_retry(
     self, name: str, method: wire.Method, *arguments: typing.Any
   ) -> typing.Any:
-    """Calls a method, and retries a call without a result for 30 s.
-
-    Args:
-      name: the method's name.
-      method: decoders of the method's arguments and result.
-      *arguments: arguments of the call.
-
-    Returns:
-      The method's result.
-
-    Raises:
-      ValueError: the service has rejected the call.
-      UnreachableError: every attempt got no reply, or failed.
-    """
+    """Calls a method, and retries a call without a result for 30 s."""
     end_s = time.monotonic() + _RETRY_TIMEOUT_S
     while True:
       try:
@@ -104,17 +91,7 @@ class _Client:
   def _call(
     self, name: str, method: wire.Method, *arguments: typing.Any
   ) -> typing.Any:
-    """Calls a method once, and returns its result.
-
-    Args:
-      name: the method's name.
-      method: decoders of the method's arguments and result.
-      *arguments: arguments of the call.
-
-    Raises:
-      ValueError: the service has rejected the call.
-      UnreachableError: there was no reply, or the method failed.
-    """
+    """Calls a method once, and returns its result."""
     request = wire.Request(name, msgspec.Raw(wire.encode(arguments)))
     try:
       connection = self._take_connection()
@@ -139,12 +116,7 @@ class _Client:
     raise UnreachableError(f"{name!r} failed at {self._path}: {reply.error}")
 
   def _take_connection(self) -> socket.socket:
-    """Takes an idle connection from the pool, or opens a new one.
-
-    Raises:
-      OSError: no server listens at the path, or the server belongs to another
-        user.
-    """
+    """Takes an idle connection from the pool, or opens a new one."""
     while self._idle:
       try:
         connection = self._idle.pop()

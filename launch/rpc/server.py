@@ -88,10 +88,6 @@ class Server:
     """Logs a rejected connection or request, once per text `rejected`.
 
     After about 100 different texts, nothing more is logged.
-
-    Args:
-      rejected: 'a connection', or the requested method's name in quotes.
-      error: the reason of the rejection.
     """
     with self._lock:
       if self._closed or rejected in self._logged or len(self._logged) > 100:

@@ -186,12 +186,7 @@ def _line_style(index: int) -> typing.Literal["-", "--", ":", "-."]:
 
 
 def _make_group(runs: Sequence[Run], is_unique: bool) -> Group:
-  """Makes a group of runs.
-
-  Args:
-    runs: the runs.
-    is_unique: whether no other group's first run has the first run's name.
-  """
+  """Makes a group of runs."""
   first = runs[0][0]
   name = first.name if is_unique else str(first.path)
   if len(runs) > 1:
@@ -236,14 +231,7 @@ def _list_runs(
 def _make_group_line(
   runs: Sequence[tuple[np.ndarray, np.ndarray]],
 ) -> Line | None:
-  """Computes a group's mean return along an axis.
-
-  Args:
-    runs: positions on the axis and mean returns of each run.
-
-  Returns:
-    The line, or None if it would have less than two different points.
-  """
+  """Computes a group's mean return along an axis."""
   if len(runs) == 1:  # a single run is drawn by its own points
     ((at, mean),) = runs
     line = Line(at, mean, *statistics.interval(statistics.mean, mean[None]))

@@ -62,15 +62,7 @@ def from_json(text: str) -> ml_collections.ConfigDict:
 
 
 def _encode(value: Any, field: str) -> Any:
-  """Converts a config value to types that JSON has; see the module's docstring.
-
-  Args:
-    value: a value, or a dict of the values of a section.
-    field: name of the field, for the error's message.
-
-  Raises:
-    ValueError: JSON can't represent the value.
-  """
+  """Converts a config value to types that JSON has; see the module."""
   if isinstance(value, dict):
     typed_config.check_keys(value)
     return {k: _encode(v, f"{field}.{k}") for k, v in value.items()}

@@ -258,14 +258,7 @@ def to_bytes(picture, file_format: str = "png") -> bytes:
 
 
 def _draw_return(axes, x, mean, std) -> None:
-  """Draws the mean return of N evaluations, and a band of ± 1 deviation.
-
-  Args:
-    axes: matplotlib axes to draw on.
-    x: [N], environment steps or time of each evaluation.
-    mean: [N], mean return of each evaluation, or nan if it is unknown.
-    std: [N], standard deviation of the returns of each evaluation's episodes.
-  """
+  """Draws the mean return of N evaluations, and a band of ± 1 deviation."""
   known = np.isfinite(x) & np.isfinite(mean)
   x, mean, std = x[known], mean[known], np.nan_to_num(std[known])
   axes.fill_between(
@@ -301,14 +294,7 @@ def _draw_return(axes, x, mean, std) -> None:
 
 
 def _convert_time(wall_s: np.ndarray) -> tuple[np.ndarray, str]:
-  """Converts times to a unit that suits the longest one.
-
-  Args:
-    wall_s: [N], times in seconds.
-
-  Returns:
-    The times, [N], and the name of their unit: 'seconds', 'minutes' or 'hours'.
-  """
+  """Converts times to a unit that suits the longest one."""
   longest = np.nanmax(wall_s, initial=0.0)
   for seconds, unit in ((3600.0, "hours"), (60.0, "minutes")):
     if longest >= 2 * seconds:

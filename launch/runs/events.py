@@ -108,11 +108,7 @@ class Events:
     self._write(event)
 
   def _write(self, event: Any) -> None:
-    """Appends an event to the file, with the current time.
-
-    Args:
-      event: an `event_pb2.Event`, whose time is set here.
-    """
+    """Appends an event to the file, with the current time."""
     event.wall_time = time.time()
     # The whole record is one append, so that the file has no partial records.
     record = io.BytesIO()
@@ -137,10 +133,6 @@ def _next_path(
   TensorBoard reads files in the order of their names, which contain unix
   seconds. A resume may start within the same second, or on a machine whose
   clock is behind. The seconds are then set past those of the newest file.
-
-  Args:
-    folder: log directory of TensorBoard.
-    older: paths of the event files in the folder.
   """
   taken = [int(path.name.removeprefix(_PREFIX).split(".")[0]) for path in older]
   seconds = max([int(time.time()), *(second + 1 for second in taken)])

@@ -169,10 +169,6 @@ class Results:
 
     An unfinished line of a killed process is always removed. In a resumed run,
     damaged lines and rows after the first `evaluations` are removed, too.
-
-    Args:
-      evaluations: number of rows to keep in a resume, or None to keep all.
-      trainer_steps: updates at the resume; rows of later ones are removed.
     """
     path = self._folder.curves_csv
     with run_folder.writing(path):
@@ -191,9 +187,6 @@ class Results:
 
     TensorBoard drops events from the step of the resume on, though curves.csv
     keeps their evaluations.
-
-    Args:
-      env_steps: environment steps at which the run is resumed.
     """
     rows = curves.read(self._folder.curves_csv)
     for i in np.flatnonzero(rows["env_steps"] >= env_steps):
@@ -202,11 +195,7 @@ class Results:
       self._write_evaluation(known)
 
   def _write_evaluation(self, row: Mapping[str, Any]) -> None:
-    """Appends a row of curves.csv to TensorBoard's events.
-
-    Args:
-      row: values by column; unknown values may be missing.
-    """
+    """Appends a row of curves.csv to TensorBoard's events."""
     metrics = {
       name: row.get(column) for name, column in _EVALUATION_COLUMNS.items()
     }

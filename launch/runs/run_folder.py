@@ -246,11 +246,7 @@ class RunFolder:
     return config_file.read(self.config)
 
   def _check_files(self) -> None:
-    """Checks that each file of the run can be read to an end.
-
-    Raises:
-      ValueError: one is a pipe or a device, say, or a huge JSON file.
-    """
+    """Checks that each file of the run can be read to an end."""
     for path in self.path.iterdir():
       try:
         status = path.stat()
@@ -268,11 +264,7 @@ class RunFolder:
         )
 
   def _check_owners(self) -> None:
-    """Checks that this user has written what a command executes.
-
-    Raises:
-      ValueError: another user has, or can; see `check_owner`.
-    """
+    """Checks that this user has written what a command executes."""
     check_owner(self.path)
     for path in (
       *self.path.glob("*.json"),
@@ -289,15 +281,7 @@ class RunFolder:
     return (self.snapshots, self.logs, self.events, self.videos)
 
   def _check_replaceable(self, overwrite: bool) -> None:
-    """Checks that the existing folder may be deleted for a new run.
-
-    Args:
-      overwrite: whether the user allows to delete an older run.
-
-    Raises:
-      ValueError: the user does not allow it, or the folder is not replaceable.
-      OSError: the folder can't be read.
-    """
+    """Checks that the existing folder may be deleted for a new run."""
     shown = f"run folder {str(self.path)!r}"
     if not self.is_replaceable():
       raise ValueError(
@@ -526,11 +510,7 @@ def _removing_empty_parents(path: pathlib.Path) -> Iterator[None]:
 
 
 def _make_new(path: pathlib.Path) -> bool:
-  """Makes a folder that only the user may open.
-
-  Returns:
-    Whether the folder was made, and not by another process before.
-  """
+  """Makes a folder that only the user may open."""
   try:
     path.mkdir(mode=0o700, parents=True)
   except FileExistsError:
@@ -539,11 +519,7 @@ def _make_new(path: pathlib.Path) -> bool:
 
 
 def _check_disk(run_dir: pathlib.Path) -> None:
-  """Makes the folder of all runs, and checks that its disk accepts data.
-
-  Raises:
-    ValueError: the disk can't be written, or has less than `MIN_FREE_BYTES`.
-  """
+  """Makes the folder of all runs, and checks that its disk accepts data."""
   try:
     run_dir.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(run_dir).free
@@ -571,9 +547,6 @@ def _advise_on_run(path: pathlib.Path) -> str:
   A run that contains `path` is suggested first, then one of the same or a
   similar name in the nearest existing folder of `path` and its parents, or in
   its folder `runs`. If no name is similar, the newest of these runs is named.
-
-  Args:
-    path: a path where there is no run.
   """
   for parent in path.parents:
     if RunFolder(parent).is_run():

@@ -291,11 +291,7 @@ class SnapshotStore:
 
   @contextlib.contextmanager
   def _locked(self, wait: bool = False) -> Iterator[None]:
-    """Locks the snapshots' folder against other writers while the block runs.
-
-    Raises:
-      RuntimeError: another process is writing a snapshot, and `wait` is False.
-    """
+    """Locks the snapshots' folder against other writers in a block."""
     self._folder.mkdir(parents=True, exist_ok=True)
     # The kernel releases the lock when the process ends.
     descriptor = os.open(self._folder, os.O_RDONLY)
