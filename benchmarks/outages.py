@@ -32,7 +32,7 @@ _WORK = {
   "proxy": "reconnects",
   "evaluator": "evaluations",
   "trainer": "trainer_steps",
-  "replay": "reconnects",
+  "replay": "items_confirmed",  # by new workers, since the run is resumed
 }
 _FLAGS = (
   "--config=apex_dqn:cartpole",
@@ -169,7 +169,8 @@ def _kill(run: running.Running, node: str) -> report.Row:
     back_s=back_s,
     env_steps_s=run.pause_end_s("env_steps", at_s),
     trainer_steps_s=run.pause_end_s("trainer_steps", at_s),
-    items_lost=run.growth_since("items_lost", at_s),
+    # Those of a resumed run begin again with its snapshot's.
+    items_lost=max(0, run.growth_since("items_lost", at_s)),
     env_steps_lost=run.fall_since("env_steps", at_s),
     trainer_steps_lost=run.fall_since("trainer_steps", at_s),
   )

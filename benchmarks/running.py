@@ -140,6 +140,8 @@ class Running:
   def first_rise_s(self, count: str, since_s: float) -> float | None:
     """Returns the seconds from a time until a count first rose.
 
+    A count that falls, as the run is resumed, must rise after that.
+
     Args:
       count: a name in `Status.counts`.
       since_s: monotonic seconds of the time.
@@ -147,7 +149,13 @@ class Running:
     Returns:
       Seconds; None if the count has not risen.
     """
-    rises = self._rises(count, since_s)
+    after = self._statuses_after(since_s)
+    falls = [
+      b.at_s
+      for a, b in itertools.pairwise(after)
+      if b.counts[count] < a.counts[count]
+    ]
+    rises = self._rises(count, max([since_s, *falls]))
     return rises[0] - since_s if rises else None
 
   def pause_end_s(self, count: str, since_s: float) -> float:
@@ -171,14 +179,13 @@ class Running:
       count: a name in `Status.counts`.
       since_s: monotonic seconds of the time.
     """
-    before = [status for status in self.statuses if status.at_s <= since_s][-1]
-    return self.statuses[-1].counts[count] - before.counts[count]
+    before = self._last_count(count, since_s)
+    return self.statuses[-1].counts[count] - before
 
   def fall_since(self, count: str, since_s: float) -> int:
     """Returns by how much a count fell back at most since a time, as above."""
-    before = [status for status in self.statuses if status.at_s <= since_s][-1]
-    after = [s.counts[count] for s in self.statuses if s.at_s > since_s]
-    return max(0, before.counts[count] - min(after))
+    after = [x.counts[count] for x in self._statuses_after(since_s)]
+    return max(0, self._last_count(count, since_s) - min(after))
 
   def status(self) -> run_status.RunStatus | None:
     """Polls the run's status; None: the launcher is not up."""
@@ -209,12 +216,19 @@ class Running:
 
     The first status after `since_s` only sets the initial count.
     """
-    statuses = [status for status in self.statuses if status.at_s > since_s]
     return [
       b.at_s
-      for a, b in itertools.pairwise(statuses)
+      for a, b in itertools.pairwise(self._statuses_after(since_s))
       if b.counts[count] > a.counts[count]
     ]
+
+  def _statuses_after(self, since_s: float) -> list[Status]:
+    """Returns the statuses after a time."""
+    return [status for status in self.statuses if status.at_s > since_s]
+
+  def _last_count(self, count: str, until_s: float) -> int:
+    """Returns a count in the last status up to a time."""
+    return [x for x in self.statuses if x.at_s <= until_s][-1].counts[count]
 
   def _poll(self) -> Status | None:
     """Polls the run for a `Status`; None: the launcher is not up."""
