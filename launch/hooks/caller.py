@@ -72,16 +72,14 @@ class Caller:
     for thread in self._threads:
       thread.send(event)
 
-  def close(self, status: Callable[[], run_status.RunStatus] | None) -> None:
+  def close(self, status: Callable[[], run_status.RunStatus]) -> None:
     """Sends the event 'end', and waits up to 10 s until all hooks are done.
 
     Args:
-      status: function that returns the run's last status, or None if the run
-        is resumed at once, so that there is no such event.
+      status: function that returns the run's last status.
     """
     end_s = time.monotonic() + _CLOSE_TIMEOUT_S
-    if status is not None:
-      self.send("end", status)
+    self.send("end", status)
     for thread in self._threads:
       thread.close(end_s - time.monotonic())
 

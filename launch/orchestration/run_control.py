@@ -127,7 +127,9 @@ class RunControl(control_service.ControlService):
     self._closed = False
     self._update_due_s = 0.0  # monotonic
     self._metrics_due_s = 0.0  # of the run's duration
-    self._hooks = caller.Caller(self._config, folder.path)
+    self._hooks = (earlier and earlier.hooks) or caller.Caller(
+      self._config, folder.path
+    )
     self._results.write_config(self._config)
     self._hooks.send("start", self.status)
 
@@ -365,7 +367,6 @@ class RunControl(control_service.ControlService):
     """
     with self._lock:
       self._closed = True
-      self._hooks.close(None)
       status = self._state.status()
       return run_state.Earlier(
         status.resumes,
@@ -373,6 +374,7 @@ class RunControl(control_service.ControlService):
         status.wall_s,
         self._changes,
         self._commands.paused,
+        self._hooks,
       )
 
   def close(self) -> None:

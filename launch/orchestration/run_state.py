@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 import ml_collections
 import msgspec
 
+from slipway.launch.hooks import caller
 from slipway.launch.orchestration import (
   advice,
   evaluation_record,
@@ -30,6 +31,8 @@ class Earlier(typing.NamedTuple):
     wall_s: duration of the run in seconds.
     changes: values of the config's fields that users have changed meanwhile.
     paused: whether the run was paused.
+    hooks: caller of the run's hooks, which outlive the resume; None for a run
+      that a command starts.
   """
 
   resumes: int
@@ -37,6 +40,7 @@ class Earlier(typing.NamedTuple):
   wall_s: float
   changes: Mapping[str, typing.Any] = types.MappingProxyType({})
   paused: bool = False
+  hooks: caller.Caller | None = None
 
 
 class RunState:
