@@ -47,8 +47,7 @@ def importance_weights(
   a whole batch, so dividing by the batch's maximum would cancel it. Therefore
   it is normalized separately, by its value for the shard with the largest
   N_s / f_s, which gives `shard_weight`^beta. This is 1 if the batches of all
-  shards are in proportion to their items. While a restarted shard fills up, its
-  batches have lower weights.
+  shards are in proportion to their items.
 
   Args:
     probabilities: probability of sampling each item from its table, P(i) or

@@ -60,13 +60,11 @@ def launch(
   from slipway.launch.machines import host_plan, host_setup
   from slipway.launch.processes import controller as controller_lib
 
-  runner: runner_lib.Runner | None = None
   with host_setup.private_network(run.config) as network:
 
     def direct(
       run: "run_lib.Run", controller: "controller_lib.Controller"
-    ) -> "controller_lib.Crew":
-      nonlocal runner
+    ) -> "runner_lib.Runner":
       plan = host_plan.HostPlan.for_single_host(
         run.config, host.memory_dir, controller.socket, network
       )
@@ -75,12 +73,12 @@ def launch(
       controller.direct(runner, runner.set_workers)
       return runner
 
-    controller_lib.execute(
+    runner = controller_lib.execute(
       run,
       lambda run: host_plan.count_expected_nodes(run.config),
       host.memory_dir,
       signals,
       direct,
     )
-  if runner is not None and runner.last_error is not None:
+  if runner.last_error is not None:
     print(f"warning: {runner.last_error.line}", file=sys.stderr)

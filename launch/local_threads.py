@@ -54,7 +54,7 @@ class _Threads:
     return self._manager.stop_event().is_set()
 
   def stop(self, is_quick: bool) -> None:
-    """Tells the nodes of the next stage to end."""
+    """Requests the end of the current stage's nodes."""
     stop_stage(self._threads)
 
   def kill_at_once(self) -> None:
@@ -63,7 +63,7 @@ class _Threads:
 
 
 def stop_stage(threads: Sequence[program_lib.ThreadNode]) -> None:
-  """Tells the nodes of the first of `stages` that has live ones to end.
+  """Requests the end of the nodes of the current one of `stages`.
 
   It is to be called until all nodes have ended.
   """

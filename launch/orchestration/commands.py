@@ -39,8 +39,8 @@ class Commands(msgspec.Struct, forbid_unknown_fields=True):
 
     Args:
       role: the node's role, such as 'worker'.
-      stopping: whether the run is stopping. Only external processes are told,
-        since the runner ends the nodes.
+      stopping: whether the run is stopping. Only external processes get the
+        stop, since the runner ends the nodes.
       collected_version: newest version of the variables with which all workers
         have collected their share of a round; only the trainer receives it.
       proxy_share: part of the limit on steps that a proxy's workers get

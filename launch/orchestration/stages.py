@@ -29,13 +29,16 @@ def last_snapshot_s(is_quick: bool) -> float:
   return _LAST_SNAPSHOT_S[is_quick]
 
 
-def find_stage(roles: Iterable[str]) -> int:
-  """Returns the index of the first of `STAGES` that has one of some roles.
+def find_stage(live_roles: Iterable[str]) -> int:
+  """Returns the index of the current stage: the first that has a live node.
 
-  Without any roles, it is the index of the last stage.
+  Without live nodes, it is the last one.
+
+  Args:
+    live_roles: roles of the nodes that have not ended.
   """
-  stages = [i for role in roles for i, s in enumerate(STAGES) if role in s]
-  return min(stages, default=LAST)
+  roles = set(live_roles)
+  return next((i for i, stage in enumerate(STAGES) if roles & stage), LAST)
 
 
 def grace_s(stage: int, is_quick: bool) -> float:

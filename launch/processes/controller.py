@@ -62,6 +62,9 @@ class Crew(typing.Protocol):
     ...
 
 
+AnyCrew = typing.TypeVar("AnyCrew", bound=Crew)
+
+
 class Controller:
   """Serves, ticks and shows a run's `RunControl` in the launcher's process.
 
@@ -243,8 +246,8 @@ def execute(
   count_expected: Callable[[run_lib.Run], Mapping[str, int]],
   memory_dir: str,
   signals: signals_lib.Signals,
-  direct: Callable[[run_lib.Run, Controller], Crew],
-) -> None:
+  direct: Callable[[run_lib.Run, Controller], AnyCrew],
+) -> AnyCrew:
   """Executes a run to its end, and resumes it where it loses a state.
 
   The trainer and the replay servers have states. If one of them dies, all nodes
@@ -259,14 +262,18 @@ def execute(
     signals: the signals that the launcher receives.
     direct: function that makes a crew, and calls `Controller.direct` with it.
 
+  Returns:
+    The crew that has run the nodes to the end of the run.
+
   Raises:
     RuntimeError: a node failed more often than its restart budget allows, and
       its traceback has been printed; or as for `Controller`.
     KeyboardInterrupt: Ctrl-C was pressed twice; all nodes have been killed.
   """
   restarts = run.config.restarts
-  budget = restart_budget.RestartBudget(restarts.budget, restarts.period_s)
-  lost: list[failures.Failure] = []
+  lost = restart_budget.FailureHistory(
+    restart_budget.RestartBudget(restarts.budget, restarts.period_s)
+  )
   earlier = None
   while True:
     controller = Controller(
@@ -279,20 +286,15 @@ def execute(
         try:
           crew.run()
         except failures.StateLostError as error:
-          now_s = time.monotonic()
-          if budget.is_unused(now_s):
-            lost.clear()
-          lost.append(error.failure)
-          delay_s = budget.count_failure(now_s)
+          delay_s = lost.record(error.failure, time.monotonic())
           if delay_s is None:
-            first = failures.choose_first(lost)
-            raise failures.NodeFailedError(first) from error
+            raise failures.NodeFailedError(lost.first) from error
           standard_streams.print_line(
             f"resuming from the newest snapshot: {error.failure.line}"
           )
           time.sleep(delay_s)
           raise
-      return
+      return crew
     except failures.StateLostError:
       earlier = controller.reached
       assert earlier is not None  # as `with` has set it

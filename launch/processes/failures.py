@@ -5,7 +5,6 @@ import pathlib
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
 
 from slipway.environments import user_code
 
@@ -51,16 +50,6 @@ class StateLostError(NodeFailedError):
   It is the trainer, a replay server, or the fork server, without which no node
   can be started. The run continues from its newest snapshot.
   """
-
-
-def choose_first(failures: Sequence[Failure]) -> Failure:
-  """Returns the oldest of some failures, preferably one with a traceback.
-
-  Args:
-    failures: at least one failure, the oldest first.
-  """
-  with_traceback = [each for each in failures if each.traceback]
-  return (with_traceback or failures)[0]
 
 
 def print_error(error: BaseException) -> None:

@@ -30,11 +30,13 @@ class Node:
     prepared: the function and environment of the next process.
     incarnations: number of processes that were started so far.
     started_at_s: monotonic seconds of the newest process's start.
-    told_at_s: monotonic seconds at which the process was told to end, or None.
+    signalled_at_s: monotonic seconds at which the runner sent the shutdown
+      signal to the process, or None.
     restart_due_s: monotonic seconds of the next restart, or None if the node
       will not be restarted.
     failure: failure that ended the newest process, or None if that process runs
       or has ended normally.
+    failures: the failures of all processes.
   """
 
   def __init__(
@@ -53,12 +55,10 @@ class Node:
     self.prepared = prepared
     self.incarnations = 0
     self.started_at_s = 0.0
-    self.told_at_s: float | None = None
+    self.signalled_at_s: float | None = None
     self.restart_due_s: float | None = None
     self.failure: failures.Failure | None = None
-    self._budget = budget
-    # Failures since the budget was last unused, oldest first.
-    self._failures: list[failures.Failure] = []
+    self.failures = restart_budget.FailureHistory(budget)
     self._log = node_log.NodeLog(logs.resolve() / prepared.name)
     self._process: typing.Any = None
 
@@ -117,7 +117,7 @@ class Node:
       name=prepared.name,
     )
     process.start()
-    self.started_at_s, self.told_at_s = time.monotonic(), None
+    self.started_at_s, self.signalled_at_s = time.monotonic(), None
     # Assigned last, so that after an interrupted start there is no process.
     self._process = process
     self.incarnations += 1
@@ -156,29 +156,3 @@ class Node:
         self.name, status, self._log.path, self._log.start
       )
     return self.failure
-
-  def record_failure(
-    self, failure: failures.Failure, now_s: float
-  ) -> float | None:
-    """Records a failure, and uses one restart of the node's budget.
-
-    Args:
-      failure: the failure that just happened.
-      now_s: current monotonic seconds.
-
-    Returns:
-      The seconds until the node's restart, or None if the budget is used up.
-    """
-    if self._budget.is_unused(now_s):
-      self._failures.clear()
-    self._failures.append(failure)
-    return self._budget.count_failure(now_s)
-
-  @property
-  def first_failure(self) -> failures.Failure:
-    """The oldest recorded failure, preferably one with a traceback.
-
-    Failures are forgotten once the restart budget's period has passed without a
-    failure. At least one failure must have been recorded.
-    """
-    return failures.choose_first(self._failures)

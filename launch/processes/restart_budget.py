@@ -2,6 +2,8 @@
 
 import collections
 
+from slipway.launch.processes import failures
+
 # Seconds between a failure and the first restart. The delay doubles with each
 # further restart within the period.
 _FIRST_DELAY_S = 0.1
@@ -61,3 +63,28 @@ class RestartBudget:
     failed_at_s = self._failed_at_s
     while failed_at_s and now_s - failed_at_s[0] > self._period_s:
       failed_at_s.popleft()
+
+
+class FailureHistory:
+  """The failures of what is restarted within a budget, oldest first.
+
+  They are forgotten once the budget's period has passed without a failure.
+  """
+
+  def __init__(self, budget: RestartBudget):
+    """Starts without failures."""
+    self._budget = budget
+    self._failures: list[failures.Failure] = []
+
+  def record(self, failure: failures.Failure, now_s: float) -> float | None:
+    """Records a failure, and uses one restart; see `count_failure`."""
+    if self._budget.is_unused(now_s):
+      self._failures.clear()
+    self._failures.append(failure)
+    return self._budget.count_failure(now_s)
+
+  @property
+  def first(self) -> failures.Failure:
+    """The oldest of at least one failure, preferably with a traceback."""
+    with_traceback = [each for each in self._failures if each.traceback]
+    return (with_traceback or self._failures)[0]

@@ -211,21 +211,23 @@ class Runner:
     for node in self._nodes:
       node.restart_due_s = None
     stage = stages.find_stage(node.prepared.role for node in alive)
+    if stage > self._last_stage:
+      return
     for node in alive:
-      if (
-        node.prepared.role in stages.STAGES[stage] and stage <= self._last_stage
-      ):
+      if node.prepared.role in stages.STAGES[stage]:
         self._end_node(node, now_s)
 
   def _end_node(self, node: node_lib.Node, now_s: float) -> None:
-    """Tells a node to save and end, and kills it once its time is over."""
-    if node.told_at_s is None:
-      node.told_at_s = now_s
+    """Sends a node the shutdown signal, and kills it once its time is over."""
+    if node.signalled_at_s is None:
+      node.signalled_at_s = now_s
       node.send_signal(signals.SHUTDOWN_SIGNAL)
       return
     role = node.prepared.role
     allowed_s = stages.grace_s(stages.find_stage([role]), self._is_quick)
-    if now_s < max(node.told_at_s + allowed_s, node.started_at_s + _START_S):
+    if now_s < max(
+      node.signalled_at_s + allowed_s, node.started_at_s + _START_S
+    ):
       return
     line = f"{node.name} was killed, because it did not end in {allowed_s} s"
     self._log.error("%s", line)
@@ -255,10 +257,10 @@ class Runner:
     self._log.error("%s", failure.line)
     if node.prepared.role in _STATEFUL:
       self._lose(failure)
-    elif not self._stopping and node.told_at_s is None:
-      delay_s = node.record_failure(failure, now_s)
+    elif not self._stopping and node.signalled_at_s is None:
+      delay_s = node.failures.record(failure, now_s)
       if delay_s is None:
-        self._failure = node.first_failure
+        self._failure = node.failures.first
         self.stop(is_quick=True)
       else:
         self._log.info("%s will be restarted in %.1f s", node.name, delay_s)

@@ -18,6 +18,7 @@ import ml_collections
 from slipway.launch.runs import config_file
 
 CONFIG = "config.json"  # name of the file with the config in a run's folder
+LOCK = ".lock"  # name of the file that the run's launcher locks
 SPACES = "spaces.json"  # name of the file with the environment's spaces
 
 # Free space in bytes without which a run does not start: about the size of its
@@ -208,7 +209,7 @@ class RunFolder:
     if self.is_run() and self.snapshots.is_dir():
       return True
     return all(
-      path.name in (CONFIG, ".lock")
+      path.name in (CONFIG, LOCK)
       or path.name.startswith(f".{CONFIG}.")
       or (path in self._subfolders and not any(path.iterdir()))
       for path in self.path.iterdir()
@@ -358,7 +359,7 @@ def is_empty(path: pathlib.Path) -> bool:
   """
   if path.is_symlink() or not path.is_dir():
     return False
-  return all(found.name == ".lock" for found in path.iterdir())
+  return all(found.name == LOCK for found in path.iterdir())
 
 
 def make_private(path: pathlib.Path) -> None:

@@ -12,7 +12,6 @@ from absl import logging
 
 from slipway.launch.runs import run_folder
 
-FILE = ".lock"  # name of the locked file in a run's folder
 _POLL_S = 0.05  # seconds between two attempts to take the lock
 # Seconds for which an attempt is repeated, as `is_held` takes the lock for a
 # moment.
@@ -38,7 +37,7 @@ def held(folder: run_folder.RunFolder, kind: str = "run") -> Iterator[None]:
     ValueError: another process holds the lock, or has just replaced the folder.
     OSError: the folder can't be opened.
   """
-  path = folder.path / FILE
+  path = folder.path / run_folder.LOCK
   descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
   try:
     _take(descriptor, folder, kind)
@@ -59,7 +58,9 @@ def held(folder: run_folder.RunFolder, kind: str = "run") -> Iterator[None]:
 def is_held(folder: run_folder.RunFolder) -> bool:
   """Returns whether a process, here or elsewhere, holds a folder's lock."""
   try:
-    descriptor = os.open(folder.path / FILE, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(
+      folder.path / run_folder.LOCK, os.O_RDONLY | os.O_CLOEXEC
+    )
   except OSError:
     return False
   try:
@@ -127,7 +128,7 @@ def _is_current(descriptor: int, path: pathlib.Path) -> bool:
 def _read_owner(folder: run_folder.RunFolder) -> str:
   """Returns the process that has taken the lock last, as '123 of a-host'."""
   try:
-    return (folder.path / FILE).read_text("utf-8", "replace")[:100]
+    return (folder.path / run_folder.LOCK).read_text("utf-8", "replace")[:100]
   except OSError:
     return ""
 

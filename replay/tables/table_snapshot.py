@@ -83,15 +83,11 @@ class TableSaver:
       False after the timeout; True also if saving has failed.
     """
     end_s = time.monotonic() + timeout_s
-    while not self.wait_saved(timeout_s=0.0) and not self._is_copied():
+    while not self._call.wait(timeout_s=0.0) and not self._is_copied():
       if time.monotonic() >= end_s:
         return False
       time.sleep(_CHECK_PERIOD_S)
     return True
-
-  def wait_saved(self, timeout_s: float) -> bool:
-    """Waits at most `timeout_s` seconds; returns whether saving has ended."""
-    return self._call.wait(timeout_s)
 
   def _is_copied(self) -> bool:
     """Returns whether the server has listed all items and released the lock."""

@@ -303,5 +303,5 @@ def _contents(path):
   return {
     file: file.read_bytes() if file.is_file() else None
     for file in path.rglob("*")
-    if file.name != run_lock.FILE  # which each command locks
+    if file.name != run_folder.LOCK  # which each command locks
   }

@@ -97,16 +97,16 @@ def test_a_look_at_the_lock_hinders_no_launcher(folder):
 
 def test_the_lock_of_another_machine_is_waited_for(folder, holder, monkeypatch):
   """The server of the files releases that of a machine that was lost."""
-  (folder.path / run_lock.FILE).write_text("7 of elsewhere")
+  (folder.path / run_folder.LOCK).write_text("7 of elsewhere")
   timer = threading.Timer(1.5, holder.kill)
   timer.start()
   with run_lock.held(folder):
-    assert str(os.getpid()) in (folder.path / run_lock.FILE).read_text()
+    assert str(os.getpid()) in (folder.path / run_folder.LOCK).read_text()
 
 
 def test_a_run_that_another_machine_trains(folder, holder, monkeypatch):
   monkeypatch.setattr(run_lock, "_LEASE_S", 0.2)
-  (folder.path / run_lock.FILE).write_text("7 of elsewhere")
+  (folder.path / run_folder.LOCK).write_text("7 of elsewhere")
   with (
     pytest.raises(ValueError, match="still active, process 7 of elsewhere"),
     run_lock.held(folder),
