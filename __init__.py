@@ -21,16 +21,16 @@ __version__ = "0.1.0"
 
 # Module that defines each public name, by the name.
 _PUBLIC = {
-  "Policy": "slipway.launch.policy",
-  "RunResult": "slipway.launch.session",
-  "RunEndedError": "slipway.launch.external",
-  "Training": "slipway.launch.session",
-  "connect": "slipway.launch.external",
-  "load": "slipway.launch.policy",
-  "load_config": "slipway.launch.session",
-  "load_result": "slipway.launch.session",
-  "start": "slipway.launch.session",
-  "train": "slipway.launch.session",
+  "Policy": "slipway.launch.api.policy",
+  "RunResult": "slipway.launch.api.session",
+  "RunEndedError": "slipway.launch.api.external",
+  "Training": "slipway.launch.api.session",
+  "connect": "slipway.launch.api.external",
+  "load": "slipway.launch.api.policy",
+  "load_config": "slipway.launch.api.session",
+  "load_result": "slipway.launch.api.session",
+  "start": "slipway.launch.api.session",
+  "train": "slipway.launch.api.session",
 }
 __all__ = [
   "Policy",
@@ -46,16 +46,16 @@ __all__ = [
 ]
 
 if typing.TYPE_CHECKING:
-  from slipway.launch.external import RunEndedError as RunEndedError
-  from slipway.launch.external import connect as connect
-  from slipway.launch.policy import Policy as Policy
-  from slipway.launch.policy import load as load
-  from slipway.launch.session import RunResult as RunResult
-  from slipway.launch.session import Training as Training
-  from slipway.launch.session import load_config as load_config
-  from slipway.launch.session import load_result as load_result
-  from slipway.launch.session import start as start
-  from slipway.launch.session import train as train
+  from slipway.launch.api.external import RunEndedError as RunEndedError
+  from slipway.launch.api.external import connect as connect
+  from slipway.launch.api.policy import Policy as Policy
+  from slipway.launch.api.policy import load as load
+  from slipway.launch.api.session import RunResult as RunResult
+  from slipway.launch.api.session import Training as Training
+  from slipway.launch.api.session import load_config as load_config
+  from slipway.launch.api.session import load_result as load_result
+  from slipway.launch.api.session import start as start
+  from slipway.launch.api.session import train as train
 
 
 def __getattr__(name: str) -> typing.Any:

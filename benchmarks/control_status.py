@@ -1,6 +1,6 @@
 """Control status: polls the status of a run from outside."""
 
-from slipway.launch.orchestration import control_service
+from slipway.launch.control import control_service
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_address, run_folder, run_status
 

@@ -273,7 +273,12 @@ def _train(config: str, env_steps: int, seed: int) -> tuple[float, float]:
     done = whole_run.run(config, flags, _LIMIT_S, run_dir, "run")
     played = subprocess.run(
       [
-        *(sys.executable, "-m", "slipway.launch.evaluate", "--which=latest"),
+        *(
+          sys.executable,
+          "-m",
+          "slipway.launch.commands.evaluate",
+          "--which=latest",
+        ),
         *(f"--run={run_dir / 'run'}", f"--episodes={_EPISODES}"),
       ],
       cwd=machine.ROOT,

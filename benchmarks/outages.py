@@ -148,7 +148,7 @@ def _measure(
     stop = [
       sys.executable,
       "-m",
-      "slipway.launch.control",
+      "slipway.launch.commands.control",
       f"--run={path}",
       "stop",
     ]

@@ -275,7 +275,7 @@ def start_run(flags: Sequence[str], path: pathlib.Path) -> Iterator[Running]:
   """
   with open(path.with_suffix(".txt"), "a") as file:
     launcher = subprocess.Popen(
-      [sys.executable, "-m", "slipway.launch.train", *flags],
+      [sys.executable, "-m", "slipway.launch.commands.train", *flags],
       cwd=machine.ROOT,
       stdout=file,
       stderr=subprocess.STDOUT,

@@ -39,11 +39,11 @@ def measure_process(items: int, runs: int, folder: str) -> list[report.Row]:
   from slipway.agents import registry
   from slipway.agents.updates import replay_updates
   from slipway.environments import factory
+  from slipway.launch.control import rates as rates_lib
+  from slipway.launch.control import run_control
   from slipway.launch.nodes import addresses, snapshot_writer
   from slipway.launch.nodes import replay as replay_node
   from slipway.launch.nodes import trainer as trainer_lib
-  from slipway.launch.orchestration import rates as rates_lib
-  from slipway.launch.orchestration import run_control
   from slipway.launch.runs import run_folder, snapshot_store
   from slipway.replay.variables import variables
 

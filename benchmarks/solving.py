@@ -9,7 +9,7 @@ import tempfile
 import numpy as np
 
 from benchmarks import goal, report, whole_run
-from slipway.launch.options import overrides as overrides_lib
+from slipway.launch.checks import overrides as overrides_lib
 from slipway.launch.runs import curves
 
 _METHOD = """\

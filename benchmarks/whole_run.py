@@ -65,7 +65,12 @@ def run(
   command = [
     # The run stops if this process is killed.
     *("setpriv", "--pdeathsig", "TERM", "--"),
-    *(sys.executable, "-m", "slipway.launch.train", f"--config={config}"),
+    *(
+      sys.executable,
+      "-m",
+      "slipway.launch.commands.train",
+      f"--config={config}",
+    ),
     f"--config.limits.wall_clock_s={limit_s}",
     *(f"--run_dir={run_dir}", f"--name={name}", *overrides),
   ]

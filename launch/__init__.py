@@ -1,4 +1,4 @@
-"""Launch: the nodes of a run, their orchestration, and `slipway`'s commands."""
+"""Launch: the nodes of a run, their control, and the commands of `slipway`."""
 
 import os
 

@@ -8,7 +8,7 @@ import ml_collections
 
 from benchmarks import filling, report
 from benchmarks.scale import plans, rig
-from slipway.launch.options import overrides
+from slipway.launch.checks import overrides
 
 CONFIG = "apex_dqn:cartpole"
 FOLDER = "scale"  # of its results

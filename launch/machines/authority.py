@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from slipway.launch.options import flags as flags_lib
+from slipway.launch.checks import flags as flags_lib
 from slipway.launch.runs import run_folder
 from slipway.replay.transport import certificates
 

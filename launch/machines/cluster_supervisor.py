@@ -6,10 +6,10 @@ import dataclasses
 import time
 from collections.abc import Collection
 
+from slipway.launch.control import messages, stages
 from slipway.launch.machines import cluster as cluster_lib
 from slipway.launch.machines import host_agent
 from slipway.launch.machines import placement as placement_lib
-from slipway.launch.orchestration import messages, stages
 from slipway.launch.processes import (
   failures,
   node_log,

@@ -15,8 +15,9 @@ import time
 import typing
 from collections.abc import Collection, Mapping
 
-from slipway.launch import program as program_lib
-from slipway.launch.machines import admission, host_plan, host_setup, placement
+from slipway.launch.launchers import host_plan, host_setup
+from slipway.launch.launchers import program as program_lib
+from slipway.launch.machines import admission, placement
 from slipway.launch.nodes import endpoint
 from slipway.launch.processes import failures, fork_server, tmpfs_directory
 from slipway.launch.rpc import wire as rpc_wire

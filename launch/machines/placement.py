@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import ml_collections
 
-from slipway.launch.machines import host_plan
+from slipway.launch.launchers import host_plan
 
 # Name of the node group on the machine of the user's command. It also is the
 # value of config.topology.trainer_machine that places the trainer there.

@@ -13,8 +13,8 @@ from acme import specs
 from slipway.agents import core, seeds
 from slipway.environments import factory, saving
 from slipway.environments import specs as specs_lib
+from slipway.launch.control import control_service, messages, waits
 from slipway.launch.nodes import evaluation, ports
-from slipway.launch.orchestration import control_service, messages, waits
 from slipway.launch.runs import best_variables
 from slipway.launch.runs import outbox as outbox_lib
 from slipway.replay.variables import variable_packing

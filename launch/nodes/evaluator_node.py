@@ -7,8 +7,8 @@ from acme import specs
 
 from slipway.agents import registry
 from slipway.environments import hanging
+from slipway.launch.control import control_service, messages
 from slipway.launch.nodes import addresses, evaluation, evaluator, link
-from slipway.launch.orchestration import control_service, messages
 from slipway.launch.runs import outbox, run_folder
 from slipway.replay.variables import variable_packing
 

@@ -9,7 +9,7 @@ import launchpad as lp
 import msgspec
 from absl import logging
 
-from slipway.launch.orchestration import control_service, messages
+from slipway.launch.control import control_service, messages
 
 # Seconds for which all reports of an external process must fail before its run
 # counts as ended. Nodes end with their launcher.

@@ -2,8 +2,8 @@
 
 import time
 
+from slipway.launch.control import control_service, messages
 from slipway.launch.nodes import addresses, link
-from slipway.launch.orchestration import control_service, messages
 from slipway.replay import proxy as proxy_lib
 from slipway.replay.transport import control_block
 

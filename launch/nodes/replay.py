@@ -6,9 +6,9 @@ import ml_collections
 from absl import logging
 from acme import specs
 
+from slipway.launch.control import control_service, messages
+from slipway.launch.control import rates as rates_lib
 from slipway.launch.nodes import link, snapshot_writer
-from slipway.launch.orchestration import control_service, messages
-from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_folder, snapshot_store
 from slipway.replay.tables import table_status, tables, trajectory_manager
 from slipway.replay.variables import variables

@@ -10,7 +10,7 @@ import msgspec
 from absl import logging
 
 from slipway.agents import core
-from slipway.launch.orchestration import control_service, messages
+from slipway.launch.control import control_service, messages
 from slipway.launch.runs import (
   checkpoints,
   error_text,

@@ -6,9 +6,9 @@ import ml_collections
 
 from slipway.agents import core
 from slipway.agents.updates import core as updates_core
+from slipway.launch.control import limits, messages
+from slipway.launch.control import rates as rates_lib
 from slipway.launch.nodes import policy_age, ports
-from slipway.launch.orchestration import limits, messages
-from slipway.launch.orchestration import rates as rates_lib
 
 # The default command: train without limits.
 _RUN = messages.Command()

@@ -14,10 +14,10 @@ from slipway.agents.updates import (
   recorded_updates,
   replay_updates,
 )
+from slipway.launch.control import control_service, messages
+from slipway.launch.control import rates as rates_lib
 from slipway.launch.nodes import link, snapshot_writer, trainer
 from slipway.launch.nodes import replay as replay_node
-from slipway.launch.orchestration import control_service, messages
-from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import checkpoints, run_folder, snapshot_store
 from slipway.replay.transport import routes

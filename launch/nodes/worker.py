@@ -10,9 +10,9 @@ from acme import specs
 
 from slipway.agents import core
 from slipway.environments import vector
+from slipway.launch.control import messages
+from slipway.launch.control import rates as rates_lib
 from slipway.launch.nodes import collector, ports, throttle
-from slipway.launch.orchestration import messages
-from slipway.launch.orchestration import rates as rates_lib
 
 _MAX_WAIT_S = 0.2  # longest wait in seconds before the next command is read
 _CLOSE_TIMEOUT_S = 2.0  # seconds that `close` waits for items in flight

@@ -9,9 +9,9 @@ from acme import specs
 
 from slipway.agents import registry
 from slipway.environments import external, hanging, vector
+from slipway.launch.control import control_service, messages
+from slipway.launch.control import rates as rates_lib
 from slipway.launch.nodes import addresses, link, worker
-from slipway.launch.orchestration import control_service, messages
-from slipway.launch.orchestration import rates as rates_lib
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import tables
 from slipway.replay.transport import control_block

@@ -1,6 +1,6 @@
 """Attached processes: trainings that end with the process that started them.
 
-`slipway.launch.attached` is the program that they execute.
+`slipway.launch.commands.attached` is the program that they execute.
 """
 
 import os
@@ -34,7 +34,12 @@ def start(
   try:
     process = subprocess.Popen(
       [
-        *(sys.executable, "-m", "slipway.launch.attached", str(read_end)),
+        *(
+          sys.executable,
+          "-m",
+          "slipway.launch.commands.attached",
+          str(read_end),
+        ),
         *flags,
       ],
       stdin=subprocess.DEVNULL,

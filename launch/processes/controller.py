@@ -12,14 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from absl import logging
 
 from slipway.configs import fields
+from slipway.launch.control import control_service, run_control, run_state
+from slipway.launch.control import rates as rates_lib
 from slipway.launch.display import panel as panel_lib
 from slipway.launch.display import standard_streams
-from slipway.launch.orchestration import (
-  control_service,
-  run_control,
-  run_state,
-)
-from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.processes import failures, restart_budget
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.rpc import server

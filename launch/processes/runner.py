@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from multiprocessing import connection
 
-from slipway.launch.orchestration import stages
+from slipway.launch.control import stages
 from slipway.launch.processes import (
   failures,
   fork_server,

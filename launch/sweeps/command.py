@@ -11,7 +11,7 @@ import ml_collections
 from absl import flags as absl_flags
 
 from slipway.environments import user_code
-from slipway.launch.options import flags as flags_lib
+from slipway.launch.checks import flags as flags_lib
 from slipway.launch.runs import run_folder, user_modules
 from slipway.launch.sweeps import plan as plan_lib
 from slipway.launch.sweeps import runs, schedule, study

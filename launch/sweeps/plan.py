@@ -13,10 +13,10 @@ import psutil
 from absl import flags as absl_flags
 
 from slipway.configs import fields
-from slipway.launch import environment_check, train_flags, training
-from slipway.launch.options import flags as flags_lib
-from slipway.launch.options import overrides as overrides_lib
-from slipway.launch.orchestration import limits
+from slipway.launch.checks import environment_check, run_check, train_flags
+from slipway.launch.checks import flags as flags_lib
+from slipway.launch.checks import overrides as overrides_lib
+from slipway.launch.control import limits
 from slipway.launch.processes import descendants
 from slipway.launch.sweeps import scoring, space
 
@@ -113,7 +113,7 @@ class Plan(msgspec.Struct, dict=True):  # dict: caches `axes`
       flags = train_flags.parse(["slipway train", *words], "")
       config = flags.config
       if with_environment:
-        training.check(flags, _make_spec)
+        run_check.check(flags, _make_spec)
       else:
         fields.validate(config, overrides_lib.declared_fields(config))
       self._set_limits(index, config.limits)

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from slipway.environments import ids, user_code
-from slipway.launch import resumption
-from slipway.launch.orchestration import limits
+from slipway.launch.checks import resumption
+from slipway.launch.control import limits
 from slipway.launch.processes import attached_process
 from slipway.launch.runs import (
   config_file,

@@ -12,7 +12,7 @@ import ml_collections
 import numpy as np
 
 from slipway.environments import atari_scores
-from slipway.launch.orchestration import limits as limits_lib
+from slipway.launch.control import limits as limits_lib
 from slipway.launch.runs import curves, statistics
 from slipway.launch.sweeps import runs as runs_lib
 from slipway.launch.sweeps import space

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import optuna
 from optuna import distributions
 
-from slipway.launch.options import flags
+from slipway.launch.checks import flags
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)  # not for users of sweeps
 

@@ -6,7 +6,7 @@ import pytest
 from benchmarks import report
 from benchmarks.scale import __main__ as command
 from benchmarks.scale import measuring, rig, shapes
-from slipway.launch.options import overrides
+from slipway.launch.checks import overrides
 
 _EFFORT = rig.Effort(
   writers=2, streams=(2, 6), warm_up_s=0.1, window_s=0.3, batches=10

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from slipway.launch import train_flags
+from slipway.launch.checks import train_flags
 from slipway.launch.runs import (
   run_folder,
   run_lock,
@@ -258,7 +258,7 @@ def test_a_resume_that_is_rejected(title, tmp_path):
       [
         sys.executable,
         "-m",
-        "slipway.launch.train",
+        "slipway.launch.commands.train",
         f"--resume={folder.path}",
         *arguments,
       ],
@@ -285,7 +285,7 @@ def test_an_active_run_is_not_overwritten(tmp_path):
   with run_lock.held(folder):
     done = subprocess.run(
       [
-        *(sys.executable, "-m", "slipway.launch.train", "--overwrite"),
+        *(sys.executable, "-m", "slipway.launch.commands.train", "--overwrite"),
         *("--name=a-run", f"--run_dir={tmp_path}"),
       ],
       capture_output=True,

@@ -115,7 +115,12 @@ def _set_target(run, target):
   """
   return subprocess.run(
     [
-      *(sys.executable, "-m", "slipway.launch.control", f"--run={run.path}"),
+      *(
+        sys.executable,
+        "-m",
+        "slipway.launch.commands.control",
+        f"--run={run.path}",
+      ),
       *("set", "limits.target_return", str(target)),
     ],
     capture_output=True,

@@ -17,7 +17,7 @@ import psutil
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from slipway.launch.orchestration import control_service
+from slipway.launch.control import control_service
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_address, run_folder
 
@@ -76,7 +76,7 @@ class Run:
           *("sh", "-c", f'{script}\nexec "$@"', "sh"),
           # The tests may run under nohup, which ignores SIGHUP.
           *("env", "--default-signal=HUP", sys.executable),
-          *("-m", "slipway.launch.train", *arguments, *flags),
+          *("-m", "slipway.launch.commands.train", *arguments, *flags),
         ],
         stdout=out if terminal is None else terminal,
         stderr=err,
@@ -257,7 +257,7 @@ def control():
       [
         sys.executable,
         "-m",
-        "slipway.launch.control",
+        "slipway.launch.commands.control",
         f"--run={run.path}",
         *words,
       ],

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from slipway.configs import apex_dqn
-from slipway.launch.machines import host_setup
+from slipway.launch.launchers import host_setup
 from slipway.launch.processes import private_network
 
 pytestmark = pytest.mark.runs

@@ -74,7 +74,7 @@ def test_own_algorithm(tmp_path, mode):
 def test_own_algorithm_checks_its_fields(tmp_path):
   done = subprocess.run(
     [
-      *(sys.executable, "-m", "slipway.launch.train", "--name=own"),
+      *(sys.executable, "-m", "slipway.launch.commands.train", "--name=own"),
       f"--config={_EXAMPLES / 'own_algorithm' / 'a2c.py'}",
       "--config.learner.entropy_weight=-1.0",
     ],
@@ -92,7 +92,7 @@ def test_external_environment(tmp_path):
   shutil.copy(_EXAMPLES / "external_environment" / "robot.py", tmp_path)
   training = subprocess.Popen(
     [
-      *(sys.executable, "-m", "slipway.launch.train", "--name=robot"),
+      *(sys.executable, "-m", "slipway.launch.commands.train", "--name=robot"),
       "--config=apex_dqn:cartpole",
       "--config.environment.name=robot:Robot",
       "--config.environment.external=True",

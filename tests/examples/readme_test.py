@@ -64,7 +64,7 @@ def test_runs_are_trained_evaluated_and_resumed(tmp_path):
 def test_a_run_is_controlled(tmp_path):
   training = subprocess.Popen(
     [
-      *(sys.executable, "-m", "slipway.launch.train", "--name=first"),
+      *(sys.executable, "-m", "slipway.launch.commands.train", "--name=first"),
       "--config.limits.target_return=inf",
     ],
     cwd=tmp_path,

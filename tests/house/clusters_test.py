@@ -10,7 +10,7 @@ import sys
 import pytest
 import yaml
 
-from slipway.launch import train_flags
+from slipway.launch.checks import train_flags
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 _FILES = _ROOT / "launch" / "clusters"

@@ -200,8 +200,8 @@ def test_a_good_import_is_not_reported(path, source):
 _ORDERS = {
   "replay": ("transport", "items", "tables", "variables"),
   "launch": (
-    *("runs", "rpc", "hooks", "orchestration", "nodes", "display"),
-    *("processes", "options", "machines", "sweeps"),
+    *("runs", "rpc", "hooks", "display", "control", "nodes", "processes"),
+    *("launchers", "checks", "machines", "api", "sweeps", "commands"),
   ),
 }
 
@@ -213,10 +213,6 @@ _ORDERS = {
 def test_folders_of_a_layer_import_one_way(layer, folder):
   order = _ORDERS[layer]
   allowed = {*order[: order.index(folder) + 1]}
-  if folder == "machines":  # a run on a cluster uses modules of a local run
-    allowed |= {"program"}
-  if folder == "sweeps":  # it checks runs as `slipway train` does
-    allowed |= {"environment_check", "resumption", "train_flags", "training"}
   paths = sorted((_ROOT / layer / folder).glob("*.py"))
   assert paths
   for path in paths:

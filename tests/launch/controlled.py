@@ -3,7 +3,7 @@
 import contextlib
 import types
 
-from slipway.launch import local_threads
+from slipway.launch.launchers import threads
 from slipway.launch.processes import controller as controller_lib
 from slipway.launch.runs import run_lock
 
@@ -17,7 +17,7 @@ class Crew:
 
   def stop(self, is_quick):
     self.is_stopped_quickly = is_quick
-    local_threads.stop_stage(self.threads)
+    threads.stop_stage(self.threads)
 
   @property
   def has_ended(self):

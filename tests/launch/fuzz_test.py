@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from slipway.agents import registry
 from slipway.configs import dqn, fields
 from slipway.environments import factory
-from slipway.launch import memory, run_config, train_flags
+from slipway.launch.checks import memory, run_config, train_flags
 from slipway.launch.runs import (
   best_variables,
   config_file,

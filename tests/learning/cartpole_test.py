@@ -67,7 +67,7 @@ def test_behaviour_cloning_reaches_the_recorded_policy(train, tmp_path):
       *(
         sys.executable,
         "-m",
-        "slipway.launch.evaluate",
+        "slipway.launch.commands.evaluate",
         f"--run={tmp_path / 'a-run'}",
       ),
       *("--episodes=20", f"--record={recorded}"),

@@ -19,7 +19,7 @@ def train(tmp_path):
       [
         sys.executable,
         "-m",
-        "slipway.launch.train",
+        "slipway.launch.commands.train",
         "--name=a-run",
         f"--run_dir={tmp_path}",
         *flags,

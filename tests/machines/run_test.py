@@ -122,7 +122,7 @@ def test_a_cable_that_is_cut_for_long(run):
 def test_a_killed_driver(cluster, run):
   runs.wait_until(lambda: run.status()["snapshots"]["written"] > 0)
   limit = run.status()["env_steps"] + 20_000
-  (driver,) = cluster.head.processes("slipway.launch.train")
+  (driver,) = cluster.head.processes("slipway.launch.commands.train")
   driver.kill()
   wait_until_nothing_left(cluster.hosts, 70.0)
   resumed = runs.MachineRun(

@@ -40,7 +40,7 @@ class MachineRun:
     self._output = cluster.network.folder / "said"
     new = not any(flag.startswith("--resume") for flag in flags)
     self.process = cluster.head.start(
-      [sys.executable, "-m", "slipway.launch.train", "--launch=ray"]
+      [sys.executable, "-m", "slipway.launch.commands.train", "--launch=ray"]
       + [f"--ray_address={cluster.address}"]
       + [f"--run_dir={self.path.parent}", "--name=a-run"] * new
       + [*(flags or ENDLESS)],
@@ -67,7 +67,7 @@ class MachineRun:
     command = [
       sys.executable,
       "-m",
-      "slipway.launch.control",
+      "slipway.launch.commands.control",
       f"--run={self.path}",
     ]
     output = self.cluster.head.run([*command, "status", "--json"]).stdout
@@ -109,7 +109,7 @@ class MachineRun:
 
   def stop(self) -> int:
     """Stops the run with SIGTERM; returns its exit status."""
-    for process in self.cluster.head.processes("slipway.launch.train"):
+    for process in self.cluster.head.processes("slipway.launch.commands.train"):
       process.send_signal(signal.SIGTERM)
     return self.process.wait(60)
 
@@ -147,7 +147,7 @@ def get_rejection(host, address: str, *flags: str, **env: str) -> str:
     **env: environment variables in addition to those of `Host.run`.
   """
   run = host.run(
-    [sys.executable, "-m", "slipway.launch.train", "--launch=ray"]
+    [sys.executable, "-m", "slipway.launch.commands.train", "--launch=ray"]
     + [f"--ray_address={address}", "--run_dir=/tmp/runs", *flags],
     env=env,
     check=False,

@@ -80,7 +80,7 @@ def test_a_host_without_credentials_is_rejected(start_cluster):
   assert "no certificate" in output and "slipway certificates" in output
   output = runs.get_rejection(peer, cluster.address, "--insecure")
   assert "requires a certificate" in output
-  make = ["-m", "slipway.launch.cli", "certificates", "/tmp/made"]
+  make = ["-m", "slipway.launch.commands.cli", "certificates", "/tmp/made"]
   peer.run([sys.executable, *make, f"--hosts={peer.address}"])
   names = {"CERT": "certificate", "KEY": "key", "CA_CERT": "authority"}
   files = {

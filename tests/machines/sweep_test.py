@@ -19,7 +19,9 @@ from slipway.environments import toys
 class Own(toys.Catch):
   pass
 """
-_TRAINING = "slipway.launch.attached"  # in the command line of each run
+_TRAINING = (
+  "slipway.launch.commands.attached"  # in the command line of each run
+)
 
 
 class MachineSweep:
@@ -43,7 +45,7 @@ class MachineSweep:
     (modules / "own.py").write_text(_MODULE)
     new = not any(flag.startswith("--resume") for flag in flags)
     self.process = cluster.head.start(
-      [sys.executable, "-m", "slipway.launch.cli", "sweep", *flags]
+      [sys.executable, "-m", "slipway.launch.commands.cli", "sweep", *flags]
       + [f"--ray_address={cluster.address}"] * new
       + [f"--run_dir={self.path.parent}", "--name=swept"] * new,
       self._output,
@@ -65,7 +67,7 @@ class MachineSweep:
 
   def send_interrupt(self) -> None:
     """Sends SIGINT to the command."""
-    for process in self._cluster.head.processes("slipway.launch.cli"):
+    for process in self._cluster.head.processes("slipway.launch.commands.cli"):
       process.send_signal(signal.SIGINT)
 
   def interrupt(self) -> int:
@@ -143,7 +145,7 @@ def test_a_killed_sweep_continues(start_cluster):
   )
   snapshots = sweep.path / "0-1" / "snapshots"
   runs.wait_until(lambda: any(snapshots.glob("*/manifest.json")), 120.0)
-  for process in cluster.head.processes("slipway.launch.cli"):
+  for process in cluster.head.processes("slipway.launch.commands.cli"):
     process.kill()
   sweep.process.wait(60)
   runs.wait_until(lambda: not any(map(count_training, cluster.hosts)), 60.0)

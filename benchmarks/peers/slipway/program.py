@@ -133,7 +133,7 @@ def main() -> None:
   began_s = time.monotonic()
   launcher = subprocess.Popen(
     [
-      *(sys.executable, "-m", "slipway.launch.train"),
+      *(sys.executable, "-m", "slipway.launch.commands.train"),
       f"--config={_config_name(args.variant, args.task)}",
       *(f"--run_dir={runs}", "--name=run", f"--config.seed={args.seed}"),
       *(f"--config.{field}={value}" for field, value in overrides.items()),

@@ -9,7 +9,7 @@ from concurrent import futures
 import grpc
 import pytest
 
-from slipway.launch import cli
+from slipway.launch.commands import cli
 from slipway.launch.machines import admission, authority
 from slipway.replay.transport import certificates
 

@@ -12,8 +12,8 @@ import pytest
 
 from slipway.configs import apex_dqn
 from slipway.environments import factory
+from slipway.launch.control import control_service
 from slipway.launch.machines import authority, host_agent, placement
-from slipway.launch.orchestration import control_service
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.rpc import wire
 from slipway.launch.runs import run as run_lib

@@ -5,8 +5,8 @@ import threading
 import launchpad as lp
 import pytest
 
+from slipway.launch.control import messages
 from slipway.launch.nodes import evaluator_node
-from slipway.launch.orchestration import messages
 from slipway.launch.runs import run_folder
 from tests.launch import small_disk
 from tests.launch.nodes import local_run

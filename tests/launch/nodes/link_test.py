@@ -10,11 +10,8 @@ import pytest
 
 from slipway.configs import dqn
 from slipway.environments import factory
+from slipway.launch.control import control_service, messages
 from slipway.launch.nodes import link
-from slipway.launch.orchestration import (
-  control_service,
-  messages,
-)
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder, run_status

@@ -11,9 +11,9 @@ from slipway.agents import core, registry
 from slipway.agents.updates import local_updates
 from slipway.configs import dqn, ppo
 from slipway.environments import factory, vector
+from slipway.launch.control import messages
+from slipway.launch.control import rates as rates_lib
 from slipway.launch.nodes import local_ports, trainer, worker
-from slipway.launch.orchestration import messages
-from slipway.launch.orchestration import rates as rates_lib
 from slipway.replay.tables import local_table
 
 

@@ -13,9 +13,9 @@ from slipway.agents import registry
 from slipway.agents.dqn import builder as builder_lib
 from slipway.configs import prioritized_dqn
 from slipway.environments import factory
+from slipway.launch.control import messages, run_control, waits
+from slipway.launch.control import rates as rates_lib
 from slipway.launch.nodes import addresses, trainer_node
-from slipway.launch.orchestration import messages, run_control, waits
-from slipway.launch.orchestration import rates as rates_lib
 from slipway.launch.runs import run_counters, run_folder, snapshot_store
 from slipway.replay.items import transitions
 from slipway.replay.items import writer as writer_lib

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slipway.agents.updates import local_updates
-from slipway.launch.orchestration import messages
+from slipway.launch.control import messages
 from slipway.replay.items import transitions
 from tests.launch.nodes import local_run
 

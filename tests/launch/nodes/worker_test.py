@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from slipway.environments import external, factory
+from slipway.launch.control import messages
 from slipway.launch.nodes import local_ports
-from slipway.launch.orchestration import messages
 from slipway.replay.items import transitions
 from tests.launch.nodes import local_run
 

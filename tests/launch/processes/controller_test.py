@@ -10,8 +10,8 @@ import pytest
 
 from slipway.configs import dqn
 from slipway.environments import factory
-from slipway.launch.orchestration import messages, run_control
-from slipway.launch.orchestration import rates as rates_lib
+from slipway.launch.control import messages, run_control
+from slipway.launch.control import rates as rates_lib
 from slipway.launch.processes import controller as controller_lib
 from slipway.launch.processes import failures
 from slipway.launch.processes import signals as signals_lib

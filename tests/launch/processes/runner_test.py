@@ -16,7 +16,7 @@ import launchpad as lp
 import psutil
 import pytest
 
-from slipway.launch.orchestration import stages
+from slipway.launch.control import stages
 from slipway.launch.processes import (
   failures,
   fork_server,

@@ -133,13 +133,13 @@ def test_without_a_second_interrupt_no_handler_is_called(signals):
 
 @pytest.mark.parametrize("number", signals_lib.STOP_SIGNALS)
 def test_a_signal_before_the_run_prints_one_line(tmp_path, number):
-  """This also holds during the slow import of `slipway.launch.training`."""
+  """This also holds during the slow import of `start_run`."""
   for delay_s in (0.0, 0.1):
     train = subprocess.Popen(
       [
         # In case the tests run under nohup, which ignores SIGHUP.
         *("env", "--default-signal=HUP", sys.executable),
-        *("-m", "slipway.launch.train", f"--run_dir={tmp_path}"),
+        *("-m", "slipway.launch.commands.train", f"--run_dir={tmp_path}"),
       ],
       stderr=subprocess.PIPE,
       cwd=_ROOT,
@@ -208,7 +208,7 @@ def test_a_signal_during_the_start_up_ends_an_environments_processes(tmp_path):
       *(
         sys.executable,
         "-m",
-        "slipway.launch.train",
+        "slipway.launch.commands.train",
         f"--run_dir={tmp_path}/runs",
       ),
       "--config.environment.name=slow:Slow-v0",

@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 from slipway.configs import dqn
 from slipway.environments import factory
-from slipway.launch.orchestration import (
-  control_service,
-  messages,
-  rates,
-  run_control,
-)
+from slipway.launch.control import control_service, messages, rates, run_control
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.rpc import server, wire
 from slipway.launch.runs import run_folder

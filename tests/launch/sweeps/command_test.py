@@ -12,7 +12,7 @@ import sys
 import psutil
 import pytest
 
-from slipway.launch import cli
+from slipway.launch.commands import cli
 from slipway.launch.runs import curves
 from tests import polling
 
@@ -29,7 +29,7 @@ _FLAGS = [
 
 def start(*flags, **options):
   return subprocess.Popen(
-    [sys.executable, "-m", "slipway.launch.cli", "sweep", *flags],
+    [sys.executable, "-m", "slipway.launch.commands.cli", "sweep", *flags],
     stdout=subprocess.PIPE,
     stderr=subprocess.STDOUT,
     text=True,

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from slipway.launch import cli
-from slipway.launch.options import flags as flags_lib
+from slipway.launch.checks import flags as flags_lib
+from slipway.launch.commands import cli
 from slipway.launch.sweeps import command, study
 from slipway.launch.sweeps import plan as plan_lib
 

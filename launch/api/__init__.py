@@ -1,0 +1,1 @@
+"""API: trains, loads, plots and joins runs from Python."""

@@ -1,0 +1,115 @@
+"""Running: finds an active run, and connects to its launcher."""
+
+import contextlib
+from collections.abc import Iterator
+
+from slipway.launch.control import control_service
+from slipway.launch.display import status_text
+from slipway.launch.rpc import client as rpc_client
+from slipway.launch.runs import (
+  run_address,
+  run_folder,
+  run_lock,
+  run_summary,
+)
+
+# Reason of a stop that a user has requested, for `ControlService.stop`; see
+# `status_text.describe_reason`.
+USER_REQUEST = "control"
+
+
+class RunUnavailableError(Exception):
+  """Error for a run that can't be reached from this machine.
+
+  The run has ended, has not started, is on another machine, or does not reply.
+  """
+
+
+class StillRunningError(Exception):
+  """Error for a run that has not ended in time after a request to stop."""
+
+
+def find(
+  folder: run_folder.RunFolder, launcher_pid: int | None = None
+) -> run_address.RunAddress:
+  """Returns the address of an active run's launcher on this machine.
+
+  Args:
+    folder: the run's folder.
+    launcher_pid: process id of the launcher whose run is wanted, or None for
+      the run of any launcher.
+
+  Raises:
+    RunUnavailableError: the run is not active, is on another machine, or is
+      that of another launcher.
+    ValueError: the file with the address can't be read, or the run has ended
+      and its summary can't be read.
+  """
+  address, name = run_address.read(folder), str(folder.path)
+  if address is None:
+    raise RunUnavailableError(_why_not_found(folder))
+  if not address.is_local:
+    raise RunUnavailableError(
+      f"run {name!r} is on {address.host}, and can only be reached there: this "
+      "is another machine or container"
+    )
+  if not run_lock.is_held(folder):
+    raise RunUnavailableError(
+      f"run {name!r} does not reply: its launcher, process "
+      f"{address.pid}, is down; the run was killed"
+    )
+  if launcher_pid not in (None, address.pid):
+    raise RunUnavailableError(
+      f"run {name!r} has not been started by process {launcher_pid}: the "
+      "active run in the folder is another one"
+    )
+  return address
+
+
+@contextlib.contextmanager
+def connect(
+  folder: run_folder.RunFolder, launcher_pid: int | None = None
+) -> Iterator[control_service.ControlService]:
+  """Yields a client of the launcher of an active run on this machine.
+
+  ```python
+  with running.connect(folder) as control:
+    control.set("limits.target_return", 475.0)
+  ```
+
+  Args:
+    folder: the run's folder.
+    launcher_pid: process id of the launcher whose run is wanted, or None for
+      the run of any launcher.
+
+  Raises:
+    RunUnavailableError: the run is not active, is on another machine, is that
+      of another launcher, or does not reply to a call.
+    ValueError: the run has rejected a call, or the file with the address can't
+      be read.
+  """
+  address = find(folder, launcher_pid)
+  try:
+    yield rpc_client.connect(control_service.ControlService, address.address)
+  except rpc_client.UnreachableError as error:
+    raise RunUnavailableError(
+      f"run {str(folder.path)!r} does not reply (process {address.pid} on "
+      f"{address.host}): {error}; try again, or stop the run by a signal to "
+      "its launcher"
+    ) from error
+
+
+def has_ended(folder: run_folder.RunFolder) -> bool:
+  """Returns whether a run has ended and written its summary."""
+  return run_address.read(folder) is None and folder.summary.exists()
+
+
+def _why_not_found(folder: run_folder.RunFolder) -> str:
+  """Returns an error message about a run without a launcher's address."""
+  name = repr(str(folder.path))
+  if folder.summary.exists():
+    because = run_summary.RunSummary.read(folder).stopped_because
+    return f"run {name} has ended: {status_text.describe_reason(because)}"
+  return (
+    f"run {name} has no control.json: it has not started yet, or was killed"
+  )

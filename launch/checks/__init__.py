@@ -1,0 +1,1 @@
+"""Checks: from a command line to a checked config, before anything starts."""

@@ -1,0 +1,120 @@
+"""Run check: checks that a config can be trained, before anything starts."""
+
+import ml_collections
+from absl import flags as absl_flags
+
+from slipway.agents import core, registry
+from slipway.agents.networks import network
+from slipway.configs import base, fields
+from slipway.environments import factory, specs
+from slipway.launch.checks import environment_check, memory, overrides
+from slipway.launch.hooks import catalog as hooks
+from slipway.launch.launchers import host_plan
+from slipway.launch.processes import processors
+
+# Fields that have an effect only with --launch=ray.
+_CLUSTER_FIELDS = (
+  "topology.machines",
+  "topology.home_workers",
+  "topology.trainer_machine",
+  "topology.trainer_cpus",
+  "topology.trainer_gpus",
+  "topology.cpus_per_worker",
+)
+
+
+def check(
+  flags: absl_flags.FlagValues,
+  make_spec: environment_check.SpecFunction = factory.make_spec,
+) -> tuple[specs.EnvironmentSpec, core.Builder]:
+  """Checks that a config can be trained on this machine.
+
+  Args:
+    flags: parsed flags of `slipway train`.
+    make_spec: function that returns the spec of the config's environments.
+
+  Returns:
+    The environment's spec, and the algorithm's builder.
+
+  Raises:
+    ValueError: the config can't be trained.
+    user_code.UserCodeError: the environment or the algorithm has failed.
+  """
+  config = flags.config
+  fields.validate(config, overrides.declared_fields(config))
+  base.check_environment(config.environment)
+  base.check_evaluations(config)
+  spec = make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  on_cluster = flags.launch == "ray"
+  if not on_cluster:
+    _check_no_cluster_fields(config)
+  # The capacity of a queue depends on the number of all workers.
+  workers = _count_workers(config, on_cluster)
+  whole = fields.replace(config, "topology.workers", workers)
+  builder.check(whole, spec)
+  # Made here, so that an error of the user's own network comes first.
+  network.variable_shapes(builder.make_network(whole, spec))
+  hooks.check(config.hooks)
+  _check_shards(config, on_cluster)
+  if not on_cluster:
+    processors.check_device(config.learner.device)
+  # This machine's memory matters only if it runs the trainer.
+  if not on_cluster or config.topology.trainer_machine == "home":
+    table = builder.make_table(whole, spec)
+    memory.check(whole, spec, table, memory.machine_bytes())
+  return spec, builder
+
+
+def needs_external_processes(
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  builder: core.Builder,
+  launch: str,
+) -> bool:
+  """Returns whether no process of the run itself steps environments."""
+  return (
+    config.mode != "single"
+    and _count_workers(config, launch == "ray") == 0
+    and builder.make_table(config, spec) is not None
+  )
+
+
+def _count_workers(config: ml_collections.ConfigDict, on_cluster: bool) -> int:
+  """Returns the number of workers of a run.
+
+  If the config leaves the number of machines to the cluster, one is counted.
+  """
+  topology = config.topology
+  if not on_cluster:
+    return topology.workers
+  return topology.home_workers + max(1, topology.machines) * topology.workers
+
+
+def _check_no_cluster_fields(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if a field is set that only --launch=ray uses."""
+  for name in _CLUSTER_FIELDS:
+    value, default = fields.get(config, name), base.FIELDS[name].default
+    if value != default:
+      raise ValueError(
+        f"config.{name}={value!r} is for --launch=ray, and has no effect on "
+        f"one machine: use {default!r}, or give --launch=ray"
+      )
+
+
+def _check_shards(config: ml_collections.ConfigDict, on_cluster: bool) -> None:
+  """Checks that at least one worker writes to each replay server.
+
+  A run without workers has any number of external processes. On a cluster whose
+  machines are not counted in the config, the number of workers may grow.
+  """
+  shards = host_plan.count_replay_servers(config)
+  workers = _count_workers(config, on_cluster)
+  unknown = on_cluster and not config.topology.machines
+  if 0 < workers < shards and not unknown:
+    raise ValueError(
+      f"config.replay.shards={shards} with {workers} workers in all "
+      "(config.topology): each worker writes to one shard, so some shards "
+      f"would stay empty; use at most {workers} shards, or {shards} or more "
+      "workers"
+    )

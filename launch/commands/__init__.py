@@ -1,0 +1,1 @@
+"""Commands: what `slipway COMMAND` does, a module per command."""

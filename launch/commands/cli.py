@@ -1,0 +1,153 @@
+"""The program `slipway`, whose first argument is the name of a command.
+
+For a fast start, this module imports a command only when it is called.
+"""
+
+import importlib
+import os
+import sys
+import typing
+from collections.abc import Sequence
+
+from slipway.configs import names
+from slipway.launch.display import standard_streams
+
+# Module in launch/ and description of each command, by the command's name.
+_COMMANDS = {
+  "train": ("commands.train", "train a policy, or resume a run"),
+  "evaluate": (
+    "commands.evaluate",
+    "play episodes by a run's policy; film or record them",
+  ),
+  "control": ("commands.control", "show, pause, save or stop an active run"),
+  "sweep": (
+    "sweeps.command",
+    "train several seeds and settings, and compare them",
+  ),
+  "plot": ("commands.plot", "compare the curves of runs in one picture"),
+  "certificates": (
+    "machines.authority",
+    "make the certificates of a cluster's machines",
+  ),
+  "list": ("commands.list", "list the algorithms and their presets"),
+  "config": (
+    "commands.config",
+    "show all fields of a config, with value and meaning",
+  ),
+}
+# What to use for a word that is a command of other programs.
+_ALIASES = {
+  "run": "slipway train",
+  "fit": "slipway train",
+  "resume": "slipway train --resume=RUN",
+  "eval": "slipway evaluate --run=RUN",
+  "enjoy": "slipway evaluate --run=RUN",
+  "play": "slipway evaluate --run=RUN",
+  "test": "slipway evaluate --run=RUN",
+  "record": "slipway evaluate --run=RUN --record=FOLDER",
+  "video": "slipway evaluate --run=RUN --video",
+  "export": "slipway.load(RUN).export(PATH) in Python",
+  "status": "slipway control --run=RUN status",
+  "pause": "slipway control --run=RUN pause",
+  "save": "slipway control --run=RUN save",
+  "stop": "slipway control --run=RUN stop",
+  "tune": "slipway sweep",
+  "compare": "slipway plot RUN RUN",
+  "show": "slipway config CONFIG",
+}
+# Text of `slipway --help`, in which the list of commands is filled in.
+_USAGE = """\
+Slipway: distributed reinforcement learning.
+
+  slipway train --config=apex_dqn:cartpole --name=first
+  slipway control --run=runs/first status
+  slipway evaluate --run=runs/first --episodes=100
+
+commands
+{commands}
+
+`slipway COMMAND --help` shows the flags of a command."""
+
+
+def main() -> typing.NoReturn:
+  """Runs the command of this process's arguments, and exits the process.
+
+  Threads that an environment has left behind can't prevent the exit.
+  """
+  standard_streams.replace_missing()
+  standard_streams.exit_process(run(sys.argv))
+
+
+def run(argv: Sequence[str]) -> int:
+  """Runs the command that is the first argument of `slipway`.
+
+  Args:
+    argv: the program's name, the command and its arguments.
+
+  Returns:
+    Exit status of the command; 2 if there is no such command, a flag file can't
+    be read or the working directory was deleted, or 1 if the command was
+    interrupted or the reader of standard output has closed it.
+  """
+  name, *arguments = argv[1:] or ["--help"]
+  if name in ("--help", "-h", "help"):
+    shown = "\n".join(
+      f"  {c:<14}{meaning}" for c, (_, meaning) in _COMMANDS.items()
+    )
+    print(_USAGE.format(commands=shown))
+    return 0
+  if name == "--version":
+    import slipway
+
+    print(slipway.__version__)
+    return 0
+  if name not in _COMMANDS:
+    near = _ALIASES.get(name) or names.find_word(name, _COMMANDS)
+    advice = f"did you mean {near}? " if near else ""
+    print(
+      f"slipway: {name!r} is not a command, so nothing was done: {advice}"
+      f"the commands are {', '.join(_COMMANDS)}",
+      file=sys.stderr,
+    )
+    return 2
+  try:
+    working_folder = os.getcwd()
+  except OSError as error:  # usually, it was deleted
+    print(
+      f"{name}: the working directory can't be used ({error.strerror}), so "
+      "nothing was done: change to another one",
+      file=sys.stderr,
+    )
+    return 2
+  if any(word.lstrip("-").startswith("flagfile") for word in arguments):
+    from absl import flags
+
+    try:
+      # Here, since commands read some flags before they define all.
+      arguments = flags.FlagValues().read_flags_from_files(arguments)
+    except (flags.Error, UnicodeDecodeError) as error:
+      print(
+        f"{name}: a flag file can't be used ({error.__context__ or error}), so "
+        "nothing was done: give --flagfile=PATH of a text with a flag per line",
+        file=sys.stderr,
+      )
+      return 2
+  # As with `python -m`, user modules that a config names are found in the
+  # working directory; those of an existing run where its folder records them.
+  if working_folder not in sys.path:
+    sys.path.insert(0, working_folder)
+  try:
+    module = importlib.import_module(f"slipway.launch.{_COMMANDS[name][0]}")
+    status = module.main([f"slipway {name}", *arguments])
+    sys.stdout.flush()
+  except BrokenPipeError:  # as in `slipway list | head`
+    standard_streams.discard(sys.stdout.fileno())
+    return 1
+  except KeyboardInterrupt:
+    print(f"{name}: interrupted", file=sys.stderr)
+    return 1
+  return status
+
+
+if __name__ == "__main__":
+  main()

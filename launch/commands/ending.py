@@ -1,0 +1,125 @@
+"""Ending: describes and checks a run that `slipway train` has finished."""
+
+import math
+import shlex
+import signal
+
+import ml_collections
+
+from slipway.launch.control import limits
+from slipway.launch.runs import run_folder, run_summary
+
+# Names of counts in `RunSummary` that differ from those of their limits.
+_COUNTS = {"environment_steps": "env_steps", "wall_clock_s": "wall_s"}
+
+
+def describe(
+  folder: run_folder.RunFolder,
+  config: ml_collections.ConfigDict,
+  shown: run_folder.RunFolder,
+) -> str:
+  """Returns lines with a run's results, and how to evaluate and resume it.
+
+  `slipway train` prints these lines at the end.
+
+  Args:
+    folder: the run's folder, with its summary.
+    config: the run's config at its start.
+    shown: the same folder, by the path that is shown to the user.
+  """
+  path = shlex.quote(str(shown.path))
+  lines = [
+    f"results:  {path} (summary.json, curves.csv, curves.png; for "
+    f"TensorBoard: {shlex.quote(str(shown.events))})"
+  ]
+  if folder.best.exists():
+    lines.append(f"evaluate: slipway evaluate --run={path}")
+  if any(folder.snapshots.glob("[0-9]*")):
+    summary = run_summary.RunSummary.read(folder)
+    flag = _flag_past_limit(config.limits, summary)
+    lines.append(f"resume:   slipway train --resume={path}{flag}")
+  return "\n".join(lines)
+
+
+def check_learned(
+  folder: run_folder.RunFolder, config: ml_collections.ConfigDict
+) -> None:
+  """Checks that the time limit has not ended a run before its first update.
+
+  Args:
+    folder: the run's folder, with its summary.
+    config: the run's config at its start.
+
+  Raises:
+    RuntimeError: the time limit has ended the run, and there was no update.
+  """
+  summary = run_summary.RunSummary.read(folder)
+  if summary.ended_before_first_update:
+    raise RuntimeError(
+      f"config.limits.wall_clock_s={config.limits.wall_clock_s} had passed "
+      "before the first update, so nothing was learned: give more seconds; "
+      "they count from the command, and the start takes the first few"
+    )
+
+
+def check_saved(
+  folder: run_folder.RunFolder, config: ml_collections.ConfigDict
+) -> None:
+  """Checks that a run has its last snapshot, unless a signal has stopped it.
+
+  If the config has a URL for snapshots, that one must have it, too. A signal
+  leaves a few seconds for writing and upload, since the processes may be killed
+  soon, so the snapshot may be missing then.
+
+  Args:
+    folder: the run's folder, with its summary.
+    config: the run's config at its start.
+
+  Raises:
+    RuntimeError: the last snapshot was abandoned, since it took too long, or
+      it was not uploaded.
+  """
+  summary = run_summary.RunSummary.read(folder)
+  if summary.stopped_because in signal.Signals.__members__:
+    return
+  newest = summary.snapshots
+  if summary.last_snapshot_late:
+    follows = (
+      f"a resumed run continues from snapshot {newest}, before the run's end"
+      if newest
+      else "it was the first one, and the run can't be resumed"
+    )
+    raise RuntimeError(
+      "the last snapshot was abandoned, because it took too long to write: "
+      f"{follows}; use a faster disk, or lower replay.capacity"
+    )
+  uploaded = summary.snapshots_uploaded or 0
+  if config.snapshot.url and uploaded < newest:
+    raise RuntimeError(
+      f"the last snapshot, {newest}, was not uploaded to config.snapshot.url="
+      f"{config.snapshot.url!r}, so it is on this machine only: once the URL "
+      "can be written, resume the run, which uploads it"
+    )
+
+
+def _flag_past_limit(
+  limits_config: ml_collections.ConfigDict, summary: run_summary.RunSummary
+) -> str:
+  """Returns the flag that raises the limit which has ended a run.
+
+  With this flag, a resumed run continues.
+  """
+  because = summary.stopped_because
+  names = limits.find_configured(limits_config)
+  if because == limits.ALL_LIMITS and names:
+    because = names[0]
+  if because not in names:  # also if the limit was set during the run
+    return ""
+  if because == "target_return":
+    return f" --config.limits.{because}=inf"
+  # The count is past a limit that was raised during the run.
+  reached = getattr(summary, _COUNTS.get(because, because), 0)
+  value = 2 * limits_config[because]
+  while value <= reached:
+    value *= 2
+  return f" --config.limits.{because}={math.ceil(value)}"

@@ -1,0 +1,186 @@
+"""The command `slipway evaluate`, which plays episodes with a run's policy."""
+
+import math
+import os
+import statistics
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from absl import flags as absl_flags
+
+from slipway.environments import (
+  atari_scores,
+  factory,
+  recordings,
+  user_code,
+  video,
+)
+from slipway.launch.api import policy as policy_lib
+from slipway.launch.checks import flags as flags_lib
+from slipway.launch.checks import run_config
+from slipway.launch.display import plain_warnings, status_text
+from slipway.launch.nodes import evaluation
+from slipway.launch.processes import processors
+from slipway.launch.runs import run_folder
+
+# Sentence that begins the help.
+_USAGE = "Plays episodes by the greedy policy of a run, and prints the returns."
+_MAX_ENVS = 20  # maximum number of environments that are stepped together
+_MAX_VIDEO_STEPS = 10_000  # environment steps after which a video ends
+
+
+@user_code.exit_as_error()
+def main(argv: Sequence[str]) -> int:
+  """Plays greedy episodes, and prints statistics of their returns.
+
+  With --record, the episodes are saved as a dataset. With --video, a further
+  episode is filmed.
+
+  Args:
+    argv: the program's name and its arguments.
+
+  Returns:
+    Exit status: 0 if all episodes were played; 1 if the environment failed; 2
+    if a flag is invalid or there is nothing to play.
+  """
+  plain_warnings.enable()
+  # TensorFlow, which loads a snapshot, would take all memory of a GPU.
+  os.environ.update(processors.NO_GPU)
+  try:
+    flags = flags_lib.parse(define_flags(), argv, _USAGE)
+    _check_playable(flags.run, flags.trust)
+    policy = policy_lib.load(flags.run, flags.which, flags.trust)
+    config, actor = policy.config, policy.actor
+    environment = factory.make(
+      config.environment,
+      min(flags.episodes, _MAX_ENVS),
+      flags.seed,
+      config.evaluation.info,
+    )
+    if flags.record is not None:
+      with recordings.Recorder(
+        flags.record, config.environment, environment
+      ) as recorder:
+        episodes = evaluation.play(
+          environment, actor, flags.episodes, observe=recorder.add
+        )
+    else:
+      episodes = evaluation.play(environment, actor, flags.episodes)
+    environment.close()
+    assert episodes is not None
+    print(_describe(episodes, policy.version, environment.name))
+    if flags.record is not None:
+      print(f"{flags.episodes} episodes recorded: {flags.record}")
+    if flags.video:
+      folder = run_folder.RunFolder(flags.run)
+      path = folder.videos / f"version-{policy.version}.mp4"
+      episode_return = video.record(
+        config.environment,
+        lambda step: (
+          actor.act(step.observation, step.reward, step.first).action
+        ),
+        path,
+        flags.seed,
+        _MAX_VIDEO_STEPS,
+      )
+      print(f"video of an episode with return {episode_return:.2f}: {path}")
+  except user_code.UserCodeError as error:
+    print(f"evaluate: {error}", file=sys.stderr)
+    return 1
+  except (ValueError, OSError) as error:
+    print(f"evaluate: {error}", file=sys.stderr)
+    return 2
+  except BaseException as error:
+    print(f"evaluate: {user_code.wrap(error)}", file=sys.stderr)
+    return 1
+  return 0
+
+
+def define_flags() -> absl_flags.FlagValues:
+  """Returns the flags of `slipway evaluate`, before parsing."""
+  values = absl_flags.FlagValues()
+  absl_flags.DEFINE_string(
+    "run",
+    None,
+    "Folder of the run whose policy is played: runs/<name>.",
+    flag_values=values,
+  )
+  absl_flags.mark_flag_as_required("run", flag_values=values)
+  absl_flags.DEFINE_integer(
+    "episodes",
+    20,
+    "Number of greedy episodes to play.",
+    lower_bound=1,
+    upper_bound=10**9,
+    flag_values=values,
+  )
+  absl_flags.DEFINE_string(
+    "which",
+    "best",
+    "Variables of the policy: best, those of the best evaluation; latest, "
+    "those of the newest snapshot; or the number of a snapshot.",
+    flag_values=values,
+  )
+  absl_flags.DEFINE_integer(
+    "seed",
+    2_000_000,
+    "Seed of the environments. The default differs from the seeds of training.",
+    lower_bound=0,
+    upper_bound=2**31 - 1,  # environments take seeds of 31 bits
+    flag_values=values,
+  )
+  absl_flags.DEFINE_bool(
+    "video",
+    False,
+    "Also film one episode, as an MP4 file in the run's folder videos/.",
+    flag_values=values,
+  )
+  absl_flags.DEFINE_string(
+    "record",
+    None,
+    "New folder in which the episodes are saved as a Minari dataset.",
+    flag_values=values,
+  )
+  flags_lib.define_trust(values)
+  absl_flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
+  return values
+
+
+def _check_playable(run: str, trust: bool) -> None:
+  """Checks that the environment of a run can be stepped."""
+  if run_config.read(run, trust).environment.external:
+    raise ValueError(
+      f"--run={run} has config.environment.external=True, whose environment "
+      "defines spaces only, so no episode can be played: use "
+      "slipway.load(run, 'latest') in the loop that steps the environment"
+    )
+
+
+def _describe(
+  episodes: evaluation.Episodes, version: int, environment: str
+) -> str:
+  """Returns a line with the mean, error and range of episodes' returns.
+
+  A single episode has no standard error.
+  """
+  returns = episodes.returns
+  count = len(returns)
+  error = ""
+  if count > 1:
+    error = f" +- {np.std(returns, ddof=1) / count**0.5:.2f} (standard error)"
+  normalized = atari_scores.normalize(environment, statistics.fmean(returns))
+  human = (
+    "" if math.isnan(normalized) else f", human-normalized {normalized:.3f}"
+  )
+  return (
+    f"{count} episodes of version {version}: mean return "
+    f"{statistics.fmean(returns):.2f}{error}{human}, "
+    f"min {min(returns):.2f}, max {max(returns):.2f}, mean length "
+    f"{statistics.fmean(episodes.lengths):.1f} environment steps"
+    f"{status_text.describe_info(episodes.mean_info)}"
+  )
+
+
+if __name__ == "__main__":
+  sys.exit(main(sys.argv))

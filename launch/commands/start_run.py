@@ -1,0 +1,249 @@
+"""Start run: checks the command line of `slipway train`, and executes it."""
+
+import contextlib
+import functools
+import importlib
+import os
+import pathlib
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+
+import psutil
+from absl import flags as absl_flags
+
+from slipway.agents.networks import torsos
+from slipway.configs import fields
+from slipway.environments import specs, user_code
+from slipway.launch.checks import (
+  environment_check,
+  resumption,
+  run_check,
+  train_flags,
+)
+from slipway.launch.commands import ending
+from slipway.launch.control import limits
+from slipway.launch.display import plain_warnings, standard_streams
+from slipway.launch.launchers import local
+from slipway.launch.processes import (
+  descendants,
+  lean_tensorflow,
+  processors,
+  signals,
+)
+from slipway.launch.runs import (
+  config_file,
+  recorded_spaces,
+  run_folder,
+  run_lock,
+  snapshot_store,
+  user_modules,
+)
+from slipway.launch.runs import run as run_lib
+from slipway.replay.tables import table_spec
+
+# Sentence that begins the help.
+_USAGE = "Trains an experiment until one of its limits is reached."
+
+
+@user_code.exit_as_error()
+def run(
+  argv: Sequence[str],
+  signal_handler: signals.Signals,
+  started_at_s: float,
+  host: local.Host,
+) -> int:
+  """Executes the command line of `slipway train`: trains until the run ends.
+
+  Args:
+    argv: the program's name and its arguments.
+    signal_handler: handler of the signals that this process receives.
+    started_at_s: unix seconds at which the command began.
+    host: fork server of the run's nodes, which is closed if they need none.
+
+  Returns:
+    Exit status: 0 if the run ended normally; 1 if it failed; 2 if it was
+    rejected before anything was started.
+  """
+  plain_warnings.enable()
+  descendants.adopt()
+  # Children that the caller of this function has started before are spared,
+  # the fork server among them.
+  spared = psutil.Process().children()
+
+  def clean_up() -> None:
+    descendants.kill_children(spared)
+    host.close()
+
+  signal_handler.clean_up = clean_up
+  with contextlib.ExitStack() as resources:
+    resources.callback(clean_up)
+    resources.callback(signal_handler.ignore)
+    try:
+      working_folder = os.getcwd()
+      flags = train_flags.parse(argv, _USAGE)
+      config = flags.config
+      make_spec = functools.partial(
+        environment_check.make_spec, command="train", clean_up=clean_up
+      )
+      spec, builder = run_check.check(flags, make_spec)
+      launch = _prepare_launch(flags, host)
+      with _in_folder(working_folder):
+        if flags.resume is None:
+          shown, message = _begin_run(flags, spec, signal_handler, resources)
+        else:
+          table = builder.make_table(config, spec)
+          shown, message = _resume_run(
+            flags, spec, table, signal_handler, resources
+          )
+        folder = run_folder.RunFolder(shown.path.absolute())
+    except (ValueError, OSError, user_code.UserCodeError) as error:
+      print(f"train: {error}", file=sys.stderr)
+      return 2
+    except BaseException as error:
+      print(f"train: {user_code.wrap(error)}", file=sys.stderr)
+      return 2
+    try:
+      ends = limits.describe(config.limits) or "it is stopped; it has no limit"
+      message += f"\nends after: {ends}"
+      torso = fields.get(config, "network.torso")
+      for advice in (limits.advise(config), torsos.advise(torso, spec)):
+        message += f"\nadvice: {advice}" if advice else ""
+      if run_check.needs_external_processes(
+        config, spec, builder, flags.launch
+      ):
+        message += (
+          "\nno workers: nothing is learned until a process collects by "
+          f"slipway.connect({str(shown.path)!r})"
+        )
+      standard_streams.print_line(message)
+      launch(run_lib.Run(config, spec, folder, started_at_s), signal_handler)
+      standard_streams.print_line(ending.describe(folder, config, shown))
+      ending.check_learned(folder, config)
+      ending.check_saved(folder, config)
+    except (RuntimeError, OSError) as error:
+      print(f"train: {error}", file=sys.stderr)
+      return 1
+    except KeyboardInterrupt:
+      print(
+        "train: killed at once; what was not saved is lost", file=sys.stderr
+      )
+      return 1
+    except BaseException as error:
+      print(f"train: {user_code.wrap(error)}", file=sys.stderr)
+      return 1
+    return 0
+
+
+@contextlib.contextmanager
+def _in_folder(path: str) -> Iterator[None]:
+  """Makes a folder the working folder while a `with` block runs.
+
+  Relative paths on the command line refer to the folder in which the command
+  was started, and an environment may have changed it.
+  """
+  before = os.getcwd()
+  os.chdir(path)
+  try:
+    yield
+  finally:
+    os.chdir(before)
+
+
+def _begin_run(
+  flags: absl_flags.FlagValues,
+  spec: specs.EnvironmentSpec,
+  signal_handler: signals.Signals,
+  resources: contextlib.ExitStack,
+) -> tuple[run_folder.RunFolder, str]:
+  """Makes and locks the folder of a new run."""
+  # Raises an error for an invalid config before an older run is removed.
+  config_file.to_json(flags.config)
+  name = flags.name
+  if not flags["name"].present:
+    reserved = run_folder.reserved(flags.run_dir, name)
+    name = resources.enter_context(reserved).name
+  before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
+  run_folder.check_name(name)
+  run_folder.check_path(before.path)
+  store = snapshot_store.open_store(flags.config, before)
+  store.check_remote(may_exist=flags.overwrite)
+  overwrite = flags.overwrite and os.path.lexists(before.path)
+  with contextlib.ExitStack() as replaced:
+    if overwrite and before.is_replaceable():
+      # Held until the new folder is locked. Otherwise another command could
+      # replace the old run meanwhile, and this one would delete its new run.
+      replaced.enter_context(run_lock.held(before))
+    signal_handler.begin_run()
+    # A folder that another command has made since the check is not deleted.
+    folder = run_folder.RunFolder.create(flags.run_dir, name, overwrite)
+    resources.enter_context(run_lock.held(folder))
+  try:
+    folder.write_config(flags.config)
+    user_modules.write(folder, flags.config)
+    recorded_spaces.write(folder, spec)
+    store.publish_config(clear=True)
+  except BaseException:
+    # Otherwise the same command would then be rejected for an existing run.
+    shutil.rmtree(folder.path, ignore_errors=True)
+    raise
+  return folder, f"run folder: {folder.path}"
+
+
+def _resume_run(
+  flags: absl_flags.FlagValues,
+  spec: specs.EnvironmentSpec,
+  table: table_spec.TableSpec | None,
+  signal_handler: signals.Signals,
+  resources: contextlib.ExitStack,
+) -> tuple[run_folder.RunFolder, str]:
+  """Locks the folder of a resumed run, and prepares it."""
+  folder = run_folder.RunFolder.open(flags.resume, flags.trust)
+  run_folder.check_path(folder.path)
+  recorded_spaces.check(folder, flags.config.environment.name, spec)
+  resources.enter_context(run_lock.held(folder))
+  store = snapshot_store.open_store(flags.config, folder)
+  store.check_remote(may_exist=True)
+  resumed = resumption.Resumption.from_folder(folder, flags.config, table)
+  signal_handler.begin_run()
+  resumed.begin()
+  recorded_spaces.write(folder, spec)  # for a run of an older version
+  return folder, f"run folder: {folder.path}\n{resumed}"
+
+
+def _import_and_launch(
+  name: str, run: run_lib.Run, signal_handler: signals.Signals
+) -> None:
+  """Imports a launcher that runs all in this process, and launches a run.
+
+  The import takes seconds, so it comes after all checks.
+  """
+  os.environ.update(processors.make_gpu_variables(run.config.learner.device))
+  lean_tensorflow.import_tensorflow()
+  importlib.import_module(name).launch(run, signal_handler)
+
+
+def _prepare_launch(
+  flags: absl_flags.FlagValues, host: local.Host
+) -> Callable[..., None]:
+  """Returns the function that launches a run, given the run and its signals.
+
+  For --launch=ray, this connects to the cluster.
+  """
+  config = flags.config
+  single = config.mode == "single"
+  name = "launchers.single" if single else train_flags.LAUNCHES[flags.launch]
+  if name == "launchers.local":
+    return functools.partial(local.launch, host=host)
+  host.close()
+  descendants.adopt()  # still, though the server's end has disabled it
+  if name != "machines.launcher":
+    return functools.partial(_import_and_launch, f"slipway.launch.{name}")
+  from slipway.launch.machines import admission
+
+  address = admission.authenticate(flags.ray_address, flags.insecure)
+  from slipway.launch.machines import launcher  # loads Ray
+
+  return launcher.prepare(
+    config, address, flags.wait_for_machines, standard_streams.print_line
+  )

@@ -1,0 +1,1 @@
+"""Control: decides for a run's nodes when to run, pause and stop."""

@@ -1,0 +1,258 @@
+"""Advice: sentences about configs whose values can't be learned well.
+
+The run continues: the sentences explain to the user why it may learn nothing.
+"""
+
+import math
+import time
+import typing
+from collections.abc import Callable, Mapping, Sequence
+
+import ml_collections
+
+from slipway.configs import base, fields
+from slipway.launch.control import limits
+
+
+class _Measurements(typing.NamedTuple):
+  """What a run has measured; the attributes are those of `Advisor.update`."""
+
+  metrics: Mapping[str, float | None]
+  returns: Sequence[float]
+  info: Mapping[str, float] | None
+
+
+# Function that returns a sentence about a config and its run, or None.
+_Rule = Callable[[ml_collections.ConfigDict, _Measurements], str | None]
+
+# Seconds for which a rule about metrics must have advice before it is given.
+_AFTER_S = 10.0
+# Largest mean probability of target returns beyond one end of the support.
+_MAX_OUTSIDE_SUPPORT = 0.1
+# Largest mean absolute TD error, as a multiple of the Huber loss's delta.
+_MAX_CLIPPING = 4.0
+# Largest norm of the gradients, as a multiple of the norm to which they are
+# clipped. Policy gradients learn well with medians of up to 650. Losses of TD
+# errors have medians of up to 2 in presets, and single updates above 5.
+_MAX_GRADIENT = 1_000.0
+_MAX_GRADIENT_OF_TD_ERRORS = 5.0
+# Largest part of the hidden units that give 0 for a whole batch. Networks that
+# learn have up to a half.
+_MAX_DEAD_UNITS = 0.9
+# Number of evaluations after which equal returns cause advice. With more, it
+# would be late where evaluations are minutes apart.
+_EQUAL_RETURNS = 10
+# The same after evaluations with higher returns. A policy may get worse for a
+# while before it gets better.
+_LOWEST_RETURNS = 20
+
+
+class Advisor:
+  """Finds advice in the metrics that the trainer reports.
+
+  ```python
+  advisor = Advisor(config)
+  advisor.update({'td_error_abs_mean': 12.0})
+  advisor.sentences  # [] at first, then the sentences of the whole run
+  ```
+
+  Attributes:
+    sentences: the advice so far, one sentence per cause.
+  """
+
+  def __init__(self, config: ml_collections.ConfigDict):
+    """Starts without advice for a run with a valid config."""
+    self._config = config
+    # Monotonic seconds since which each rule has advice without a break.
+    self._since_s: dict[_Rule, float] = {}
+    self._given: set[_Rule] = set()  # rules whose sentence has been given
+    self.sentences: list[str] = []
+
+  def update(
+    self,
+    metrics: Mapping[str, float | None],
+    returns: Sequence[float] = (),
+    info: Mapping[str, float] | None = None,
+  ) -> None:
+    """Records measurements, and adds the sentence of each new cause.
+
+    Args:
+      metrics: metrics of the learner's newest update, by name.
+      returns: mean returns of the last `base.RETURNS_KEPT` evaluations.
+      info: the last evaluation's mean of each number of `evaluation.info` that
+        its episodes had; None without an evaluation.
+    """
+    measured = _Measurements(metrics, returns, info)
+    now_s = time.monotonic()
+    for rule, after_s in _RULES.items():
+      sentence = rule(self._config, measured)
+      if sentence is None:
+        self._since_s.pop(rule, None)
+        continue
+      since_s = self._since_s.setdefault(rule, now_s)
+      if now_s - since_s >= after_s and rule not in self._given:
+        self._given.add(rule)
+        self.sentences.append(sentence)
+
+
+def _advise_on_support(
+  config: ml_collections.ConfigDict, measured: _Measurements
+) -> str | None:
+  """Returns advice if many returns are outside a categorical head's support."""
+  below = measured.metrics.get("below_support")
+  above = measured.metrics.get("above_support")
+  if below is None or above is None:
+    return None
+  if not max(below, above) > _MAX_OUTSIDE_SUPPORT:
+    return None
+  lowest, highest = "lowest_return", "highest_return"
+  side, extreme, field, other = (
+    ("below", "lowest", lowest, highest)
+    if below > above
+    else ("above", "highest", highest, lowest)
+  )
+  return (
+    f"{max(below, above):.0%} of the target returns are {side} the support, "
+    f"config.network.{field}={config.network[field]:g}, so their values can't "
+    f"be learned: set it to the task's {extreme} discounted return, and check "
+    f"{other}={config.network[other]:g}, too"
+  )
+
+
+def _advise_on_clipping(
+  config: ml_collections.ConfigDict, measured: _Measurements
+) -> str | None:
+  """Returns advice if the Huber loss of action values clips most TD errors."""
+  error = measured.metrics.get("td_error_abs_mean")
+  delta = fields.get(config, "learner.huber_delta")
+  # Quantile losses, and those of rescaled values, have another delta.
+  if fields.get(config, "network.head") != "expected" or delta is None:
+    return None
+  if error is None or not error > _MAX_CLIPPING * delta:
+    return None
+  return (
+    f"TD errors of {error:.3g} on average are clipped at config.learner."
+    f"huber_delta={delta:g}, so values become medians, which ignore rare "
+    "failures: raise it to the size of the task's returns"
+  )
+
+
+def _advise_on_skipped_updates(
+  config: ml_collections.ConfigDict, measured: _Measurements
+) -> str | None:
+  """Returns advice if the newest update's gradients are nan or infinite."""
+  norm = measured.metrics.get("gradient_norm")
+  if norm is None or math.isfinite(norm):
+    return None
+  return (
+    "gradients are nan or infinite, and such updates are skipped, so the run "
+    "may learn nothing more: lower config.learner.learning_rate="
+    f"{config.learner.learning_rate:g}, scale the rewards down by "
+    "config.environment.reward_scale, or check a loss of your own"
+  )
+
+
+def _advise_on_gradients(
+  config: ml_collections.ConfigDict, measured: _Measurements
+) -> str | None:
+  """Returns advice if nearly all gradients are scaled down to their limit."""
+  norm = measured.metrics.get("gradient_norm")
+  limit = fields.get(config, "learner.max_gradient_norm")
+  has_td_errors = fields.get(config, "learner.huber_delta") is not None
+  factor = _MAX_GRADIENT_OF_TD_ERRORS if has_td_errors else _MAX_GRADIENT
+  if norm is None or limit is None or not factor * limit < norm < math.inf:
+    return None
+  return (
+    f"gradients have a norm of {norm:.3g}, and are clipped at config.learner."
+    f"max_gradient_norm={limit:g}, so that batches with rare results count no "
+    "more than others: raise it, or scale the returns to the order of 1 to 100 "
+    "by config.environment.reward_scale or config.normalization.rewards"
+  )
+
+
+def _advise_on_dead_units(
+  config: ml_collections.ConfigDict, measured: _Measurements
+) -> str | None:
+  """Returns advice if hardly any hidden unit depends on the observations."""
+  dead = measured.metrics.get("dead_units")
+  if dead is None or not dead > _MAX_DEAD_UNITS:
+    return None
+  # The actor-critic family's 'all' is for its critics, and the policy's units
+  # may be the dead ones.
+  best = "all" if fields.get(config, "network.critics") is None else "first"
+  has_no_norm = fields.get(config, "network.layer_norm") == "none"
+  return (
+    f"{dead:.0%} of a network's hidden units give 0 for a whole batch, so they "
+    "learn nothing, and neither do the layers before them: lower config."
+    f"learner.learning_rate={config.learner.learning_rate:g}"
+    + (f", or set config.network.layer_norm={best!r}" if has_no_norm else "")
+  )
+
+
+def _advise_on_equal_returns(
+  config: ml_collections.ConfigDict, measured: _Measurements
+) -> str | None:
+  """Returns advice if the newest evaluations have one return, the lowest."""
+  returns = measured.returns
+  target = limits.lowest_accepted(config.limits.target_return)
+  if not returns or returns[-1] >= target:
+    return None
+  last, lowest = returns[-1], min(returns)
+  if lowest != max(returns):
+    tail = returns[-_LOWEST_RETURNS:]
+    if len(tail) < _LOWEST_RETURNS or {*tail} != {lowest}:
+      return None
+    return (
+      f"the last {_LOWEST_RETURNS} evaluations had a mean return of {last:g}, "
+      "the lowest so far, so the policy may no longer try anything else: raise "
+      "the exploration or its noise, or lower config.learner.learning_rate="
+      f"{config.learner.learning_rate:g}"
+    )
+  # Of a longer run, the first evaluations are no longer known.
+  if not _EQUAL_RETURNS <= len(returns) < base.RETURNS_KEPT:
+    return None
+  unset = []
+  # Where observations are tiny numbers, networks hardly see their changes.
+  if (
+    fields.get(config, "network.torso") == "mlp"
+    and not config.environment.action_mask
+    and fields.get(config, "normalization.observations") is False
+  ):
+    unset.append("config.normalization.observations=True")
+  if fields.get(config, "bonus.kind") == "none":
+    unset.append("config.bonus.kind='rnd'")
+  return (
+    f"all {len(returns)} evaluations so far had a mean return of {last:g}, so "
+    "the policy may never have seen a better one: raise the exploration or its "
+    "noise, "
+    + (f"set {' or '.join(unset)}, " if unset else "")
+    + "or let the environment reward progress"
+  )
+
+
+def _advise_on_missing_info(
+  config: ml_collections.ConfigDict, measured: _Measurements
+) -> str | None:
+  """Returns advice if no episode of an evaluation had a number to record."""
+  if measured.info is None:
+    return None
+  missing = [x for x in config.evaluation.info if x not in measured.info]
+  if not missing:
+    return None
+  return (
+    f"no episode of an evaluation ended with {' or '.join(map(repr, missing))} "
+    "as a number in its info, so there is nothing to record: set config."
+    "evaluation.info to names that the info of an episode's last step has"
+  )
+
+
+# Seconds for which each rule must have advice before it is given.
+_RULES: dict[_Rule, float] = {
+  _advise_on_skipped_updates: 0.0,
+  _advise_on_support: _AFTER_S,
+  _advise_on_clipping: _AFTER_S,
+  _advise_on_gradients: _AFTER_S,
+  _advise_on_dead_units: _AFTER_S,
+  _advise_on_equal_returns: 0.0,  # ten evaluations are long enough
+  _advise_on_missing_info: 0.0,  # an evaluation has several episodes
+}

@@ -1,0 +1,147 @@
+"""ControlService: the RPC interface of a run's control."""
+
+import typing
+
+from slipway.launch.control import messages
+from slipway.launch.rpc import wire
+from slipway.launch.runs import run_counters, run_status
+
+
+class ControlService(typing.Protocol):
+  """RPC interface of a run's control; `run_control.RunControl` implements it.
+
+  Methods that are marked `wire.retried` are idempotent. Clients retry them,
+  because the way to another machine may be interrupted.
+  """
+
+  def report(
+    self, role: str, index: int, report: messages.Report
+  ) -> messages.Command:
+    """Records a node's periodic report, and returns the node's command.
+
+    Args:
+      role: the node's role, such as 'worker'.
+      index: index of the node among the nodes of its role.
+      report: counts of the node's current process.
+    """
+    ...
+
+  def finished(self, role: str, index: int, report: messages.Report) -> None:
+    """Records a node's last report, and that the node has ended."""
+    ...
+
+  @wire.retried
+  def register(self, role: str, index: int) -> messages.Registration:
+    """Returns counts of a node's earlier processes, to a process that starts.
+
+    Args:
+      role: the node's role, such as 'worker'.
+      index: index of the node among the nodes of its role.
+    """
+    ...
+
+  def wait_collected(self, version: int, timeout_s: float) -> int:
+    """Waits until every worker has collected its share of a round (mode sync).
+
+    Args:
+      version: version of the variables with which the workers collect.
+      timeout_s: seconds after which the wait ends; at most 1 s is used.
+
+    Returns:
+      The newest version with which every worker has collected. It is lower
+      than `version` if the timeout has passed or the run stops.
+    """
+    ...
+
+  def counters(self) -> run_counters.RunCounters:
+    """Returns the run's current counters, for a new snapshot."""
+    ...
+
+  @wire.retried
+  def variables_version(self) -> int:
+    """Returns the highest version of the variables that any node reported."""
+    ...
+
+  @wire.retried
+  def evaluated(
+    self, evaluation: messages.Evaluation
+  ) -> messages.EvaluationReply:
+    """Records an evaluation, and returns whether it is the best so far.
+
+    An evaluation that the evaluator sends again, because the reply was lost,
+    counts once. Evaluations after one that has ended the run are ignored. If
+    the run ended for another reason, the evaluation in progress still counts,
+    so that equal runs have equal results.
+
+    Args:
+      evaluation: results of at least one episode.
+    """
+    ...
+
+  def place(self, placement: messages.Placement) -> None:
+    """Records on which machines the run's nodes are currently placed.
+
+    The expected number of nodes and the commands follow from the placement. A
+    run that is stopping ignores the call.
+    """
+    ...
+
+  def status(self) -> run_status.RunStatus:
+    """Returns the run's current status."""
+    ...
+
+  def stop(self, reason: str) -> None:
+    """Stops the run: its nodes end in the order of `stages`.
+
+    Args:
+      reason: reason of the stop for the user. Later calls do not change it,
+        but the name of a signal shortens the time for the last snapshot.
+    """
+    ...
+
+  def pause(self) -> None:
+    """Pauses all nodes until `resume` is called; limits stay in force.
+
+    Raises:
+      ValueError: the run is stopping.
+    """
+    ...
+
+  def resume(self) -> None:
+    """Ends the pause that `pause` began; all nodes continue.
+
+    Raises:
+      ValueError: the run is stopping.
+    """
+    ...
+
+  def save(self) -> None:
+    """Requests a snapshot, which the trainer writes soon after.
+
+    Raises:
+      ValueError: the run is stopping.
+    """
+    ...
+
+  def set_workers(self, count: int) -> None:
+    """Sets the run's number of workers.
+
+    Args:
+      count: the new number; workers are started or stopped to reach it.
+
+    Raises:
+      ValueError: the run is stopping, or can't have this number of workers.
+    """
+    ...
+
+  def set(self, field: str, value: float | str) -> None:
+    """Changes a limit or rate of the run's config while the run is active.
+
+    Args:
+      field: name of a field in `settings.FIELDS`.
+      value: the new value, or its text.
+
+    Raises:
+      ValueError: the run is stopping, or the field can't have this value.
+    """
+    ...

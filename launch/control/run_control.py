@@ -1,0 +1,457 @@
+"""RunControl: a run's counts, limits and commands."""
+
+import signal
+import threading
+import time
+import typing
+from collections.abc import Mapping
+
+import ml_collections
+import msgspec
+from absl import logging
+
+from slipway.configs import base
+from slipway.launch.control import (
+  commands,
+  control_service,
+  limits,
+  messages,
+  run_state,
+  settings,
+  stages,
+  waits,
+)
+from slipway.launch.control import rates as rates_lib
+from slipway.launch.control import watchdog as watchdog_lib
+from slipway.launch.hooks import caller
+from slipway.launch.runs import (
+  outbox,
+  run_counters,
+  run_folder,
+  run_status,
+  snapshot_store,
+)
+from slipway.launch.runs import results as results_lib
+
+# Longest time in seconds for which `RunControl.wait_collected` blocks. It is
+# below the timeout of an RPC.
+_LONGEST_WAIT_S = 1.0
+# Names of the limits that only an evaluation can reach.
+_EVALUATION_LIMITS = ("target_return", "evaluations_without_improvement")
+# Reasons of a stop after which the nodes may be killed soon.
+_QUICK_REASONS = ("failure", *signal.Signals.__members__)
+# Seconds between two writes of the metrics at a run's beginning.
+_METRICS_PERIOD_S = 1.0
+# Duration of a run at which it writes metrics, relative to the time before.
+# After half an hour they become fewer: a week has 12,000 instead of 600,000,
+# of which TensorBoard shows 1,000.
+_METRICS_SPACING = 1.0 + 1.0 / 1_800
+
+
+class RunControl(control_service.ControlService):
+  """Counts a run's steps, enforces its limits, and makes its nodes' commands.
+
+  The object also writes the run's results, and is thread-safe. It is part of
+  the launcher, and methods without a description are those of `ControlService`,
+  by which other processes call it.
+  """
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    folder: run_folder.RunFolder,
+    expected: Mapping[str, int],
+    started_at_s: float,
+    rates: rates_lib.Rates,
+    workers_fixed_because: str = "",
+    earlier: run_state.Earlier | None = None,
+  ):
+    """Opens the run's result files, and reads the snapshot of a resumed run.
+
+    Args:
+      config: the whole config.
+      folder: the run's folder.
+      expected: number of nodes of each role that will report.
+      started_at_s: unix seconds of the user's command.
+      rates: the run's schedule.
+      workers_fixed_because: message of the error that `set_workers` raises, or
+        an empty text if the number of workers can change.
+      earlier: what the run had reached when it lost a state, or None at a start
+        by a command.
+
+    Raises:
+      ValueError: a file of the run cannot be read.
+    """
+    self._workers_fixed_because = workers_fixed_because
+    self._has_table = rates.table is not None
+    self._shards = rates.table.shards if rates.table is not None else 1
+    self._lock = threading.RLock()
+    self._reported = threading.Condition(self._lock)
+    self._config = config.copy_and_resolve_references()
+    evaluations = env_steps = None
+    trainer_steps = float("inf")
+    snapshot = snapshot_store.open_store(config, folder).newest()
+    resumed = snapshot and run_counters.RunCounters.read(snapshot.path)
+    if resumed:
+      evaluations = resumed.evaluations
+      env_steps = resumed.environment_steps
+      trainer_steps = resumed.trainer_steps
+    # Number of the newest snapshot for which the hooks were called.
+    self._snapshot = snapshot.number if snapshot else 0
+    self._commands = commands.Commands(
+      expected.get("worker", 0),
+      steps_per_s=config.rates.environment_steps_per_s,
+      paused=earlier is not None and earlier.paused,
+    )
+    self._state = run_state.RunState(
+      self._config,
+      rates,
+      folder.name,
+      expected,
+      started_at_s,
+      resumed or None,
+      earlier,
+    )
+    self._nodes = self._state.nodes
+    self._changes: dict[str, typing.Any] = {}  # by users, of config fields
+    self._stopped_because: str | None = None
+    self._stops_quickly = False
+    # Key of the last evaluation, and the reply to it.
+    self._evaluated = ("", messages.EvaluationReply())
+    self._results = results_lib.Results(
+      folder, evaluations, env_steps, trainer_steps
+    )
+    self._watchdog = watchdog_lib.Watchdog(self._config, rates)
+    # By node group; empty on a single machine.
+    self._machines: Mapping[str, run_status.MachineStatus] = {}
+    self._closed = False
+    self._update_due_s = 0.0  # monotonic
+    self._metrics_due_s = 0.0  # of the run's duration
+    self._hooks = (earlier and earlier.hooks) or caller.Caller(
+      self._config, folder.path
+    )
+    self._results.write_config(self._config)
+    self._hooks.send("start", self.status)
+
+  @property
+  def outbox(self) -> outbox.Outbox:
+    """Outbox through which this process writes the run's files."""
+    return self._results.outbox
+
+  @property
+  def limits(self) -> ml_collections.ConfigDict:
+    """Section `limits` of the config; the caller must not change it."""
+    return self._config.limits
+
+  def report(
+    self, role: str, index: int, report: messages.Report
+  ) -> messages.Command:
+    with self._lock:
+      self._record(role, index, report, finished=False)
+      return self.command(role, index)
+
+  def finished(self, role: str, index: int, report: messages.Report) -> None:
+    with self._lock:
+      self._record(role, index, report, finished=True)
+
+  def command(self, role: str, index: int) -> messages.Command:
+    """Returns the current command for a node.
+
+    Args:
+      role: the node's role, such as 'worker'.
+      index: index of the node among the nodes of its role.
+    """
+    with self._lock:
+      share = self._nodes.compute_proxy_share(index) if role == "proxy" else 1.0
+      return self._commands.for_node(
+        role,
+        self.stopping,
+        self._nodes.collected_version(),
+        share,
+        stages.last_snapshot_s(self._stops_quickly),
+      )
+
+  def register(self, role: str, index: int) -> messages.Registration:
+    with self._lock:
+      return self._nodes.registration(role, index)
+
+  def wait_collected(self, version: int, timeout_s: float) -> int:
+    with self._reported:
+      self._reported.wait_for(
+        lambda: self.stopping or self._nodes.collected_version() >= version,
+        min(timeout_s, _LONGEST_WAIT_S),
+      )
+      return self._nodes.collected_version()
+
+  def counters(self) -> run_counters.RunCounters:
+    with self._lock:
+      return self._state.counters()
+
+  def variables_version(self) -> int:
+    with self._lock:
+      return self._state.variables_version()
+
+  def evaluated(
+    self, evaluation: messages.Evaluation
+  ) -> messages.EvaluationReply:
+    with self._lock:
+      key, reply = self._evaluated
+      if evaluation.key and evaluation.key == key:
+        return reply
+      if self._closed or self._stopped_because in _EVALUATION_LIMITS:
+        return messages.EvaluationReply()
+      row = results_lib.make_evaluation(
+        self._state.status(),
+        evaluation.returns,
+        evaluation.lengths,
+        evaluation.variables_version,
+        evaluation.info,
+      )
+      is_best = self._state.evaluations.add(row, evaluation.repeated)
+      reply = messages.EvaluationReply(
+        is_best, self._state.evaluations.best_return
+      )
+      self._evaluated = evaluation.key, reply
+      self._results.add_evaluation(row)
+      self._hooks.send("evaluation", self.status)
+      return reply
+
+  def stop(self, reason: str) -> None:
+    with self._lock:
+      self._stops_quickly |= reason in _QUICK_REASONS
+      if self.stopping:
+        return
+      self._stopped_because = reason
+      logging.info("stopping: %s", reason)
+      # The trainer continues until its stage ends, so that a full table accepts
+      # the workers' last items.
+      self._commands.paused = False
+      self._reported.notify_all()
+
+  def pause(self) -> None:
+    with self._lock:
+      self._check_not_stopping()
+      self._commands.paused = True
+      self._state.measured_rates.clear()
+
+  def resume(self) -> None:
+    with self._lock:
+      self._check_not_stopping()
+      self._commands.paused = False
+
+  def save(self) -> None:
+    with self._lock:
+      self._check_not_stopping()
+      self._commands.saves_requested += 1
+
+  def set_workers(self, count: int) -> None:
+    with self._lock:
+      self._check_not_stopping()
+      if self._machines:
+        raise ValueError(
+          "the number of workers of this run follows from its machines, so it "
+          "can't be set: add machines to the cluster, or remove some"
+        )
+      if self._workers_fixed_because:
+        raise ValueError(self._workers_fixed_because)
+      self._check_has_workers(count)
+      base.check_workers(count)
+      if count < self._shards:
+        raise ValueError(
+          f"workers {count} is below config.replay.shards={self._shards}: each "
+          "worker writes to one shard, so some shards would get no new items; "
+          f"use {self._shards} or more"
+        )
+      logging.info("the number of workers is %d now", count)
+      self._nodes.set_expected("worker", count)
+      self._commands.workers = count
+      self._config.topology.workers = count
+      self._changes["topology.workers"] = count
+
+  def place(self, placement: messages.Placement) -> None:
+    expected, absent = placement.expected, placement.absent
+    with self._lock:
+      if self.stopping:
+        return
+      self._machines = placement.machines
+      for role, count in expected.items():
+        self._nodes.set_expected(role, count)
+      self._nodes.set_absent(absent)
+      self._commands.workers = expected["worker"]
+      self._config.topology.workers = expected["worker"]
+
+  def set(self, field: str, value: float | str) -> None:
+    with self._lock:
+      self._check_not_stopping()
+      changed = settings.change(self._config, field, value)
+      logging.info("%s is %s now", field, changed)
+      self._changes[field] = changed
+      self._commands.steps_per_s = self._config.rates.environment_steps_per_s
+      self._commands.trainer_steps_limit = limits.last_trainer_step(
+        self._config.limits
+      )
+
+  def status(self) -> run_status.RunStatus:
+    with self._lock:
+      status = self._state.status()
+      phase, waiting = self._phase(status), status.waiting
+      if phase == "paused":
+        waiting = "paused"  # the pause is the reason of all waits
+      elif self._watchdog.stalled_s is not None:
+        waiting = self._explain_stall(status)
+      return msgspec.structs.replace(
+        status,
+        phase=phase,
+        waiting=waiting,
+        stalled_s=self._watchdog.stalled_s,
+        rates=msgspec.structs.replace(
+          status.rates, env_steps_per_s_target=self._commands.steps_per_s
+        ),
+        workers_target=self._commands.workers,
+        machines=dict(self._machines),
+        unwritten=sorted({*status.unwritten, *self._results.outbox.unwritten}),
+        failed_hooks=self._hooks.failed,
+        stopped_because=self._stopped_because,
+      )
+
+  def tick(self) -> None:
+    """Checks limits, new snapshots and stalls; must be called regularly.
+
+    The call also writes metrics, at most once per second, and less often later
+    in a run.
+    """
+    with self._lock:
+      status = self.status()
+      self._check_limits(status)
+      self._check_snapshot(status)
+      working = status.phase in ("starting", "running")
+      now_s = time.monotonic()
+      if self._watchdog.update(status, working, now_s):
+        logging.warning("%s", self._explain_stall(status))
+      if now_s >= self._update_due_s:
+        self._update_due_s = now_s + _METRICS_PERIOD_S
+        if self._commands.paused:
+          # Otherwise the rates, as means over some seconds, would decay slowly.
+          self._state.measured_rates.clear()
+        else:
+          self._state.update_rates()
+        status = self.status()
+        if status.wall_s >= self._metrics_due_s:
+          self._metrics_due_s = status.wall_s * _METRICS_SPACING
+          self._results.add_metrics(status)
+          self._results.outbox.flush()
+
+  @property
+  def stopping(self) -> bool:
+    """Whether the run is stopping or has stopped."""
+    return self._stopped_because is not None
+
+  @property
+  def stops_quickly(self) -> bool:
+    """Whether the last snapshot may take only seconds.
+
+    The nodes may be killed soon after a signal or a failure.
+    """
+    return self._stops_quickly
+
+  @property
+  def workers_target(self) -> int:
+    """Number of workers that should run."""
+    return self._commands.workers
+
+  def abandon(self) -> run_state.Earlier:
+    """Ends the hooks of a run that is resumed, without its results.
+
+    Returns:
+      What the run has reached, of which the resumed one continues.
+    """
+    with self._lock:
+      self._closed = True
+      status = self._state.status()
+      return run_state.Earlier(
+        status.resumes,
+        self._state.variables_version(),
+        status.wall_s,
+        self._changes,
+        self._commands.paused,
+        self._hooks,
+      )
+
+  def close(self) -> None:
+    """Writes the run's final metrics, summary and curves, and ends the hooks.
+
+    Raises:
+      OSError: the disk is full.
+    """
+    with self._lock:
+      self._closed = True
+      status = self.status()
+      self._check_snapshot(status)
+      self._results.add_metrics(status)
+      self._results.write_summary(status)
+    # The lock is released here, because other threads still read the status,
+    # and a trainer that ends late reads the counts for its last snapshot.
+    self._results.draw_curves()
+    self._hooks.close(self.status)
+    self._results.close()
+
+  def _check_has_workers(self, count: int) -> None:
+    """Checks that worker processes can collect for this run."""
+    if not self._has_table:
+      raise ValueError(
+        f"workers {count} can't collect for this run, which learns from "
+        "recorded data only: it keeps 0 workers"
+      )
+    if self._config.environment.external:
+      raise ValueError(
+        f"workers {count} can't step the environment of this run, since "
+        "config.environment.external=True: connect more external processes "
+        "instead"
+      )
+
+  def _check_not_stopping(self) -> None:
+    """Raises ValueError if a user's command can't have an effect any more."""
+    if self.stopping:
+      raise ValueError(
+        f"the run is stopping ({self._stopped_because}), so nothing changes"
+      )
+
+  def _record(
+    self, role: str, index: int, report: messages.Report, finished: bool
+  ) -> None:
+    """Records a node's report, and wakes the callers of `wait_collected`."""
+    self._state.report(role, index, report, finished)
+    self._reported.notify_all()
+
+  def _explain_stall(self, status: run_status.RunStatus) -> str:
+    """Returns one line about the cause of a stall; see `Watchdog.explain`."""
+    return self._watchdog.explain(
+      status,
+      self._nodes.find_silent_nodes(),
+      # The watchdog itself explains waits for the limiter, and a long
+      # evaluation delays no other node.
+      self._nodes.describe_waits(ignored=(*waits.LIMITER, waits.EPISODES)),
+    )
+
+  def _check_limits(self, status: run_status.RunStatus) -> None:
+    """Stops the run if it has reached its limits."""
+    counts = limits.Counts.from_status(status)
+    reason = limits.find_reason(self._config.limits, counts)
+    if reason is not None:
+      self.stop(reason)
+
+  def _check_snapshot(self, status: run_status.RunStatus) -> None:
+    """Sends the event 'snapshot' to the hooks, once per new snapshot."""
+    if status.snapshots.written > self._snapshot:
+      self._snapshot = status.snapshots.written
+      self._hooks.send("snapshot", self.status)
+
+  def _phase(self, status: run_status.RunStatus) -> str:
+    """Returns the run's phase, such as 'running'; see `RunStatus.phase`."""
+    if self._closed:
+      return "stopped"
+    if self.stopping:
+      return "stopping"
+    if self._commands.paused:
+      return "paused"
+    return "starting" if status.start_up_s is None else "running"

@@ -1,0 +1,412 @@
+"""RunState: the sums over all nodes' reports, and the run's status."""
+
+import time
+import types
+import typing
+from collections.abc import Iterable, Mapping
+
+import ml_collections
+import msgspec
+
+from slipway.launch.control import (
+  advice,
+  evaluation_record,
+  measured_rates,
+  messages,
+  node_states,
+)
+from slipway.launch.control import rates as rates_lib
+from slipway.launch.hooks import caller
+from slipway.launch.runs import run_counters, run_status
+from slipway.replay.tables import table_status
+
+
+class Earlier(typing.NamedTuple):
+  """What a run had reached before it was resumed.
+
+  Attributes:
+    resumes: number of resumes before; -1 for a run that is new.
+    variables_version: highest version of the variables that any node had. A
+      process that outlives the resume, an external one, may have it still.
+    wall_s: duration of the run in seconds.
+    changes: values of the config's fields that users have changed meanwhile.
+    paused: whether the run was paused.
+    hooks: caller of the run's hooks, which outlive the resume; None for a run
+      that a command starts.
+  """
+
+  resumes: int
+  variables_version: int
+  wall_s: float
+  changes: Mapping[str, typing.Any] = types.MappingProxyType({})
+  paused: bool = False
+  hooks: caller.Caller | None = None
+
+
+class RunState:
+  """Combines the reports of all nodes into the run's counts, rates and status.
+
+  ```python
+  state = RunState(config, schedule, 'a-run', expected, time.time())
+  state.report('worker', 0, messages.WorkerReport(env_steps=7))
+  state.status().env_steps  # 7
+  ```
+
+  Attributes:
+    nodes: the states of all nodes.
+    evaluations: the record of the run's evaluations.
+    measured_rates: the rates of the run's counts.
+  """
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    schedule: rates_lib.Rates,
+    name: str,
+    expected: Mapping[str, int],
+    started_at_s: float,
+    resumed: run_counters.RunCounters | None = None,
+    earlier: Earlier | None = None,
+  ):
+    """Starts with the counts of a snapshot, and with all measured rates at 0.
+
+    Args:
+      config: the whole config, whose limits may change during the run.
+      schedule: the run's schedule.
+      name: the run's name.
+      expected: number of nodes of each role that will report.
+      started_at_s: unix seconds of the user's command.
+      resumed: counters of the snapshot from which the run is resumed, or None
+        if the run is new.
+      earlier: what the run had reached when it lost a state, or None.
+    """
+    self._config = config
+    self._table_spec = schedule.table
+    self._publish_period = schedule.publish_period
+    self._advisor = advice.Advisor(config)
+    self._name, self._started_at_s = name, started_at_s
+    # Monotonic seconds of the user's command.
+    self._began_s = time.monotonic() - max(0.0, time.time() - started_at_s)
+    self._resumed = resumed
+    # The run never falls behind it, except in what the lost state was.
+    self._earlier = earlier or Earlier(
+      resumed.resumes if resumed else -1,
+      resumed.variables_version if resumed else 0,
+      resumed.wall_s if resumed else 0.0,
+    )
+    # Unix seconds of the first update, and the counts at it; None before it.
+    self._first_step_at_s: float | None = None
+    self._learning_since: run_status.Milestone | None = None
+    has_table = schedule.table is not None
+    self.nodes = node_states.NodeStates(expected, has_table, resumed)
+    self.evaluations = evaluation_record.EvaluationRecord(resumed)
+    self.measured_rates = measured_rates.MeasuredRates()
+
+  def report(
+    self,
+    role: str,
+    index: int,
+    report: messages.Report,
+    finished: bool = False,
+  ) -> None:
+    """Records a node's report.
+
+    Args:
+      role: the node's role.
+      index: index of the node among the nodes of its role.
+      report: the newest report, with counts of the node's current process.
+      finished: whether this is the last report, because the node has ended.
+    """
+    self.nodes.find_or_add(role, index).record(report, finished)
+    if not isinstance(report, messages.TrainerReport):
+      return
+    evaluations = self.evaluations
+    self._advisor.update(report.metrics, evaluations.returns, evaluations.info)
+    if self._first_step_at_s is None and report.first_step_at_s is not None:
+      self._first_step_at_s = report.first_step_at_s
+      self._learning_since = run_status.Milestone(
+        self._wall_s(), self._collected().env_steps, self._trainer_steps()
+      )
+
+  def counters(self) -> run_counters.RunCounters:
+    """Returns the run's current counters, for a new snapshot."""
+    status = self.status()
+    return run_counters.RunCounters(
+      mode=status.mode,
+      environment_steps=status.env_steps,
+      episodes=status.episodes,
+      trainer_steps=status.trainer_steps,
+      variables_version=self.variables_version(),
+      replay_size=status.replay.size if status.replay else 0,
+      wall_s=status.wall_s,
+      evaluations=status.evaluation.count,
+      eval_returns=list(self.evaluations.returns),
+      best_eval_return=status.evaluation.best_mean_return,
+      evaluations_without_improvement=status.evaluation.without_improvement,
+      resumes=status.resumes,
+      nodes=self.nodes.counters(),
+      shard_sizes=self._shard_sizes(status.replay),
+    )
+
+  def _shard_sizes(
+    self, replay: run_status.ReplayStatus | None
+  ) -> dict[int, int]:
+    """Returns the number of items in each shard, by index.
+
+    Before a shard's first report, its number is that of the snapshot from which
+    the run was resumed.
+    """
+    resumed = self._resumed
+    before = resumed.shard_sizes if resumed else {}
+    reported = replay.shards if replay else {}
+    return {
+      **before,
+      **{index: shard.size for index, shard in reported.items()},
+    }
+
+  def variables_version(self) -> int:
+    """Returns the highest version of the variables that any node reported."""
+    return max(self._earlier.variables_version, self.nodes.variables_version())
+
+  def update_rates(self) -> None:
+    """Computes all rates from the current counts; must be called regularly."""
+    self.measured_rates.update(
+      self._collected(),
+      self.nodes.sum_counts("proxy"),
+      self._trainer_steps(),
+      time.monotonic(),
+    )
+
+  def status(self) -> run_status.RunStatus:
+    """Returns the run's status, with rates as of the last `update_rates`.
+
+    Fields that depend on commands, such as `phase`, have their defaults.
+    `RunControl.status` fills them in.
+    """
+    config = self._config
+    workers, trainer = self._collected(), self._trainer()
+    reports = [
+      report
+      for role in node_states.COLLECTING
+      for report in self.nodes.reports(role, messages.WorkerReport)
+    ]
+    restarts = self.nodes.restarts()
+    return run_status.RunStatus(
+      name=self._name,
+      mode=config.mode,
+      waiting=self.nodes.describe_waits(),
+      resumes=self._resumes,
+      wall_s=self._wall_s(),
+      start_up_s=(
+        self._first_step_at_s - self._started_at_s
+        if self._first_step_at_s
+        else None
+      ),
+      learning_since=self._learning_since,
+      env_steps=workers.env_steps,
+      episodes=workers.episodes,
+      trainer_steps=self._trainer_steps(),
+      training_return=_mean(report.training_return for report in reports),
+      items=run_status.ItemsStatus(
+        workers.items_written,
+        workers.items_confirmed,
+        workers.items_lost,
+        workers.items_discarded,
+      ),
+      replay=self._replay(),
+      rates=self.measured_rates.status,
+      variables=run_status.VariablesStatus(
+        trainer.variables_version,
+        _mean(report.variables_age_s for report in reports),
+        self._loads_per_trainer_step(),
+        1.0 / self._publish_period,
+      ),
+      evaluation=self.evaluations.status(config.limits),
+      snapshots=_snapshots(trainer.snapshots),
+      limits=run_status.Limits(**config.limits.to_dict()),
+      nodes=self.nodes.statuses(),
+      restarts=sum(restarts.values()),
+      node_restarts=restarts,
+      reconnects=workers.reconnects,
+      metrics=trainer.metrics,
+      advice=list(self._advisor.sentences),
+      proxy=self._proxy(),
+      workers=self._workers(),
+      externals=self._collectors(messages.EXTERNAL),
+      unwritten=self._unwritten(),
+    )
+
+  def _unwritten(self) -> list[str]:
+    """Returns the names of the files that the trainer or evaluator can't write.
+
+    The name 'snapshot' stands for a complete snapshot.
+    """
+    names = ["snapshot"] if self._trainer().snapshots.unwritten else []
+    for report in self.nodes.reports("evaluator", messages.EvaluatorReport):
+      names += report.unwritten
+    return names
+
+  def _wall_s(self) -> float:
+    """Returns the run's duration in seconds, including time before a resume.
+
+    Steps of the system clock do not change it.
+    """
+    return time.monotonic() - self._began_s + self._earlier.wall_s
+
+  @property
+  def _resumes(self) -> int:
+    """Number of resumes of the run, by commands and after lost states."""
+    return self._earlier.resumes + 1
+
+  def _collected(self) -> run_counters.NodeCounts:
+    """Returns the sums over all workers and external processes."""
+    return self.nodes.sum_counts(*node_states.COLLECTING)
+
+  def _trainer(self) -> messages.TrainerReport:
+    """Returns the trainer's newest report, or a report of zeros without one."""
+    reports = self.nodes.reports("trainer", messages.TrainerReport)
+    return reports[0] if reports else messages.TrainerReport()
+
+  def _trainer_steps(self) -> int:
+    """Returns the run's trainer steps, by the trainer's newest report.
+
+    Before the first report, the result is the count at the resume, or 0.
+    """
+    if self.nodes.reports("trainer", messages.TrainerReport):
+      return self._trainer().trainer_steps
+    resumed = self._resumed
+    return resumed.trainer_steps if resumed else 0
+
+  def _loads_per_trainer_step(self) -> float | None:
+    """Returns the mean number of variable loads per worker and trainer step.
+
+    The result is None if the trainer makes no steps or there are no workers.
+    """
+    expected = self.nodes.expected()
+    workers = sum(expected.get(role, 0) for role in node_states.COLLECTING)
+    trainer_steps_per_s = self.measured_rates.status.trainer_steps_per_s
+    if trainer_steps_per_s <= 0.0 or not workers:
+      return None
+    return (
+      self.measured_rates.variable_loads_per_s / trainer_steps_per_s / workers
+    )
+
+  @property
+  def _is_sharded(self) -> bool:
+    """Whether several servers share the replay."""
+    table = self._table_spec
+    return table is not None and table.shards > 1
+
+  def _table_counts(self) -> table_status.TableStatus | None:
+    """Returns the counts of the table, or sums over all shards.
+
+    The result is None before the first report of the table's host.
+    """
+    servers = [
+      node.report.replay
+      for node in self.nodes.by_index("replay").values()
+      if isinstance(node.report, messages.ReplayReport)
+    ]
+    if not self._is_sharded:
+      return servers[0] if servers else self._trainer().replay
+    if not servers or self._table_spec is None:
+      return None
+    return table_status.TableStatus.from_shards(
+      servers, self._table_spec.min_size
+    )
+
+  def _replay(self) -> run_status.ReplayStatus | None:
+    """Returns the status's section about replay, or None without a table."""
+    spec, resumed = self._table_spec, self._resumed
+    if spec is None:
+      return None
+    resumed_size = resumed.replay_size if resumed else 0
+    counts = self._table_counts() or table_status.TableStatus(resumed_size)
+    return run_status.ReplayStatus(
+      counts.size,
+      spec.shards * spec.capacity,
+      counts.inserted,
+      counts.sampled,
+      counts.samples_per_insert,
+      spec.samples_per_insert,
+      spec.is_queue,
+      {
+        index: node.report.replay
+        for index, node in self.nodes.by_index("replay").items()
+        if isinstance(node.report, messages.ReplayReport) and self._is_sharded
+      },
+    )
+
+  def _proxy(self) -> run_status.ProxyStatus | None:
+    """Returns the status's section about proxies, or None without a proxy.
+
+    Counts are sums over all proxies; the version is the oldest of any proxy.
+    """
+    if not self.nodes.expected().get("proxy"):
+      return None
+    sums = self.nodes.sum_counts("proxy")
+    reports = self.nodes.reports("proxy", messages.ProxyReport)
+    ages_s = [
+      report.variables_age_s
+      for report in reports
+      if report.variables_age_s is not None
+    ]
+    return run_status.ProxyStatus(
+      connections=sum(report.connections for report in reports),
+      connections_refused=sum(report.connections_refused for report in reports),
+      bytes_up=sums.bytes_up,
+      bytes_down=sums.bytes_down,
+      bytes_up_per_s=self.measured_rates.proxy_bytes_per_s,
+      variables_fetched=sums.variables_fetched,
+      restarts=sum(report.restarts for report in reports),
+      variables_version=min(
+        (report.variables_version for report in reports), default=None
+      ),
+      variables_age_s=max(ages_s, default=None),
+    )
+
+  def _workers(self) -> dict[int, run_status.WorkerStatus]:
+    """Returns the status of each worker, by the worker's index.
+
+    A status combines the worker's report with the report of its proxy.
+    """
+    workers = self._collectors("worker")
+    for report in self.nodes.reports("proxy", messages.ProxyReport):
+      for index, streams in report.workers.items():
+        workers[index] = msgspec.structs.replace(
+          workers.get(index, run_status.WorkerStatus()),
+          **msgspec.structs.asdict(streams),
+        )
+    return workers
+
+  def _collectors(self, role: str) -> dict[int, run_status.WorkerStatus]:
+    """Returns the item counts of each worker or external process, by index."""
+    return {
+      index: run_status.WorkerStatus(
+        counts.items_confirmed, counts.items_lost, counts.reconnects
+      )
+      for index, node in self.nodes.by_index(role).items()
+      for counts in [node.counters.counts]
+    }
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+  """Returns the mean of the values that are not None, or None without any."""
+  known = [value for value in values if value is not None]
+  return sum(known) / len(known) if known else None
+
+
+def _snapshots(
+  report: messages.SnapshotReport,
+) -> run_status.SnapshotsStatus:
+  """Returns the status's section about snapshots, by the trainer's report."""
+  written_at_s = report.written_at_s
+  return run_status.SnapshotsStatus(
+    report.written,
+    None if written_at_s is None else time.time() - written_at_s,
+    report.pause_s,
+    report.uploaded,
+    report.upload_failures,
+    report.finishing_s is not None,
+    report.late,
+  )

@@ -1,0 +1,1 @@
+"""Launchers: execute a run in one thread, in threads, or in processes."""

@@ -1,1 +1,0 @@
-"""Options: the flags of the commands, and overrides of config fields."""

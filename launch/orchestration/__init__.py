@@ -1,1 +1,0 @@
-"""Orchestration: decides for a run's nodes when to run, pause and stop."""

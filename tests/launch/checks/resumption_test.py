@@ -1,0 +1,490 @@
+"""Tests of resumption: the changes that it accepts, and one-line errors."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import msgspec
+import pytest
+
+from slipway.agents import registry
+from slipway.environments import factory
+from slipway.launch.checks import resumption, train_flags
+from slipway.launch.runs import (
+  run_counters,
+  run_folder,
+  snapshot_store,
+)
+from tests.launch import saved
+
+pytestmark = pytest.mark.filterwarnings(
+  "ignore:the load_module.. method:DeprecationWarning"
+)
+
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def parse(*arguments):
+  return train_flags.parse(["train", *arguments], "Trains.").config
+
+
+@pytest.fixture
+def make_run(tmp_path):
+  """Returns a function that makes the folder of an ended run with snapshots."""
+
+  def make(*arguments, config=None, snapshots_taken=1, **counters):
+    folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=True)
+    config = config or parse(*arguments)
+    folder.write_config(config)
+    store = snapshot_store.SnapshotStore(folder, 9, config=config)
+    for _ in range(snapshots_taken):
+      with store.writing() as path:
+        msgspec.structs.replace(
+          saved.COUNTERS, mode=config.mode, **counters
+        ).write(path)
+    return folder
+
+  return make
+
+
+def resume(folder, *arguments):
+  return resume_with(folder, parse(f"--resume={folder.path}", *arguments))
+
+
+def resume_with(folder, config):
+  spec = factory.make_spec(config.environment)
+  table = registry.make_builder(config.agent).make_table(config, spec)
+  return resumption.Resumption.from_folder(folder, config, table)
+
+
+def check_rejected(folder, arguments, words):
+  before = contents(folder)
+  with pytest.raises(ValueError) as caught:
+    resume(folder, *arguments)
+  line = str(caught.value)
+  assert "\n" not in line
+  for phrase in words:
+    assert phrase in line
+  assert contents(folder) == before
+
+
+def contents(folder):
+  """Returns the content of all files in a run's folder, by path."""
+  return {
+    path: path.read_bytes() if path.is_file() else None
+    for path in folder.path.rglob("*")
+  }
+
+
+def test_a_run_resumes_from_its_newest_snapshot(make_run):
+  folder = make_run(snapshots_taken=3)
+  folder.summary.write_text("{}")
+  found = resume(folder, "--config.limits.trainer_steps=9_000")
+  assert folder.summary.exists()
+  assert found.snapshot.number == 3
+  assert found.counters == saved.COUNTERS
+  assert str(found) == (
+    "resumes from snapshot 3: 12,345 environment steps, 1,500 trainer steps"
+  )
+  found.begin()
+  assert not folder.summary.exists()
+  assert folder.read_config().to_dict() == found.config.to_dict()
+  assert folder.read_config().limits.trainer_steps == 9_000
+  found.begin()  # also without a summary, as after a kill
+
+
+def test_a_resume_whose_config_can_not_be_published(make_run, tmp_path):
+  given = f"--config.snapshot.url=file://{tmp_path / 'shared'}"
+  folder = make_run(given)
+  folder.summary.write_text("{}")
+  # A folder where the config belongs: no file can be written there.
+  (tmp_path / "shared" / folder.name / "config.json" / "x").mkdir(parents=True)
+  with pytest.raises(OSError, match=r"config\.json"):
+    resume(folder).begin()
+  assert folder.summary.exists()
+
+
+def test_a_damaged_snapshot_is_skipped(make_run):
+  folder = make_run(snapshots_taken=2)
+  newest = snapshot_store.SnapshotStore(folder).newest()
+  assert newest is not None
+  (newest.path / run_counters.FILE).write_text("{}")
+  assert resume(folder).snapshot.number == 1
+
+
+# overrides with which a run can resume from its saved state
+ACCEPTED = [
+  "--mode=sync",
+  "--config.seed=7",
+  "--config.exploration.decay_steps=7",
+  "--config.replay.capacity=12_000",
+  "--config.replay.capacity=1_000_000",
+  "--config.replay.sampler=uniform",
+  "--config.replay.priority_exponent=0.7",
+  "--config.replay.min_size=500",
+  "--config.replay.samples_per_insert=4",
+  "--config.replay.tolerance=1.0",
+  "--config.learner.batch_size=32",
+  "--config.learner.learning_rate=1e-5",
+  "--config.learner.target_update_period=7",
+  "--config.variables.publish_period=7",
+  "--config.sync.environment_steps=80",
+  "--config.topology.workers=7",
+  "--config.topology.environments_per_worker=3",
+  "--config.topology.proxy=False",
+  "--config.topology.replay=own_process",
+  "--config.evaluation.episodes=3",
+  "--config.snapshot.period_s=7",
+  "--config.snapshot.keep=7",
+  "--config.watchdog.period_s=7",
+  "--config.rates.environment_steps_per_s=7",
+  "--config.restarts.budget=7",
+  "--config.limits.environment_steps=12_346",
+  "--config.limits.trainer_steps=1_501",
+  "--config.limits.wall_clock_s=61.6",
+  "--config.limits.target_return=210.3",
+  # The same value is no change.
+  "--config.adder.n_step=15",
+  "--config.network.hidden_sizes=(64, 64)",
+]
+
+
+def test_overrides_that_a_resume_accepts(make_run):
+  folder = make_run()
+  for argument in ACCEPTED:
+    assert resume(folder, argument).snapshot.number == 1
+
+
+# overrides of an async run, words that the error must contain
+REJECTED = {
+  "mode": (
+    ["--mode=single"], ["--mode=single", "'async'", "start a new run"],
+  ),
+  "another environment": (
+    ["--config.environment.name=Acrobot-v1"],
+    ["--config.environment.name='Acrobot-v1'", "it was 'CartPole-v1'"],
+  ),
+  "its arguments": (
+    ["--config.environment.kwargs.sutton_barto_reward=True"],
+    ["--config.environment.kwargs.sutton_barto_reward=True"],
+  ),
+  "network": (
+    ["--config.network.hidden_sizes=(64,)"],
+    ["--config.network.hidden_sizes=(64,)", "it was (64, 64)", "not fit"],
+  ),
+  "head": (
+    ["--config.network.dueling=True"], ["--config.network.dueling=True"],
+  ),
+  "n_step": (["--config.adder.n_step=1"], ["adder.n_step=1", "it was 15"]),
+  "discount": (["--config.adder.discount=0.9"], ["adder.discount=0.9"]),
+  "transitions an item": (
+    ["--config.replay.transitions_per_item=8"],
+    ["replay.transitions_per_item=8", "it was 4"],
+  ),
+  "shards": (
+    ["--config.replay.shards=2", "--config.topology.replay=own_process"],
+    ["replay.shards=2 can't change", "it was 1"],
+  ),
+  "capacity": (
+    ["--config.replay.capacity=11_999"],
+    ["--config.replay.capacity=11999", "12000 transitions"],
+  ),
+  "environment steps": (
+    ["--config.limits.environment_steps=12_345"],
+    ["config.limits.environment_steps=12345", "has 12,345 environment steps",
+     "raise it with --config.limits.environment_steps="],
+  ),
+  "trainer steps": (
+    ["--config.limits.trainer_steps=1_000"],
+    ["config.limits.trainer_steps=1000", "has 1,500 trainer steps",
+     "raise it with --config.limits.trainer_steps=", "0: no limit"],
+  ),
+  "wall-clock": (
+    ["--config.limits.wall_clock_s=61.5"],
+    ["config.limits.wall_clock_s=61.5", "has 61.5 s", "raise it"],
+  ),
+  "return": (
+    ["--config.limits.target_return=210"],
+    ["config.limits.target_return=210.0", "210.25", "inf: no limit"],
+  ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("title", REJECTED)
+def test_overrides_that_a_resume_rejects(make_run, title):
+  check_rejected(make_run(), *REJECTED[title])
+
+
+def test_a_capacity_below_the_saved_sequences(make_run):
+  folder = make_run("--config=r2d2")  # has 3,000 sequences of 10 steps
+  assert resume(folder, "--config.replay.capacity=30_000").snapshot.number == 1
+  check_rejected(
+    folder,
+    ["--config.replay.capacity=29_999"],
+    ["--config.replay.capacity=29999", "30000 transitions"],
+  )
+
+
+SHARDS = [
+  "--config.replay.shards=2",
+  "--config.topology.replay=own_process",
+  "--config.topology.workers=3",
+]
+
+
+def test_a_capacity_below_the_items_of_the_largest_shard(make_run):
+  # Worker 0 and 2 write to shard 0; each item has 4 transitions.
+  sizes = {0: 2_000, 1: 1_000}
+  folder = make_run(*SHARDS, replay_size=3_000, shard_sizes=sizes)
+  assert resume(folder, "--config.replay.capacity=16_000").snapshot.number == 1
+  for capacity in (15_992, 12_000):  # 12,000 transitions are saved
+    check_rejected(
+      folder,
+      [f"--config.replay.capacity={capacity}"],
+      [
+        f"--config.replay.capacity={capacity}",
+        f"{capacity // 2} for each of 2 shards",
+        "8000 transitions of one shard",
+        "give 16000 or more",
+      ],
+    )
+
+
+def test_a_capacity_below_the_items_of_shards_without_reports(make_run):
+  folder = make_run(*SHARDS, replay_size=3_000)
+  assert resume(folder, "--config.replay.capacity=12_000").snapshot.number == 1
+  check_rejected(
+    folder, ["--config.replay.capacity=11_992"], ["give 12000 or more"]
+  )
+
+
+def test_another_loss_has_other_variables(make_run):
+  check_rejected(
+    make_run("--config=ddpg"),
+    ["--config.learner.policy_loss=soft"],
+    ["--config.learner.policy_loss='soft'", "it was 'deterministic'"],
+  )
+
+
+@pytest.mark.parametrize(
+  ("algorithm", "field"),
+  [
+    ("sac", "temperature"),
+    ("mpo", "temperature"),
+    ("mpo", "kl_multiplier"),
+    ("mpo", "std_kl_multiplier"),
+    ("vmpo", "temperature"),
+    ("vmpo", "kl_multiplier"),
+  ],
+)
+def test_initial_values_that_the_snapshot_has_adapted(
+  make_run, algorithm, field
+):
+  check_rejected(
+    make_run(f"--config={algorithm}"),
+    [f"--config.learner.{field}=7.0"],
+    [f"--config.learner.{field}=7.0", "the adapted value"],
+  )
+
+
+def test_the_agent_can_not_change(make_run):
+  folder = make_run()
+  config = folder.read_config()
+  config.agent = "r2d2"
+  with pytest.raises(ValueError, match="agent='r2d2' can't change"):
+    resumption.Resumption.from_folder(folder, config, table=None)
+
+
+@pytest.mark.parametrize(
+  ("argument", "words"),
+  [
+    ("--mode=async", "'single'"),
+    ("--mode=sync", "'single'"),
+    ("--config.seed=2", "it was 1"),
+    ("--config.replay.sampler=uniform", "it was 'prioritized'"),
+    ("--config.replay.priority_exponent=0.7", "it was 0.6"),
+    ("--config.topology.environments_per_worker=3", "it was 32"),
+    ("--config.network.hidden_sizes=(8,)", "it was (64, 64)"),
+  ],
+)
+def test_overrides_that_a_run_in_one_process_rejects(make_run, argument, words):
+  folder = make_run("--mode=single")
+  assert resume(folder).snapshot.number == 1
+  for accepted in (
+    "--mode=single",
+    "--config.learner.learning_rate=1e-4",
+    "--config.topology.workers=7",
+    "--config.evaluation.episodes=3",
+  ):
+    assert resume(folder, accepted).snapshot.number == 1
+  check_rejected(folder, [argument], [argument.partition("=")[0], words])
+
+
+def test_a_limit_in_the_runs_config(make_run):
+  folder = make_run("--config.limits.trainer_steps=1_500")
+  check_rejected(folder, [], ["config.limits.trainer_steps=1500", "raise it"])
+  for limit in (0, 2_000):
+    found = resume(folder, f"--config.limits.trainer_steps={limit}")
+    assert found.config.limits.trainer_steps == limit
+
+
+def test_a_limit_that_the_newest_snapshot_has_reached(make_run):
+  below = make_run("--config.limits.trainer_steps=1_501")
+  assert not resumption.has_reached_limit(below)
+  reached = make_run("--config.limits.trainer_steps=1_500")
+  assert resumption.has_reached_limit(reached)
+  # The limit of environment steps is not reached.
+  both = make_run(
+    "--config.limits.trainer_steps=1_500",
+    "--config.limits.environment_steps=20_000",
+    "--config.limits.combine=all",
+  )
+  assert not resumption.has_reached_limit(both)
+  assert not resumption.has_reached_limit(make_run(snapshots_taken=0))
+
+
+def test_a_run_that_was_not_evaluated_has_reached_no_return(make_run):
+  folder = make_run(eval_returns=[], best_eval_return=None)
+  assert resume(folder, "--config.limits.target_return=-1").snapshot.number == 1
+
+
+def test_no_whole_snapshot(make_run):
+  check_rejected(
+    make_run(snapshots_taken=0), [], ["no complete snapshot", "start a new run"]
+  )
+  folder = make_run(snapshots_taken=2)
+  for path in folder.snapshots.glob("*/manifest.json"):
+    path.write_text("")
+  check_rejected(folder, [], ["no complete snapshot", "start a new run"])
+
+
+def test_a_newer_snapshot_of_the_store_is_downloaded(make_run, tmp_path):
+  url = f"file://{tmp_path / 'shared'}"
+  given = f"--config.snapshot.url={url}"
+  folder = make_run(given)
+  lost = tmp_path / "lost" / "a-run"
+  lost.parent.mkdir()
+  folder.path.rename(lost)
+  store = snapshot_store.open_store(parse(given), run_folder.RunFolder(lost))
+  folder = make_run(given, snapshots_taken=0)
+  check_rejected(folder, [], ["no complete snapshot", url, "start a new run"])
+  store.newest()
+  store.upload_last()
+  store.flush(lambda: 30.0)
+  assert resume(folder).snapshot.number == 1
+  with store.writing() as path:
+    msgspec.structs.replace(saved.COUNTERS, trainer_steps=2_000).write(path)
+  store.flush(lambda: 30.0)
+  assert resume(folder, "--config.snapshot.url=").snapshot.number == 1
+  assert resume(folder).counters.trainer_steps == 2_000
+  assert snapshot_store.SnapshotStore(folder).newest().number == 2
+
+
+def test_a_snapshot_without_counters(make_run):
+  folder = make_run()
+  with snapshot_store.SnapshotStore(folder, keep=9).writing() as path:
+    (path / "other").write_text("")
+  check_rejected(folder, [], [run_counters.FILE, "another snapshot"])
+
+
+def damage(folder, **values):
+  """Changes fields of config.json.
+
+  Args:
+    folder: the run's folder.
+    **values: values by field name, with __ in place of dots; None removes the
+      field.
+  """
+  tree = json.loads(folder.config.read_text())
+  for name, value in values.items():
+    *sections, last = name.split("__")
+    inner = tree
+    for section in sections:
+      inner = inner[section]
+    if value is None:
+      del inner[last]
+    else:
+      inner[last] = value
+  folder.config.write_text(json.dumps(tree))
+
+
+# changed fields of config.json, words that the error must contain
+DAMAGED = [
+  ({"agent": None}, "config.agent"),
+  ({"network__lstm_size": 7}, "config.network.lstm_size is no field"),
+  ({"replay__capacity": "many"}, "replay.capacity='many' must be of type int"),
+  ({"replay__capacity": [1]}, "replay.capacity=(1,) must be of type int"),
+  ({"replay__capacity": 10**500}, "replay.capacity=1000"),
+  ({"replay": 3}, "config.replay is no field"),
+  ({"agent": "dqnn"}, "config.agent='dqnn'"),
+  ({"agent": 7}, "config.agent=7 must be of type str"),
+  ({"environment__kwargs": 3}, "environment.kwargs=3 must be of type"),
+  ({"network__hidden_sizes": "ab"}, "network.hidden_sizes='ab' must be"),
+]
+
+
+@pytest.mark.parametrize(("values", "words"), DAMAGED)
+def test_a_damaged_config_without_a_copy(make_run, values, words):
+  folder = make_run(snapshots_taken=0)
+  damage(folder, **values)
+  check_rejected(folder, [], [str(folder.config), words, "restore the file"])
+
+
+@pytest.mark.parametrize(
+  "title", ["cut", "no JSON", "wrong type", "no section"]
+)
+def test_a_damaged_config_is_rebuilt_from_the_newest_snapshot(
+  make_run, title, caplog
+):
+  folder = make_run("--config.seed=7", snapshots_taken=2)
+  before = folder.read_config()
+  text = folder.config.read_text()
+  if title == "cut":
+    folder.config.write_text(text[: len(text) // 2])
+  elif title == "no JSON":
+    folder.config.write_bytes(bytes(range(256)))
+  elif title == "wrong type":
+    damage(folder, seed="one")
+  else:
+    damage(folder, replay=None)
+  found = resume(folder)
+  copy = folder.snapshots / "000002" / "config.json"
+  assert f"its copy {copy} is used" in caplog.text
+  found.begin()
+  assert folder.read_config().to_dict() == before.to_dict()
+
+
+def test_a_run_of_a_version_with_fewer_fields(make_run, caplog):
+  config = parse("--config=apex_dqn", "--config.seed=7")
+  complete = config.to_dict()
+  with config.unlocked():
+    del config.bonus, config.learner.averaging
+  found = resume(make_run(config=config))
+  assert "defaults: learner.averaging=0.0, bonus.kind='none'" in caplog.text
+  found.begin()
+  folder = run_folder.RunFolder.open(found.folder.path)
+  assert folder.read_config().to_dict() == complete
+
+
+@pytest.mark.parametrize(
+  "arguments", [("--config=r2d2",), ("--config.adder.n_step=1",)]
+)
+def test_the_config_of_another_run(make_run, tmp_path, arguments):
+  folder = make_run()
+  folder.write_config(parse(*arguments))
+  copy = folder.snapshots / "000001" / "config.json"
+  check_rejected(
+    folder,
+    [],
+    [str(folder.config), "snapshot 1 was written with", f"from {str(copy)!r}"],
+  )
+
+
+def test_it_imports_neither_tensorflow_nor_reverb():
+  source = (
+    "import sys\n"
+    "from slipway.launch import train\n"
+    "assert not {'tensorflow', 'reverb'} & sys.modules.keys()\n"
+  )
+  subprocess.run([sys.executable, "-c", source], check=True, cwd=_ROOT)

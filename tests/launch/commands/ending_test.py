@@ -1,0 +1,160 @@
+"""Tests of the last lines of a run: its results, how to evaluate and resume."""
+
+import math
+
+import msgspec
+import pytest
+
+from slipway.configs import dqn
+from slipway.launch.commands import ending
+from slipway.launch.runs import run_folder, run_status, run_summary
+
+
+@pytest.fixture
+def make_run(tmp_path):
+  """Returns a function that makes an ended run's folder and config."""
+
+  def make(
+    because,
+    best=True,
+    snapshot=True,
+    learned=9,
+    written=1,
+    late=False,
+    uploaded=None,
+    **limits,
+  ):
+    config = dqn.get_config()
+    config.limits.target_return = math.inf
+    config.limits.update(limits)
+    folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
+    folder.write_config(config)
+    status = run_status.RunStatus(
+      stopped_because=because,
+      trainer_steps=learned,
+      env_steps=50,
+      episodes=7,
+      wall_s=70.5,
+      snapshots=run_status.SnapshotsStatus(
+        written=written, late=late, uploaded=uploaded
+      ),
+    )
+    summary = run_summary.RunSummary.from_status(status)
+    folder.summary.write_bytes(msgspec.json.encode(summary))
+    if best:
+      folder.best.write_bytes(b"")
+    if snapshot:
+      (folder.snapshots / "000001").mkdir()
+    return folder, config
+
+  return make
+
+
+# Reason why the run ended, its limits, and the flag without which a resumed run
+# would end at once.
+RESUMES = [
+  ("SIGINT", {"trainer_steps": 9}, ""),
+  ("trainer_steps", {"trainer_steps": 9}, " --config.limits.trainer_steps=18"),
+  ("target_return", {"target_return": 2.0},
+   " --config.limits.target_return=inf"),
+  ("wall_clock_s", {"wall_clock_s": 60.0}, " --config.limits.wall_clock_s=120"),
+  ("evaluations_without_improvement", {"evaluations_without_improvement": 4},
+   " --config.limits.evaluations_without_improvement=8"),
+  ("all_limits", {"episodes": 5, "trainer_steps": 9, "combine": "all"},
+   " --config.limits.trainer_steps=18"),
+  # The counters exceed the config's limits, which `slipway control set` raised.
+  ("trainer_steps", {"trainer_steps": 2}, " --config.limits.trainer_steps=16"),
+  ("environment_steps", {"environment_steps": 20},
+   " --config.limits.environment_steps=80"),
+  ("episodes", {"episodes": 5}, " --config.limits.episodes=10"),
+  ("episodes", {}, ""),  # the limit was set by `slipway control set`
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("because", "limits", "flag"), RESUMES)
+def test_the_last_lines(make_run, because, limits, flag):
+  folder, config = make_run(because, **limits)
+  results, evaluate, resume = ending.describe(folder, config, folder).split(
+    "\n"
+  )
+  assert str(folder.path) in results and str(folder.events) in results
+  assert evaluate == f"evaluate: slipway evaluate --run={folder.path}"
+  assert resume == f"resume:   slipway train --resume={folder.path}{flag}"
+
+
+def test_the_path_is_shown_as_it_was_given(make_run):
+  folder, config = make_run("SIGINT")
+  shown = run_folder.RunFolder("runs/a-run")
+  for line in ending.describe(folder, config, shown).split("\n"):
+    assert "runs/a-run" in line
+    assert str(folder.path) not in line
+
+
+def test_nothing_is_advised_that_can_not_be_done(make_run):
+  folder, config = make_run("SIGINT", best=False, snapshot=False)
+  assert len(ending.describe(folder, config, folder).split("\n")) == 1
+
+
+@pytest.mark.parametrize(
+  ("because", "steps", "fails"),
+  [
+    ("wall_clock_s", 0, True),
+    ("wall_clock_s", 1, False),
+    ("environment_steps", 0, False),
+    ("SIGINT", 0, False),
+  ],
+)
+def test_a_time_that_was_over_before_the_first_update(
+  make_run, because, steps, fails
+):
+  folder, config = make_run(because, learned=steps, wall_clock_s=1.0)
+  if not fails:
+    ending.check_learned(folder, config)
+    return
+  with pytest.raises(RuntimeError, match=r"wall_clock_s=1\.0") as error:
+    ending.check_learned(folder, config)
+  assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+  ("because", "late", "written", "words"),
+  [
+    ("trainer_steps", True, 3, "continues from snapshot 3"),
+    ("control", True, 0, "can't be resumed"),
+    ("trainer_steps", False, 3, ""),
+    ("SIGTERM", True, 3, ""),  # which leaves only seconds for it
+  ],
+)
+def test_a_last_snapshot_that_was_abandoned(
+  make_run, because, late, written, words
+):
+  folder, config = make_run(because, written=written, late=late)
+  if not words:
+    ending.check_saved(folder, config)
+    return
+  with pytest.raises(RuntimeError, match=words) as error:
+    ending.check_saved(folder, config)
+  assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+  ("because", "url", "uploaded", "fails"),
+  [
+    ("trainer_steps", "/shared", None, True),
+    ("trainer_steps", "/shared", 2, True),
+    ("trainer_steps", "/shared", 3, False),
+    ("trainer_steps", "", None, False),
+    ("SIGTERM", "/shared", 2, False),  # which leaves only seconds for it
+  ],
+)
+def test_a_last_snapshot_that_was_not_uploaded(
+  make_run, because, url, uploaded, fails
+):
+  folder, config = make_run(because, written=3, uploaded=uploaded)
+  config.snapshot.url = url
+  if not fails:
+    ending.check_saved(folder, config)
+    return
+  with pytest.raises(RuntimeError, match="3, was not uploaded") as error:
+    ending.check_saved(folder, config)
+  assert repr(url) in str(error.value) and "\n" not in str(error.value)

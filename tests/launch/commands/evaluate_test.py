@@ -1,0 +1,164 @@
+"""Tests of `slipway evaluate`: its output and the episodes that it records."""
+
+import re
+
+import msgspec
+import numpy as np
+import pytest
+import tree
+
+import slipway
+from slipway.agents import registry
+from slipway.configs import dqn, r2d2
+from slipway.environments import factory, recordings
+from slipway.launch.commands import evaluate
+from slipway.launch.runs import (
+  best_variables,
+  checkpoints,
+  outbox,
+  snapshot_store,
+)
+from tests.launch import saved
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "normalized"])
+def run(tmp_path, request):
+  """Returns the folder of a run with untrained variables."""
+  config = dqn.get_config()
+  config.normalization.observations = request.param
+  return saved.write_run(config, tmp_path / "runs")
+
+
+def test_a_loaded_policy_scales_rewards_as_its_training_did(tmp_path):
+  config = r2d2.get_config()
+  config.environment.reward_scale = 0.01
+  run, spec = (
+    saved.write_run(config, tmp_path / "runs"),
+    factory.make_spec(config.environment),
+  )
+  policy = slipway.load(run.path)
+  actor = registry.make_builder(config.agent).make_greedy_actor(config, spec)
+  actor.load(best_variables.load(run.best)[1])
+  observation = np.float32([0.1, -0.2, 0.3, -0.4])
+  for reward, first in ((0.0, True), (100.0, False), (50.0, False)):
+    policy(observation, reward)
+    actor.act(observation[None], np.float32([reward * 0.01]), np.array([first]))
+  tree.map_structure(
+    np.testing.assert_array_equal, policy.actor.get_state(), actor.get_state()
+  )
+
+
+def test_recorded_episodes_are_those_it_reports(run, tmp_path, capsys):
+  flags = [f"--run={run.path}", "--episodes=23", f"--record={tmp_path / 'b'}"]
+  assert evaluate.main(["evaluate", *flags]) == 0
+  printed = capsys.readouterr().out
+  spec = factory.make_spec(run.read_config().environment)
+  episodes = recordings.read(tmp_path / "b", spec)
+  assert len(episodes.lengths) == 23
+  mean = re.search(r"mean return ([\d.]+)", printed)
+  assert mean is not None
+  assert float(mean[1]) == pytest.approx(episodes.rewards.sum() / 23, abs=0.01)
+  assert f"23 episodes recorded: {tmp_path / 'b'}" in printed
+
+
+@pytest.mark.parametrize("episodes", [1, 2])
+def test_a_single_episode_has_no_error(run, capsys, episodes):
+  flags = [f"--run={run.path}", f"--episodes={episodes}"]
+  assert evaluate.main(["evaluate", *flags]) == 0
+  printed = capsys.readouterr().out
+  assert "nan" not in printed
+  assert ("(standard error)" in printed) == (episodes > 1)
+
+
+def test_an_atari_game_has_a_human_normalized_mean(tmp_path, capsys):
+  run = saved.write_run(dqn.get_config("pong"), tmp_path / "runs")
+  assert evaluate.main(["evaluate", f"--run={run.path}", "--episodes=1"]) == 0
+  printed = capsys.readouterr().out
+  found = re.search(r"mean return (-[\d.]+).*normalized (-?[\d.]+)", printed)
+  assert found is not None
+  expected = (float(found[1]) + 20.7) / (14.6 + 20.7)
+  assert float(found[2]) == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_folder_with_files_is_left_alone(run, capsys):
+  flags = [f"--run={run.path}", f"--record={run.path}"]
+  assert evaluate.main(["evaluate", *flags]) == 2
+  error = capsys.readouterr().err
+  assert error.startswith("evaluate: ")
+  assert "already has files" in error
+  assert error.count("\n") == 1
+
+
+def write_snapshot(run, version):
+  """Writes a snapshot of a newly made learner, in a run's format."""
+  config = run.read_config()
+  spec = factory.make_spec(config.environment)
+  learner = registry.make_builder(config.agent).make_learner(config, spec)
+  with snapshot_store.open_store(config, run).writing() as path:
+    counters = msgspec.structs.replace(
+      saved.COUNTERS, variables_version=version
+    )
+    counters.write(path)
+    checkpoints.save(path, learner)
+
+
+def test_other_variables_than_the_best(run, capsys):
+  assert "no complete snapshot" in rejection_of(run, capsys, "--which=latest")
+  for version in (8, 9):
+    write_snapshot(run, version)
+  for which, version in (("best", 7), ("1", 8), ("2", 9), ("latest", 9)):
+    flags = [f"--run={run.path}", f"--which={which}", "--episodes=1"]
+    assert evaluate.main(["evaluate", *flags]) == 0
+    assert f"1 episodes of version {version}:" in capsys.readouterr().out
+  assert "--which=3" in rejection_of(run, capsys, "--which=3")
+  assert "nor a number" in rejection_of(run, capsys, "--which=newest")
+  run.best.unlink()
+  assert "--which=latest" in rejection_of(run, capsys)
+
+
+def rejection_of(run, capsys, *flags):
+  arguments = [f"--run={run.path}", "--episodes=1", *flags]
+  assert evaluate.main(["evaluate", *arguments]) == 2
+  error = capsys.readouterr().err
+  assert error.count("\n") == 1
+  return error
+
+
+def test_damaged_variables(run, capsys):
+  content = run.best.read_bytes()
+  run.best.write_bytes(content[: len(content) // 2])
+  assert f"{str(run.best)!r} is damaged" in rejection_of(run, capsys)
+
+
+def test_a_damaged_config(run, capsys):
+  run.config.write_text('{"agent": "dqn", "replay": 3}')
+  assert f"{str(run.config)!r} is damaged" in rejection_of(run, capsys)
+  run.config.write_text("{")
+  assert f"{str(run.config)!r} cannot be read" in rejection_of(run, capsys)
+
+
+def test_the_variables_of_another_network(run, capsys):
+  config = run.read_config()
+  config.network.hidden_sizes = (64, 8)
+  run.write_config(config)
+  assert f"{str(run.best)!r} has no variable" in rejection_of(run, capsys)
+
+
+@pytest.mark.parametrize("run", [True], indirect=True)
+def test_variables_without_the_statistics(run, capsys):
+  version, variables = best_variables.load(run.best)
+  del variables["normalization/mean"]
+  best_variables.save(run.best, version, variables, outbox.Outbox())
+  assert "has no variable 'normalization/mean'" in rejection_of(run, capsys)
+
+
+def test_an_environment_that_gives_spaces_only(run, capsys):
+  config = run.read_config()
+  config.environment.external, config.topology.workers = True, 0
+  run.write_config(config)
+  assert evaluate.main(["evaluate", f"--run={run.path}"]) == 2
+  error = capsys.readouterr().err
+  assert "defines spaces only, so no episode can be played" in error
+  assert error.count("\n") == 1
+  with pytest.raises(ValueError, match="which='latest'"):
+    slipway.load(run.path)

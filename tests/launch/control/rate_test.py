@@ -1,0 +1,29 @@
+"""Tests of the growth rate of a count over the last seconds."""
+
+import math
+
+import pytest
+
+from slipway.launch.control import rate as rate_lib
+
+# samples (seconds, count) in the order of time, rate after the last sample
+RATES = [
+  ([(0.0, 100)], 0.0),
+  ([(0.0, 0), (2.0, 50)], 25.0),
+  ([(0.0, 0), (0.0, 50)], 0.0),
+  ([(0.0, 0), (4.0, 0), (5.0, 10)], 2.0),
+  # Samples that are older than 5 s are dropped.
+  ([(0.0, 0), (10.0, 1000), (12.0, 1030)], 15.0),
+  ([(0.0, 0), (6.0, 1000)], 0.0),
+  # A restarted node counts from 0.
+  ([(0.0, 900), (1.0, 1000), (2.0, 30)], 0.0),
+  ([(0.0, 900), (1.0, 1000), (2.0, 30), (4.0, 50)], 10.0),
+]
+
+
+@pytest.mark.parametrize(("samples", "rate"), RATES)
+def test_rates(samples, rate):
+  measured = rate_lib.Rate()
+  for now_s, count in samples:
+    value = measured.add(count, now_s)
+  assert math.isclose(value, rate)
