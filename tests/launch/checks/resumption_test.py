@@ -484,7 +484,7 @@ def test_the_config_of_another_run(make_run, tmp_path, arguments):
 def test_it_imports_neither_tensorflow_nor_reverb():
   source = (
     "import sys\n"
-    "from slipway.launch import train\n"
+    "from slipway.launch.commands import train\n"
     "assert not {'tensorflow', 'reverb'} & sys.modules.keys()\n"
   )
   subprocess.run([sys.executable, "-c", source], check=True, cwd=_ROOT)

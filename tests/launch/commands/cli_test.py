@@ -132,7 +132,7 @@ def test_a_closed_standard_output_is_no_error():
 # Imports as root, because another user may have no access to the interpreter.
 _OTHER_USER = """
 import os, sys
-from slipway.launch import control, plot
+from slipway.launch.commands import control, plot
 if os.getuid() == 0:
   os.setuid(65_534)
 print(control.main(["control", f"--run={sys.argv[1]}", "status"]))

@@ -31,7 +31,7 @@ _FLAGS = (
 # A program that kills itself in the middle of its second snapshot.
 _KILLED_IN_A_SNAPSHOT = """
 import os, signal, sys
-from slipway.launch import train
+from slipway.launch.commands import train
 from slipway.replay.tables import local_table
 save, saves = local_table.LocalTable.save, []
 
@@ -61,7 +61,7 @@ pytestmark = [pytest.mark.runs, pytest.mark.timeout(400)]
 # A program that never finishes its first snapshot.
 _HANGS_IN_A_SNAPSHOT = """
 import signal, sys
-from slipway.launch import train
+from slipway.launch.commands import train
 from slipway.replay.tables import local_table
 
 def hang(table, folder):

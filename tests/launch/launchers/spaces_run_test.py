@@ -24,7 +24,7 @@ ENVIRONMENT = (
 def run_command(command, *flags):
   code = (
     "import sys\n"
-    "from slipway.launch import cli\n"
+    "from slipway.launch.commands import cli\n"
     "sys.exit(cli.run(['slipway', *sys.argv[1:]]))"
   )
   done = subprocess.run(
