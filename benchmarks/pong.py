@@ -102,17 +102,15 @@ def _program(watched: whole_run.Watched) -> list[tuple[str, float | None]]:
   return [
     *(
       (name, getattr(summary, name))
-      for name in (
-        "start_up_s",
-        "wall_s",
-        "env_steps",
-        "trainer_steps",
-        "env_steps_per_s",
-        "trainer_steps_per_s",
-        "samples_per_insert",
-        "variables_age_s",
-      )
+      for name in ("start_up_s", "wall_s", "env_steps", "trainer_steps")
     ),
+    ("env_steps_per_s", summary.rates.mean_env_steps_per_s),
+    ("trainer_steps_per_s", summary.rates.mean_trainer_steps_per_s),
+    (
+      "samples_per_insert",
+      summary.replay and summary.replay.samples_per_insert,
+    ),
+    ("variables_age_s", summary.variables.mean_age_s),
     ("processes", watched.processes),
     ("memory_mean_mib", watched.mean_mib),
     ("memory_peak_mib", watched.peak_mib),

@@ -240,9 +240,9 @@ class Running:
     counts = {
       "env_steps": status.env_steps,
       "trainer_steps": status.trainer_steps,
-      "items_confirmed": status.items.confirmed,
+      "items_confirmed": status.items_confirmed,
       "evaluations": status.evaluation.count,
-      "items_lost": status.items.lost,
+      "items_lost": status.items_lost,
       "reconnects": status.reconnects,
       "worker/1": (second and second.items_confirmed) or 0,
       "items_lost_by_workers": sum(

@@ -107,8 +107,8 @@ def _row(seed: int, watched: whole_run.Watched, target: float) -> report.Row:
     "seed": seed,
     # Each of the last `limits.target_evaluations` mean returns has reached it.
     "solved": summary.stopped_because == "target_return"
-    and summary.eval_return is not None
-    and summary.eval_return >= target,
+    and summary.evaluation.mean_return is not None
+    and summary.evaluation.mean_return >= target,
     **{
       name: getattr(summary, name)
       for name in (
@@ -116,12 +116,12 @@ def _row(seed: int, watched: whole_run.Watched, target: float) -> report.Row:
         "start_up_s",
         "env_steps",
         "trainer_steps",
-        "env_steps_per_s",
-        "trainer_steps_per_s",
-        "best_eval_return",
         "stopped_because",
       )
     },
+    "env_steps_per_s": summary.rates.mean_env_steps_per_s,
+    "trainer_steps_per_s": summary.rates.mean_trainer_steps_per_s,
+    "best_eval_return": summary.evaluation.best_mean_return,
     "cpu_s": watched.cpu_s,
     "memory_peak_mib": watched.peak_mib,
   }

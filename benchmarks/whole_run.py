@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import psutil
 
 from benchmarks import machine
-from slipway.launch.runs import run_folder, run_summary
+from slipway.launch.runs import run_folder, run_status
 
 _LOOK_S = 1.0  # at least
 # A look reads the page tables of all processes, which takes the kernel longer
@@ -32,7 +32,7 @@ class Watched(typing.NamedTuple):
     cpu_s: CPU seconds of all its processes.
   """
 
-  summary: run_summary.RunSummary
+  summary: run_status.RunStatus
   peak_mib: float
   mean_mib: float
   processes: int
@@ -88,7 +88,7 @@ def run(
     raise RuntimeError(
       f"run {name} ended with status {process.returncode}: {' / '.join(end)}"
     )
-  summary = run_summary.RunSummary.read(run_folder.RunFolder(run_dir / name))
+  summary = run_status.read_summary(run_folder.RunFolder(run_dir / name))
   if not may_reach_limit and summary.stopped_because == "wall_clock_s":
     raise RuntimeError(
       f"run {name} was ended by its limit of {limit_s} s after "

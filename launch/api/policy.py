@@ -407,4 +407,4 @@ def _load_snapshot(
   learner = registry.make_builder(config.agent).make_learner(config, spec)
   checkpoints.restore(path, learner)
   counters = run_counters.RunCounters.read(path)
-  return counters.variables_version, learner.get_variables()
+  return counters.status.variables.version, learner.get_variables()

@@ -10,7 +10,7 @@ from slipway.launch.runs import (
   run_address,
   run_folder,
   run_lock,
-  run_summary,
+  run_status,
 )
 
 # Reason of a stop that a user has requested, for `ControlService.stop`; see
@@ -108,7 +108,7 @@ def _why_not_found(folder: run_folder.RunFolder) -> str:
   """Returns an error message about a run without a launcher's address."""
   name = repr(str(folder.path))
   if folder.summary.exists():
-    because = run_summary.RunSummary.read(folder).stopped_because
+    because = run_status.read_summary(folder).stopped_because
     return f"run {name} has ended: {status_text.describe_reason(because)}"
   return (
     f"run {name} has no control.json: it has not started yet, or was killed"

@@ -34,7 +34,6 @@ from slipway.launch.runs import (
   curves,
   run_folder,
   run_status,
-  run_summary,
 )
 
 _STATUS_PERIOD_S = 1.0  # seconds between two statuses of an iteration
@@ -54,14 +53,14 @@ class RunResult:
   Attributes:
     folder: the run's folder.
     config: the run's config.
-    summary: final counts and rates, and the reason of the stop.
+    summary: the run's last status: counts, rates, reason of the stop.
     curves: columns of curves.csv by name, float64 [N] for N evaluations:
       `env_steps`, `wall_s`, `eval_return`, ...; nan where a value is unknown.
   """
 
   folder: pathlib.Path
   config: ml_collections.ConfigDict
-  summary: run_summary.RunSummary
+  summary: run_status.RunStatus
   curves: dict[str, np.ndarray]
 
 
@@ -92,7 +91,7 @@ def load_result(run: str | os.PathLike[str], trust: bool = False) -> RunResult:
   """
   folder = run_folder.RunFolder.open(run, trust)
   try:
-    summary = run_summary.RunSummary.read(folder)
+    summary = run_status.read_summary(folder)
   except FileNotFoundError as error:
     raise ValueError(
       f"run {str(folder.path)!r} has no summary.json, so it has no result: let "

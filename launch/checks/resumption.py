@@ -122,7 +122,7 @@ class Resumption:
         f"{_describe_remote(config)}, so it can't be resumed: start a new run"
       )
     counters = run_counters.RunCounters.read(snapshot.path)
-    _check_mode(config.mode, counters.mode)
+    _check_mode(config.mode, counters.status.mode)
     _check_fixed_fields(folder, snapshot, config)
     _check_capacity(config, table, counters)
     _check_limits(config.limits, counters)
@@ -149,8 +149,8 @@ class Resumption:
     """Returns a line with the snapshot's number and counts, for the user."""
     return (
       f"resumes from snapshot {self.snapshot.number}: "
-      f"{self.counters.environment_steps:,} environment steps, "
-      f"{self.counters.trainer_steps:,} trainer steps"
+      f"{self.counters.status.env_steps:,} environment steps, "
+      f"{self.counters.status.trainer_steps:,} trainer steps"
     )
 
 
@@ -232,12 +232,14 @@ def _check_capacity(
   """
   if table is None or table.is_queue:
     return
-  shards = table.shards
-  mean_size = -(-counters.replay_size // shards)  # rounded up
-  largest_size = max(mean_size, *counters.shard_sizes.values(), 0)
+  shards, saved = table.shards, counters.status.replay
+  if saved is None:
+    return
+  mean_size = -(-saved.size // shards)  # rounded up
+  largest_size = max(mean_size, *(s.size for s in saved.shards.values()), 0)
   if largest_size <= table.capacity:
     return
-  saved = largest_size * table.steps_per_item
+  transitions = largest_size * table.steps_per_item
   each, whose = "", "the snapshot"
   if shards > 1:
     capacity = table.capacity * table.steps_per_item
@@ -245,8 +247,8 @@ def _check_capacity(
     whose = "one shard in the snapshot"
   raise ValueError(
     f"--config.replay.capacity={config.replay.capacity}{each} is below the "
-    f"{saved} transitions of {whose}, which would not fit: give "
-    f"{shards * saved} or more, or start a new run"
+    f"{transitions} transitions of {whose}, which would not fit: give "
+    f"{shards * transitions} or more, or start a new run"
   )
 
 
@@ -256,7 +258,7 @@ def _check_limits(
   """Raises ValueError if the limits would end the resumed run at once."""
   if not _would_end(limits, counters):
     return
-  counts = limits_lib.Counts.from_counters(counters, limits)
+  counts = _limited_counts(limits, counters)
   name = limits_lib.find_reached(limits, counts)[0]
   has = limits_lib.describe_count(name, getattr(counts, name))
   none = "inf" if name == "target_return" else "0"
@@ -271,5 +273,14 @@ def _would_end(
   limits: ml_collections.ConfigDict, counters: run_counters.RunCounters
 ) -> bool:
   """Returns whether limits would end a resumed run at once."""
-  counts = limits_lib.Counts.from_counters(counters, limits)
+  counts = _limited_counts(limits, counters)
   return limits_lib.find_reason(limits, counts) is not None
+
+
+def _limited_counts(
+  limits: ml_collections.ConfigDict, counters: run_counters.RunCounters
+) -> limits_lib.Counts:
+  """Returns the counts of a snapshot that have limits."""
+  return limits_lib.Counts.from_status(
+    counters.status, limits, counters.eval_returns
+  )

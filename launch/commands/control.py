@@ -22,7 +22,6 @@ from slipway.launch.runs import (
   run_folder,
   run_lock,
   run_status,
-  run_summary,
 )
 
 # Names of the arguments of each command, by the command's name.
@@ -68,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
     folder = run_folder.RunFolder.open(values.run, True)
     if words == ["status"] and running.has_ended(folder):
       # The call below raises RunUnavailableError, which reports the end.
-      _show_summary(folder, values.json)
+      _show_status(run_status.read_summary(folder), values.json)
     _execute(folder, words, values.json)
   except ValueError as error:
     print(f"control: {error}", file=sys.stderr)
@@ -121,7 +120,7 @@ def _wait_until_stopped(folder: run_folder.RunFolder) -> None:
         status = control.status()
       if status.phase == "stopped":
         return
-      is_finishing = status.snapshots.finishing
+      is_finishing = status.snapshots.finishing_s is not None
     except running.RunUnavailableError:
       if not _is_only_slow(folder):
         return
@@ -174,20 +173,6 @@ def _show_status(status: run_status.RunStatus, as_json: bool) -> None:
     return
   with panel_lib.Panel() as panel:
     panel.update(status)
-
-
-def _show_summary(folder: run_folder.RunFolder, as_json: bool) -> None:
-  """Prints the summary of a run that has ended, as text or as JSON."""
-  summary = run_summary.RunSummary.read(folder)
-  if as_json:
-    print(msgspec.json.format(msgspec.json.encode(summary), indent=2).decode())
-    return
-  for name, value in msgspec.to_builtins(summary).items():
-    if not value:  # such as None, 0 and an empty list
-      continue
-    for shown in value if isinstance(value, list) else [value]:
-      text = f"{shown:,.6g}" if isinstance(shown, float) else shown
-      print(f"{name:<28}{text}")
 
 
 def _parse(

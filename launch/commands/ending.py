@@ -7,9 +7,9 @@ import signal
 import ml_collections
 
 from slipway.launch.control import limits
-from slipway.launch.runs import run_folder, run_summary
+from slipway.launch.runs import run_folder, run_status
 
-# Names of counts in `RunSummary` that differ from those of their limits.
+# Names of counts in `RunStatus` that differ from those of their limits.
 _COUNTS = {"environment_steps": "env_steps", "wall_clock_s": "wall_s"}
 
 
@@ -35,7 +35,7 @@ def describe(
   if folder.best.exists():
     lines.append(f"evaluate: slipway evaluate --run={path}")
   if any(folder.snapshots.glob("[0-9]*")):
-    summary = run_summary.RunSummary.read(folder)
+    summary = run_status.read_summary(folder)
     flag = _flag_past_limit(config.limits, summary)
     lines.append(f"resume:   slipway train --resume={path}{flag}")
   return "\n".join(lines)
@@ -53,7 +53,7 @@ def check_learned(
   Raises:
     RuntimeError: the time limit has ended the run, and there was no update.
   """
-  summary = run_summary.RunSummary.read(folder)
+  summary = run_status.read_summary(folder)
   if summary.ended_before_first_update:
     raise RuntimeError(
       f"config.limits.wall_clock_s={config.limits.wall_clock_s} had passed "
@@ -79,11 +79,11 @@ def check_saved(
     RuntimeError: the last snapshot was abandoned, since it took too long, or
       it was not uploaded.
   """
-  summary = run_summary.RunSummary.read(folder)
+  summary = run_status.read_summary(folder)
   if summary.stopped_because in signal.Signals.__members__:
     return
-  newest = summary.snapshots
-  if summary.last_snapshot_late:
+  newest = summary.snapshots.written
+  if summary.snapshots.late:
     follows = (
       f"a resumed run continues from snapshot {newest}, before the run's end"
       if newest
@@ -93,7 +93,7 @@ def check_saved(
       "the last snapshot was abandoned, because it took too long to write: "
       f"{follows}; use a faster disk, or lower replay.capacity"
     )
-  uploaded = summary.snapshots_uploaded or 0
+  uploaded = summary.snapshots.uploaded or 0
   if config.snapshot.url and uploaded < newest:
     raise RuntimeError(
       f"the last snapshot, {newest}, was not uploaded to config.snapshot.url="
@@ -103,7 +103,7 @@ def check_saved(
 
 
 def _flag_past_limit(
-  limits_config: ml_collections.ConfigDict, summary: run_summary.RunSummary
+  limits_config: ml_collections.ConfigDict, summary: run_status.RunStatus
 ) -> str:
   """Returns the flag that raises the limit which has ended a run.
 

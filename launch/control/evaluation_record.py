@@ -22,12 +22,13 @@ class EvaluationRecord:
 
   def __init__(self, resumed: run_counters.RunCounters | None = None):
     """Starts with the evaluations of the snapshot of a resumed run, if any."""
-    self._count = resumed.evaluations if resumed else 0
-    self._returns = list(resumed.eval_returns) if resumed else []
-    self._best_return = resumed.best_eval_return if resumed else None
-    self._without_improvement = (
-      resumed.evaluations_without_improvement if resumed else 0
+    before = (
+      resumed.status.evaluation if resumed else run_status.EvaluationStatus()
     )
+    self._count = before.count
+    self._returns = list(resumed.eval_returns) if resumed else []
+    self._best_return = before.best_mean_return
+    self._without_improvement = before.without_improvement
     # The last evaluation of this process, or None before the first.
     self._last: curves.Evaluation | None = None
 

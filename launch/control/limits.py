@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import ml_collections
 
 from slipway.configs import fields
-from slipway.launch.runs import run_counters, run_status
+from slipway.launch.runs import run_status
 
 # The reason of the stop if limits.combine='all' and several limits are set.
 ALL_LIMITS = "all_limits"
@@ -47,39 +47,27 @@ class Counts(typing.NamedTuple):
   evaluations_without_improvement: int = 0
 
   @classmethod
-  def from_status(cls, status: run_status.RunStatus) -> "Counts":
-    """Returns the counts of a run's status that have limits."""
-    evaluation, needed = status.evaluation, status.limits.target_evaluations
+  def from_status(
+    cls,
+    status: run_status.RunStatus,
+    limits: ml_collections.ConfigDict,
+    returns: Sequence[float],
+  ) -> "Counts":
+    """Returns the counts of a run's status that have limits.
+
+    Args:
+      status: the status.
+      limits: section `limits` of a config, which may be another one.
+      returns: mean returns of the run's last evaluations, in their order.
+    """
+    reached = count_at_target(limits, returns) >= limits.target_evaluations
     return cls(
       status.env_steps,
       status.trainer_steps,
       status.episodes,
       status.wall_s,
-      evaluation.mean_return if evaluation.at_target >= needed else None,
-      evaluation.without_improvement,
-    )
-
-  @classmethod
-  def from_counters(
-    cls,
-    counters: run_counters.RunCounters,
-    limits: ml_collections.ConfigDict,
-  ) -> "Counts":
-    """Returns the counts of a snapshot that have limits.
-
-    Args:
-      counters: the counters of the snapshot.
-      limits: section `limits` of a config.
-    """
-    returns = counters.eval_returns
-    reached = count_at_target(limits, returns) >= limits.target_evaluations
-    return cls(
-      counters.environment_steps,
-      counters.trainer_steps,
-      counters.episodes,
-      counters.wall_s,
       returns[-1] if reached else None,
-      counters.evaluations_without_improvement,
+      status.evaluation.without_improvement,
     )
 
 

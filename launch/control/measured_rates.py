@@ -1,56 +1,55 @@
 """MeasuredRates: the growth of a run's counts per second."""
 
-from slipway.launch.control import rate
-from slipway.launch.runs import run_counters, run_status
+import collections
+from collections.abc import Mapping
+
+_WINDOW_S = 5.0  # seconds over which a rate is averaged
 
 
 class MeasuredRates:
-  """Measures the rates of a run's counts, averaged over the last seconds.
+  """Measures the growth of counts per second, averaged over the last 5 s.
 
-  Attributes:
-    status: the status's section about rates, as of the last `update`.
-    proxy_bytes_per_s: bytes per second that proxies relay to the servers.
-    variable_loads_per_s: versions of the variables that all workers load per
-      second.
+  ```python
+  rates = MeasuredRates()
+  rates.add({"env_steps": 100}, now_s=10.0)  # {"env_steps": 0.0}
+  rates.add({"env_steps": 150}, now_s=11.0)  # {"env_steps": 50.0}
+  ```
   """
 
   def __init__(self):
-    """Starts with all rates at 0."""
-    self.clear()
+    """Starts without samples of the counts."""
+    # Monotonic seconds and counts of each sample in the window.
+    self._samples: collections.deque[tuple[float, Mapping[str, float]]] = (
+      collections.deque()
+    )
 
   def clear(self) -> None:
-    """Sets all rates to 0, and discards the samples of earlier counts."""
-    self._env_steps = rate.Rate()
-    self._trainer_steps = rate.Rate()
-    self._items = rate.Rate()
-    self._episodes = rate.Rate()
-    self._proxy_bytes = rate.Rate()
-    self._variable_loads = rate.Rate()
-    self.status = run_status.RatesStatus()
-    self.proxy_bytes_per_s = self.variable_loads_per_s = 0.0
+    """Discards all samples, so that the rates begin at 0."""
+    self._samples.clear()
 
-  def update(
-    self,
-    collected: run_counters.NodeCounts,
-    relayed: run_counters.NodeCounts,
-    trainer_steps: int,
-    now_s: float,
-  ) -> None:
-    """Computes all rates from the current counts; must be called regularly.
+  def add(self, counts: Mapping[str, float], now_s: float) -> dict[str, float]:
+    """Adds a sample of the counts, and returns their growth per second.
+
+    A count that falls clears the window, because it means that a node was
+    restarted.
 
     Args:
-      collected: sums over all workers and external processes.
-      relayed: sums over all proxies.
-      trainer_steps: the run's trainer steps.
+      counts: the current counts, by name; always the same names.
       now_s: current monotonic seconds.
+
+    Returns:
+      The mean growth per second over the window, by name; 0.0 for a single
+      sample.
     """
-    self.status = run_status.RatesStatus(
-      env_steps_per_s=self._env_steps.add(collected.env_steps, now_s),
-      trainer_steps_per_s=self._trainer_steps.add(trainer_steps, now_s),
-      items_per_s=self._items.add(collected.items_confirmed, now_s),
-      episodes_per_s=self._episodes.add(collected.episodes, now_s),
-    )
-    self.proxy_bytes_per_s = self._proxy_bytes.add(relayed.bytes_up, now_s)
-    self.variable_loads_per_s = self._variable_loads.add(
-      collected.variable_loads, now_s
-    )
+    samples = self._samples
+    if samples and any(counts[x] < n for x, n in samples[-1][1].items()):
+      samples.clear()
+    samples.append((now_s, counts))
+    while now_s - samples[0][0] > _WINDOW_S:
+      samples.popleft()
+    oldest_s, oldest = samples[0]
+    passed_s = now_s - oldest_s
+    return {
+      name: (count - oldest[name]) / passed_s if passed_s > 0 else 0.0
+      for name, count in counts.items()
+    }

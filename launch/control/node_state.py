@@ -5,7 +5,7 @@ import time
 import msgspec
 
 from slipway.launch.control import messages, waits
-from slipway.launch.runs import run_counters
+from slipway.launch.runs import run_counters, run_status
 
 # Seconds by which the start of a wait may differ between two reports of the
 # same wait, because the reports' delay varies.
@@ -101,8 +101,8 @@ class NodeState:
 
 
 def _without_items_in_flight(
-  counts: run_counters.NodeCounts,
-) -> run_counters.NodeCounts:
+  counts: run_status.NodeCounts,
+) -> run_status.NodeCounts:
   """Returns the counts of a dead process, with its items in flight as lost."""
   delivered = counts.items_confirmed + counts.items_discarded
   lost = counts.items_written - delivered

@@ -31,8 +31,9 @@ class NodeStates:
   ```python
   nodes = NodeStates({'worker': 1}, has_table=True)
   node = nodes.find_or_add('worker', 0)
-  node.record(messages.WorkerReport(env_steps=7), finished=False)
-  nodes.sum_counts('worker').env_steps  # 7
+  counts = run_status.NodeCounts(env_steps=7)
+  node.record(messages.WorkerReport(counts=counts), finished=False)
+  nodes.sum_counts().env_steps  # 7
   ```
   """
 
@@ -125,15 +126,10 @@ class NodeStates:
     reports = [node.report for node in self._present_nodes(role)]
     return [report for report in reports if isinstance(report, report_type)]
 
-  def sum_counts(self, *roles: str) -> run_counters.NodeCounts:
-    """Returns sums over all processes of all nodes of the given roles.
-
-    Nodes and processes that have ended are included.
-    """
-    return run_counters.NodeCounts.from_sum(
-      node.counters.counts
-      for role in roles
-      for node in self._nodes.get(role, {}).values()
+  def sum_counts(self) -> run_status.NodeCounts:
+    """Returns sums over all processes of all nodes, also of ended ones."""
+    return run_status.NodeCounts.from_sum(
+      node.counters.counts for _, _, node in self._all_nodes()
     )
 
   def counters(self) -> dict[str, dict[int, run_counters.NodeCounters]]:

@@ -93,9 +93,9 @@ class RunControl(control_service.ControlService):
     snapshot = snapshot_store.open_store(config, folder).newest()
     resumed = snapshot and run_counters.RunCounters.read(snapshot.path)
     if resumed:
-      evaluations = resumed.evaluations
-      env_steps = resumed.environment_steps
-      trainer_steps = resumed.trainer_steps
+      evaluations = resumed.status.evaluation.count
+      env_steps = resumed.status.env_steps
+      trainer_steps = resumed.status.trainer_steps
     # Number of the newest snapshot for which the hooks were called.
     self._snapshot = snapshot.number if snapshot else 0
     self._commands = commands.Commands(
@@ -232,7 +232,7 @@ class RunControl(control_service.ControlService):
     with self._lock:
       self._check_not_stopping()
       self._commands.paused = True
-      self._state.measured_rates.clear()
+      self._state.clear_rates()
 
   def resume(self) -> None:
     with self._lock:
@@ -332,7 +332,7 @@ class RunControl(control_service.ControlService):
         self._update_due_s = now_s + _METRICS_PERIOD_S
         if self._commands.paused:
           # Otherwise the rates, as means over some seconds, would decay slowly.
-          self._state.measured_rates.clear()
+          self._state.clear_rates()
         else:
           self._state.update_rates()
         status = self.status()
@@ -435,7 +435,9 @@ class RunControl(control_service.ControlService):
 
   def _check_limits(self, status: run_status.RunStatus) -> None:
     """Stops the run if it has reached its limits."""
-    counts = limits.Counts.from_status(status)
+    counts = limits.Counts.from_status(
+      status, self._config.limits, self._state.evaluations.returns
+    )
     reason = limits.find_reason(self._config.limits, counts)
     if reason is not None:
       self.stop(reason)

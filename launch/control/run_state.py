@@ -1,5 +1,6 @@
 """RunState: the sums over all nodes' reports, and the run's status."""
 
+import math
 import time
 import types
 import typing
@@ -48,14 +49,14 @@ class RunState:
 
   ```python
   state = RunState(config, schedule, 'a-run', expected, time.time())
-  state.report('worker', 0, messages.WorkerReport(env_steps=7))
+  counts = run_status.NodeCounts(env_steps=7)
+  state.report('worker', 0, messages.WorkerReport(counts=counts))
   state.status().env_steps  # 7
   ```
 
   Attributes:
     nodes: the states of all nodes.
     evaluations: the record of the run's evaluations.
-    measured_rates: the rates of the run's counts.
   """
 
   def __init__(
@@ -90,9 +91,9 @@ class RunState:
     self._resumed = resumed
     # The run never falls behind it, except in what the lost state was.
     self._earlier = earlier or Earlier(
-      resumed.resumes if resumed else -1,
-      resumed.variables_version if resumed else 0,
-      resumed.wall_s if resumed else 0.0,
+      resumed.status.resumes if resumed else -1,
+      resumed.status.variables.version if resumed else 0,
+      resumed.status.wall_s if resumed else 0.0,
     )
     # Unix seconds of the first update, and the counts at it; None before it.
     self._first_step_at_s: float | None = None
@@ -100,7 +101,8 @@ class RunState:
     has_table = schedule.table is not None
     self.nodes = node_states.NodeStates(expected, has_table, resumed)
     self.evaluations = evaluation_record.EvaluationRecord(resumed)
-    self.measured_rates = measured_rates.MeasuredRates()
+    self._measured_rates = measured_rates.MeasuredRates()
+    self._rates: Mapping[str, float] = {}  # per second, by name
 
   def report(
     self,
@@ -125,44 +127,14 @@ class RunState:
     if self._first_step_at_s is None and report.first_step_at_s is not None:
       self._first_step_at_s = report.first_step_at_s
       self._learning_since = run_status.Milestone(
-        self._wall_s(), self._collected().env_steps, self._trainer_steps()
+        self._wall_s(), self.nodes.sum_counts().env_steps, self._trainer_steps()
       )
 
   def counters(self) -> run_counters.RunCounters:
     """Returns the run's current counters, for a new snapshot."""
-    status = self.status()
     return run_counters.RunCounters(
-      mode=status.mode,
-      environment_steps=status.env_steps,
-      episodes=status.episodes,
-      trainer_steps=status.trainer_steps,
-      variables_version=self.variables_version(),
-      replay_size=status.replay.size if status.replay else 0,
-      wall_s=status.wall_s,
-      evaluations=status.evaluation.count,
-      eval_returns=list(self.evaluations.returns),
-      best_eval_return=status.evaluation.best_mean_return,
-      evaluations_without_improvement=status.evaluation.without_improvement,
-      resumes=status.resumes,
-      nodes=self.nodes.counters(),
-      shard_sizes=self._shard_sizes(status.replay),
+      self.status(), list(self.evaluations.returns), self.nodes.counters()
     )
-
-  def _shard_sizes(
-    self, replay: run_status.ReplayStatus | None
-  ) -> dict[int, int]:
-    """Returns the number of items in each shard, by index.
-
-    Before a shard's first report, its number is that of the snapshot from which
-    the run was resumed.
-    """
-    resumed = self._resumed
-    before = resumed.shard_sizes if resumed else {}
-    reported = replay.shards if replay else {}
-    return {
-      **before,
-      **{index: shard.size for index, shard in reported.items()},
-    }
 
   def variables_version(self) -> int:
     """Returns the highest version of the variables that any node reported."""
@@ -170,12 +142,23 @@ class RunState:
 
   def update_rates(self) -> None:
     """Computes all rates from the current counts; must be called regularly."""
-    self.measured_rates.update(
-      self._collected(),
-      self.nodes.sum_counts("proxy"),
-      self._trainer_steps(),
+    counts = self.nodes.sum_counts()
+    self._rates = self._measured_rates.add(
+      {
+        "env_steps": counts.env_steps,
+        "trainer_steps": self._trainer_steps(),
+        "items": counts.items_confirmed,
+        "episodes": counts.episodes,
+        "bytes_up": counts.bytes_up,
+        "variable_loads": counts.variable_loads,
+      },
       time.monotonic(),
     )
+
+  def clear_rates(self) -> None:
+    """Sets all rates to 0, and discards the samples of earlier counts."""
+    self._measured_rates.clear()
+    self._rates = {}
 
   def status(self) -> run_status.RunStatus:
     """Returns the run's status, with rates as of the last `update_rates`.
@@ -184,7 +167,7 @@ class RunState:
     `RunControl.status` fills them in.
     """
     config = self._config
-    workers, trainer = self._collected(), self._trainer()
+    counts, trainer = self.nodes.sum_counts(), self._trainer()
     reports = [
       report
       for role in node_states.COLLECTING
@@ -192,6 +175,7 @@ class RunState:
     ]
     restarts = self.nodes.restarts()
     return run_status.RunStatus(
+      **msgspec.structs.asdict(counts),
       name=self._name,
       mode=config.mode,
       waiting=self.nodes.describe_waits(),
@@ -203,36 +187,27 @@ class RunState:
         else None
       ),
       learning_since=self._learning_since,
-      env_steps=workers.env_steps,
-      episodes=workers.episodes,
       trainer_steps=self._trainer_steps(),
       training_return=_mean(report.training_return for report in reports),
-      items=run_status.ItemsStatus(
-        workers.items_written,
-        workers.items_confirmed,
-        workers.items_lost,
-        workers.items_discarded,
-      ),
       replay=self._replay(),
-      rates=self.measured_rates.status,
+      rates=self._rates_status(counts.env_steps),
       variables=run_status.VariablesStatus(
-        trainer.variables_version,
+        self.variables_version(),
         _mean(report.variables_age_s for report in reports),
         self._loads_per_trainer_step(),
         1.0 / self._publish_period,
       ),
       evaluation=self.evaluations.status(config.limits),
       snapshots=_snapshots(trainer.snapshots),
-      limits=run_status.Limits(**config.limits.to_dict()),
+      limits=_limits(config.limits),
       nodes=self.nodes.statuses(),
       restarts=sum(restarts.values()),
       node_restarts=restarts,
-      reconnects=workers.reconnects,
-      metrics=trainer.metrics,
+      learner=trainer.metrics,
       advice=list(self._advisor.sentences),
       proxy=self._proxy(),
       workers=self._workers(),
-      externals=self._collectors(messages.EXTERNAL),
+      externals=self._statuses(messages.EXTERNAL),
       unwritten=self._unwritten(),
     )
 
@@ -258,9 +233,27 @@ class RunState:
     """Number of resumes of the run, by commands and after lost states."""
     return self._earlier.resumes + 1
 
-  def _collected(self) -> run_counters.NodeCounts:
-    """Returns the sums over all workers and external processes."""
-    return self.nodes.sum_counts(*node_states.COLLECTING)
+  def _rates_status(self, env_steps: int) -> run_status.RatesStatus:
+    """Returns the status's section about rates, given the current count."""
+    rates, since = self._rates, self._learning_since
+    means: dict[str, typing.Any] = {}
+    if since is not None:
+      wall_s = self._wall_s() - since.wall_s
+      collected = env_steps - since.env_steps
+      updates = self._trainer_steps() - since.trainer_steps
+      means = {
+        "mean_env_steps_per_s": _ratio(collected, wall_s),
+        "mean_trainer_steps_per_s": _ratio(updates, wall_s),
+        "trainer_steps_per_env_step": _ratio(updates, collected),
+      }
+    return run_status.RatesStatus(
+      env_steps_per_s=rates.get("env_steps", 0.0),
+      trainer_steps_per_s=rates.get("trainer_steps", 0.0),
+      items_per_s=rates.get("items", 0.0),
+      episodes_per_s=rates.get("episodes", 0.0),
+      bytes_up_per_s=rates.get("bytes_up", 0.0),
+      **means,
+    )
 
   def _trainer(self) -> messages.TrainerReport:
     """Returns the trainer's newest report, or a report of zeros without one."""
@@ -275,7 +268,7 @@ class RunState:
     if self.nodes.reports("trainer", messages.TrainerReport):
       return self._trainer().trainer_steps
     resumed = self._resumed
-    return resumed.trainer_steps if resumed else 0
+    return resumed.status.trainer_steps if resumed else 0
 
   def _loads_per_trainer_step(self) -> float | None:
     """Returns the mean number of variable loads per worker and trainer step.
@@ -284,12 +277,10 @@ class RunState:
     """
     expected = self.nodes.expected()
     workers = sum(expected.get(role, 0) for role in node_states.COLLECTING)
-    trainer_steps_per_s = self.measured_rates.status.trainer_steps_per_s
+    trainer_steps_per_s = self._rates.get("trainer_steps", 0.0)
     if trainer_steps_per_s <= 0.0 or not workers:
       return None
-    return (
-      self.measured_rates.variable_loads_per_s / trainer_steps_per_s / workers
-    )
+    return self._rates["variable_loads"] / trainer_steps_per_s / workers
 
   @property
   def _is_sharded(self) -> bool:
@@ -316,35 +307,32 @@ class RunState:
     )
 
   def _replay(self) -> run_status.ReplayStatus | None:
-    """Returns the status's section about replay, or None without a table."""
+    """Returns the status's section about replay, or None without a table.
+
+    What no server has reported yet is as in the snapshot of a resumed run.
+    """
     spec, resumed = self._table_spec, self._resumed
     if spec is None:
       return None
-    resumed_size = resumed.replay_size if resumed else 0
-    counts = self._table_counts() or table_status.TableStatus(resumed_size)
+    before = (resumed and resumed.status.replay) or run_status.ReplayStatus()
+    counts = self._table_counts() or table_status.TableStatus(before.size)
+    shards = {
+      index: node.report.replay
+      for index, node in self.nodes.by_index("replay").items()
+      if isinstance(node.report, messages.ReplayReport) and self._is_sharded
+    }
     return run_status.ReplayStatus(
-      counts.size,
-      spec.shards * spec.capacity,
-      counts.inserted,
-      counts.sampled,
-      counts.samples_per_insert,
-      spec.samples_per_insert,
-      spec.is_queue,
-      {
-        index: node.report.replay
-        for index, node in self.nodes.by_index("replay").items()
-        if isinstance(node.report, messages.ReplayReport) and self._is_sharded
-      },
+      **msgspec.structs.asdict(counts),
+      capacity=spec.shards * spec.capacity,
+      samples_per_insert_target=spec.samples_per_insert,
+      is_queue=spec.is_queue,
+      shards={**before.shards, **shards},
     )
 
   def _proxy(self) -> run_status.ProxyStatus | None:
-    """Returns the status's section about proxies, or None without a proxy.
-
-    Counts are sums over all proxies; the version is the oldest of any proxy.
-    """
+    """Returns the status's section about proxies, or None without a proxy."""
     if not self.nodes.expected().get("proxy"):
       return None
-    sums = self.nodes.sum_counts("proxy")
     reports = self.nodes.reports("proxy", messages.ProxyReport)
     ages_s = [
       report.variables_age_s
@@ -353,12 +341,6 @@ class RunState:
     ]
     return run_status.ProxyStatus(
       connections=sum(report.connections for report in reports),
-      connections_refused=sum(report.connections_refused for report in reports),
-      bytes_up=sums.bytes_up,
-      bytes_down=sums.bytes_down,
-      bytes_up_per_s=self.measured_rates.proxy_bytes_per_s,
-      variables_fetched=sums.variables_fetched,
-      restarts=sum(report.restarts for report in reports),
       variables_version=min(
         (report.variables_version for report in reports), default=None
       ),
@@ -366,11 +348,11 @@ class RunState:
     )
 
   def _workers(self) -> dict[int, run_status.WorkerStatus]:
-    """Returns the status of each worker, by the worker's index.
+    """Returns the status of each worker, by index.
 
-    A status combines the worker's report with the report of its proxy.
+    Its streams are in the report of its proxy.
     """
-    workers = self._collectors("worker")
+    workers = self._statuses("worker")
     for report in self.nodes.reports("proxy", messages.ProxyReport):
       for index, streams in report.workers.items():
         workers[index] = msgspec.structs.replace(
@@ -379,14 +361,13 @@ class RunState:
         )
     return workers
 
-  def _collectors(self, role: str) -> dict[int, run_status.WorkerStatus]:
-    """Returns the item counts of each worker or external process, by index."""
+  def _statuses(self, role: str) -> dict[int, run_status.WorkerStatus]:
+    """Returns the counts of each worker or external process, by index."""
     return {
       index: run_status.WorkerStatus(
-        counts.items_confirmed, counts.items_lost, counts.reconnects
+        **msgspec.structs.asdict(node.counters.counts)
       )
       for index, node in self.nodes.by_index(role).items()
-      for counts in [node.counters.counts]
     }
 
 
@@ -396,17 +377,27 @@ def _mean(values: Iterable[float | None]) -> float | None:
   return sum(known) / len(known) if known else None
 
 
+def _ratio(count: float, divisor: float) -> float | None:
+  """Returns `count` / `divisor`, or None if the divisor is 0."""
+  return count / divisor if divisor > 0 else None
+
+
 def _snapshots(
-  report: messages.SnapshotReport,
+  reported: run_status.SnapshotsStatus,
 ) -> run_status.SnapshotsStatus:
   """Returns the status's section about snapshots, by the trainer's report."""
-  written_at_s = report.written_at_s
-  return run_status.SnapshotsStatus(
-    report.written,
-    None if written_at_s is None else time.time() - written_at_s,
-    report.pause_s,
-    report.uploaded,
-    report.upload_failures,
-    report.finishing_s is not None,
-    report.late,
+  if reported.written_at_s is None:
+    return reported
+  age_s = time.time() - reported.written_at_s
+  return msgspec.structs.replace(reported, age_s=age_s)
+
+
+def _limits(limits: ml_collections.ConfigDict) -> run_status.Limits:
+  """Returns the status's section about limits, from that of the config."""
+  target = limits.target_return
+  return run_status.Limits(
+    **{
+      **limits.to_dict(),
+      "target_return": target if math.isfinite(target) else None,
+    }
   )

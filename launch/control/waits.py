@@ -48,16 +48,14 @@ def make_server_reason(address: str | None) -> str:
   return f"the replay server at {address}, which is down"
 
 
-def make_wait(reason: str | None, waited_s: float | None) -> Wait | None:
-  """Returns a node's wait, or None if the node does not wait.
+def since(reason: str, since_s: float | None) -> Wait | None:
+  """Returns a wait for a reason since some time, or None without one.
 
   Args:
-    reason: the reason of the wait, such as `TABLE`, or None without a wait.
-    waited_s: seconds since the wait began, or None without a wait.
+    reason: the reason of the wait, such as `TABLE`.
+    since_s: monotonic seconds at which the wait began, or None.
   """
-  if reason is None or waited_s is None:
-    return None
-  return Wait(reason, waited_s)
+  return Wait(reason, time.monotonic() - since_s) if since_s else None
 
 
 def describe(

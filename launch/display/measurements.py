@@ -41,7 +41,7 @@ def make_blocks(status: run_status.RunStatus) -> list[list[Row]]:
 def _make_count_rows(status: run_status.RunStatus) -> list[Row]:
   """Returns the rows with counts of steps, items and snapshots."""
   count, rate = status_text.format_count, status_text.format_rate
-  snapshots, lost = status.snapshots, status.items.lost
+  snapshots, lost = status.snapshots, status.items_lost
   replay = status.replay or run_status.ReplayStatus()
   full = 100 * replay.size / replay.capacity if replay.capacity else 0
   return [
@@ -81,7 +81,7 @@ def _make_rate_rows(status: run_status.RunStatus) -> list[Row]:
        rate, variables.loads_per_trainer_step_target)),
     ("variables", decimal(variables.mean_age_s), "s old on average",
      count(variables.version), "version"),
-    ("proxy", decimal(proxy.bytes_up_per_s / 1e6), "MB/s to replay",
+    ("proxy", decimal(rates.bytes_up_per_s / 1e6), "MB/s to replay",
      count(proxy.connections), "streams"),
   ]  # fmt: skip
 

@@ -137,12 +137,12 @@ def describe_metrics(status: run_status.RunStatus) -> Iterator[str]:
   labels = {
     name: label
     for name, label in _METRIC_LABELS.items()
-    if name in status.metrics
+    if name in status.learner
   }
   if not labels.keys() - {"policy_age_versions_mean"}:
-    labels = {name: name for name in status.metrics}
+    labels = {name: name for name in status.learner}
   for name, label in labels.items():
-    yield f"{label} {_format_metric(status.metrics[name])}"
+    yield f"{label} {_format_metric(status.learner[name])}"
 
 
 def _format_metric(value: Any) -> str:
@@ -311,7 +311,7 @@ def progress_line(status: run_status.RunStatus) -> str:
   parts += [
     f"{format_count(number)} {noun}"
     for number, noun in (
-      (status.items.lost, "items lost"),
+      (status.items_lost, "items lost"),
       (snapshots.upload_failures, "snapshots not uploaded"),
       (status.reconnects, "reconnects"),
       (status.restarts, "restarts"),

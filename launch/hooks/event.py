@@ -1,14 +1,13 @@
 """Event: the argument with which a hook is called."""
 
 import dataclasses
-import math
 import pathlib
 import typing
 
 import ml_collections
 
 from slipway.configs import fields
-from slipway.launch.runs import run_status, scalars
+from slipway.launch.runs import run_status
 
 # Names of the events.
 Name = typing.Literal["start", "evaluation", "snapshot", "end"]
@@ -40,23 +39,8 @@ class Event:
 
   @property
   def metrics(self) -> dict[str, float]:
-    """Finite metrics of the run's status, by their names in TensorBoard."""
-    evaluation = self.status.evaluation
-    values = {
-      "progress/environment_steps": self.status.env_steps,
-      "evaluation/count": evaluation.count,
-      "evaluation/mean_return": evaluation.mean_return,
-      "evaluation/recent_mean_return": evaluation.recent_mean_return,
-      "evaluation/best_mean_return": evaluation.best_mean_return,
-      "evaluation/episodes": evaluation.episodes,
-      **scalars.from_info(evaluation.info),
-      **scalars.from_status(self.status),
-    }
-    return {
-      name: value
-      for name, value in values.items()
-      if isinstance(value, int | float) and math.isfinite(value)
-    }
+    """Finite numbers of the run's status; see `RunStatus.to_numbers`."""
+    return self.status.to_numbers()
 
   @property
   def hyperparameters(self) -> dict[str, typing.Any]:

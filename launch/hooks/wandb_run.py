@@ -10,7 +10,7 @@ import typing
 from slipway.launch.hooks import event as event_lib
 
 # Name of the metric that is the x axis of W&B's charts.
-_STEP_METRIC = "progress/environment_steps"
+_STEP_METRIC = "run/env_steps"
 # Name of the file in the run's folder with the id of the W&B run, which a
 # resumed run continues.
 _RUN_ID_FILE = "wandb_run_id"

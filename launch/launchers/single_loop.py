@@ -24,7 +24,7 @@ from slipway.agents.updates import local_updates, recorded_updates
 from slipway.configs import fields
 from slipway.environments import saving, user_code
 from slipway.launch.control import limits as limits_lib
-from slipway.launch.control import messages, run_control, stages
+from slipway.launch.control import messages, run_control, stages, waits
 from slipway.launch.control import rates as rates_lib
 from slipway.launch.nodes import evaluation, local_ports
 from slipway.launch.nodes import evaluator as evaluator_lib
@@ -229,14 +229,16 @@ class SingleLoop:
   def report(self) -> None:
     """Reports trainer and worker to the control, and stores its commands."""
     replay = self._updates.statuses()
-    finishing_s = None
-    if self._finishing_since_s is not None:
-      finishing_s = time.monotonic() - self._finishing_since_s
+    wait = waits.since(waits.LAST_SNAPSHOT, self._finishing_since_s)
+    report = self._trainer.report()
     trainer = msgspec.structs.replace(
-      self._trainer.report(),
+      report,
+      wait=wait or report.wait,
       replay=replay[0] if replay else None,
-      snapshots=messages.SnapshotReport(
-        pause_s=self._pause_s, finishing_s=finishing_s, **self._store.metrics()
+      snapshots=msgspec.structs.replace(
+        self._store.status(),
+        pause_s=self._pause_s,
+        finishing_s=wait and wait.waited_s,
       ),
     )
     self._read_limits()

@@ -141,9 +141,7 @@ class Evaluator:
     waited_s = time.monotonic() - since_s if since_s is not None else 0.0
     if waited_s < _WAITS_AFTER_S:
       return messages.EvaluatorReport()
-    return messages.EvaluatorReport(
-      waiting_s=waited_s, waiting_for=waits.EPISODES
-    )
+    return messages.EvaluatorReport(wait=waits.Wait(waits.EPISODES, waited_s))
 
   def get_state(self) -> dict[str, typing.Any]:
     """Returns the state of actor and environments, for pickling.

@@ -2,8 +2,9 @@
 
 import time
 
-from slipway.launch.control import control_service, messages
+from slipway.launch.control import control_service, messages, waits
 from slipway.launch.nodes import addresses, link
+from slipway.launch.runs import run_status
 from slipway.replay import proxy as proxy_lib
 from slipway.replay.transport import control_block
 
@@ -74,21 +75,23 @@ class Proxy:
   def _report(self) -> messages.ProxyReport:
     """Returns the proxy's current counts, to be sent to the control."""
     stats, upstream = self._proxy.stats(), self._data.upstream(0)
-    published_at_s, waiting_since_s = (
-      stats.published_at_s,
-      stats.waiting_since_s,
-    )
+    published_at_s, down_since_s = stats.published_at_s, stats.waiting_since_s
+    wait = None
+    if down_since_s is not None:
+      address = upstream() if callable(upstream) else upstream
+      reason = waits.make_server_reason(address)
+      wait = waits.Wait(reason, time.time() - down_since_s)
     return messages.ProxyReport(
+      counts=run_status.NodeCounts(
+        bytes_up=stats.relay.bytes_up,
+        bytes_down=stats.relay.bytes_down,
+        variables_fetched=stats.versions_fetched,
+        connections_refused=stats.relay.connections_refused,
+      ),
+      wait=wait,
       connections=stats.relay.connections_open,
-      connections_refused=stats.relay.connections_refused,
-      bytes_up=stats.relay.bytes_up,
-      bytes_down=stats.relay.bytes_down,
-      variables_fetched=stats.versions_fetched,
       variables_version=stats.version,
       variables_age_s=published_at_s and time.time() - published_at_s,
-      restarts=stats.restarts,
-      server=upstream() if callable(upstream) else upstream,
-      waiting_s=waiting_since_s and time.time() - waiting_since_s,
       workers={
         self._data.first_worker + index: messages.StreamCounts(*counts)
         for index, counts in stats.workers.items()

@@ -10,12 +10,13 @@ import msgspec
 from absl import logging
 
 from slipway.agents import core
-from slipway.launch.control import control_service, messages
+from slipway.launch.control import control_service
 from slipway.launch.runs import (
   checkpoints,
   error_text,
   run_counters,
   run_folder,
+  run_status,
   snapshot_store,
 )
 from slipway.replay.tables import table_snapshot
@@ -152,14 +153,14 @@ class SnapshotWriter:
     if self._thread is not None:
       self._thread.join(max(0.0, timeout_s))
 
-  def report(self) -> messages.SnapshotReport:
-    """Returns the counts of the store, and the state of the newest snapshot."""
+  def status(self) -> run_status.SnapshotsStatus:
+    """Returns the state of the snapshots, for the control."""
     since_s = self._finishing_since_s
-    return messages.SnapshotReport(
+    return msgspec.structs.replace(
+      self._store.status(),
       pause_s=self._pause_s,
       finishing_s=None if since_s is None else time.monotonic() - since_s,
       late=self._late,
-      **self._store.metrics(),
     )
 
   def _begin(self, variables_version: int) -> threading.Event:
@@ -193,12 +194,17 @@ class SnapshotWriter:
     """
     # The trainer's own counts replace those of the control, which are as
     # old as the trainer's last report.
-    counters = msgspec.structs.replace(
-      self._control.counters(),
+    counters = self._control.counters()
+    status = counters.status
+    status = msgspec.structs.replace(
+      status,
       trainer_steps=int(self._learner.steps),
-      variables_version=variables_version,
+      variables=msgspec.structs.replace(
+        status.variables, version=variables_version
+      ),
     )
-    best = counters.best_eval_return
+    counters = msgspec.structs.replace(counters, status=status)
+    best = status.evaluation.best_mean_return
     is_best = best is not None and (
       self._best_return is None or best > self._best_return
     )
@@ -211,7 +217,7 @@ class SnapshotWriter:
       self._copied.set()
       for saver in savers:
         saver.finish()
-    logging.info("snapshot %d is written", self._store.metrics()["written"])
+    logging.info("snapshot %d is written", self._store.status().written)
     if is_best:
       self._best_return = best
 
@@ -246,4 +252,5 @@ def _read_best_return(newest: snapshot_store.Snapshot | None) -> float | None:
   """Returns the best mean return of the evaluations before a snapshot."""
   if newest is None:
     return None
-  return run_counters.RunCounters.read(newest.path).best_eval_return
+  counters = run_counters.RunCounters.read(newest.path)
+  return counters.status.evaluation.best_mean_return

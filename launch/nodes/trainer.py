@@ -6,7 +6,7 @@ import ml_collections
 
 from slipway.agents import core
 from slipway.agents.updates import core as updates_core
-from slipway.launch.control import limits, messages
+from slipway.launch.control import limits, messages, waits
 from slipway.launch.control import rates as rates_lib
 from slipway.launch.nodes import policy_age, ports
 
@@ -97,12 +97,11 @@ class Trainer:
 
     The caller adds the counts of tables and snapshots.
     """
-    waiting_since_s = self._waiting_since_s
     return messages.TrainerReport(
       trainer_steps=self._steps,
       first_step_at_s=self._first_step_at_s,
       variables_version=self.version,
-      waiting_s=waiting_since_s and time.monotonic() - waiting_since_s,
+      wait=waits.since(waits.TRANSITIONS, self._waiting_since_s),
       metrics=self._metrics,
     )
 

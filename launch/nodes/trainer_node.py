@@ -14,7 +14,7 @@ from slipway.agents.updates import (
   recorded_updates,
   replay_updates,
 )
-from slipway.launch.control import control_service, messages
+from slipway.launch.control import control_service, messages, waits
 from slipway.launch.control import rates as rates_lib
 from slipway.launch.nodes import link, snapshot_writer, trainer
 from slipway.launch.nodes import replay as replay_node
@@ -135,11 +135,15 @@ class TrainerNode:
 
     The link calls this method to report to the control.
     """
-    report = self.trainer.report()
+    report, snapshots = self.trainer.report(), self._snapshots.status()
+    wait = report.wait
+    if snapshots.finishing_s is not None:
+      wait = waits.Wait(waits.LAST_SNAPSHOT, snapshots.finishing_s)
     return msgspec.structs.replace(
       report,
+      wait=wait,
       replay=self._tables.report().replay if self._tables else None,
-      snapshots=self._snapshots.report(),
+      snapshots=snapshots,
     )
 
   def _wait_for_round(self, command: messages.Command) -> int | None:

@@ -10,9 +10,10 @@ from acme import specs
 
 from slipway.agents import core
 from slipway.environments import vector
-from slipway.launch.control import messages
+from slipway.launch.control import messages, waits
 from slipway.launch.control import rates as rates_lib
 from slipway.launch.nodes import collector, ports, throttle
+from slipway.launch.runs import run_status
 
 _MAX_WAIT_S = 0.2  # longest wait in seconds before the next command is read
 _CLOSE_TIMEOUT_S = 2.0  # seconds that `close` waits for items in flight
@@ -148,26 +149,23 @@ class Worker:
 
   def report(self) -> messages.WorkerReport:
     """Returns this process's current counts, for the control."""
-    published_at_s, waiting_since_s = (
-      self._published_at_s,
-      self._waiting_since_s,
-    )
-    items = self._items
+    published_at_s, items = self._published_at_s, self._items
     return messages.WorkerReport(
-      env_steps=self._collector.env_steps,
-      episodes=self._collector.episodes,
-      items_written=items.written,
-      items_confirmed=items.confirmed,
-      items_lost=items.lost,
-      items_discarded=items.discarded,
-      reconnects=max(0, items.streams - 1),
+      counts=run_status.NodeCounts(
+        env_steps=self._collector.env_steps,
+        episodes=self._collector.episodes,
+        items_written=items.written,
+        items_confirmed=items.confirmed,
+        items_lost=items.lost,
+        items_discarded=items.discarded,
+        reconnects=max(0, items.streams - 1),
+        variable_loads=self._loads,
+      ),
       variables_version=self._version,
-      variable_loads=self._loads,
       collected_version=self._collected_version,
       training_return=self._collector.training_return,
       variables_age_s=published_at_s and time.time() - published_at_s,
-      waiting_s=waiting_since_s and time.monotonic() - waiting_since_s,
-      waiting_for=items.waits_for if waiting_since_s else None,
+      wait=waits.since(items.waits_for, self._waiting_since_s),
     )
 
   def get_state(self, with_environments: bool) -> dict[str, typing.Any]:

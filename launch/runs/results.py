@@ -17,8 +17,6 @@ from slipway.launch.runs import (
   events,
   run_folder,
   run_status,
-  run_summary,
-  scalars,
 )
 from slipway.launch.runs import outbox as outbox_lib
 
@@ -126,14 +124,20 @@ class Results:
     self._write_evaluation(msgspec.structs.asdict(evaluation))
 
   def add_metrics(self, status: run_status.RunStatus) -> None:
-    """Appends a status's counts and rates to TensorBoard's events."""
-    self._events.add(scalars.from_status(status), status.env_steps)
+    """Appends a status's counts and rates to TensorBoard's events.
+
+    The evaluations are left out, since `add_evaluation` appends each once.
+    """
+    metrics = {
+      name: value
+      for name, value in status.to_numbers().items()
+      if not name.startswith("evaluation/")
+    }
+    self._events.add(metrics, status.env_steps)
 
   def write_summary(self, status: run_status.RunStatus) -> None:
-    """Writes summary.json: the `RunSummary` of the run's last status."""
-    text = msgspec.json.encode(run_summary.RunSummary.from_status(status))
-    content = msgspec.json.format(text, indent=2) + b"\n"
-    self.outbox.replace(self._folder.summary, content)
+    """Writes summary.json, the run's last status."""
+    self.outbox.replace(self._folder.summary, run_status.to_summary(status))
 
   def draw_curves(self) -> None:
     """Draws curves.csv as curves.png, unless rows of it are unwritten.
@@ -199,10 +203,9 @@ class Results:
     metrics = {
       name: row.get(column) for name, column in _EVALUATION_COLUMNS.items()
     }
-    self._events.add(
-      metrics | scalars.from_info(row.get("info", {})),
-      int(row.get("env_steps") or 0),
-    )
+    for name, value in row.get("info", {}).items():
+      metrics[f"evaluation/info/{name}"] = value
+    self._events.add(metrics, int(row.get("env_steps") or 0))
 
 
 def _to_line(evaluation: curves.Evaluation) -> bytes:

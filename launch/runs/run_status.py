@@ -1,63 +1,92 @@
 """RunStatus: the counts, rates and waits of a run at one moment.
 
-The control makes a status for the panel, the status command, the results
-and the watchdog. Each field has a default, for a run that has just begun.
+Each count is declared once, here. The control makes a status for the panel, the
+status command, the hooks and the watchdog; a snapshot contains it, and the last
+one is the run's summary.json. Each field has a default, for a run that has just
+begun.
 """
 
 import math
+import numbers
 import statistics
-from collections.abc import Sequence
+import typing
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from slipway.launch.runs import error_text, records, run_folder
 from slipway.replay.tables import table_status
 
+# Types of fields with a range; a message or file with another value is
+# rejected. A count of steps, items, bytes or versions, which a float64 holds.
+Count = typing.Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+# Unix seconds.
+UnixSeconds = typing.Annotated[float, msgspec.Meta(ge=0, le=1e12)]
 
-class ReplayStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+
+class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """Counts of one process of a node, or sums over processes and nodes.
+
+  Counts that the node's role does not have are 0.
+
+  Attributes:
+    env_steps: environment steps of workers and external processes.
+    episodes: training episodes that have ended.
+    items_written: items passed to the workers' writers.
+    items_confirmed: items that the server has confirmed.
+    items_lost: items in flight when their stream broke or the worker died.
+    items_discarded: items in flight when a worker stopped, which the table no
+      longer accepted.
+    reconnects: streams that workers have reopened.
+    variable_loads: versions of the variables that workers have loaded.
+    bytes_up: bytes that proxies have relayed to the replay servers.
+    bytes_down: bytes that proxies have relayed to the workers.
+    variables_fetched: versions of the variables that proxies have put into
+      shared memory.
+    connections_refused: streams that proxies have rejected.
+  """
+
+  env_steps: Count = 0
+  episodes: Count = 0
+  items_written: Count = 0
+  items_confirmed: Count = 0
+  items_lost: int = 0
+  items_discarded: Count = 0
+  reconnects: Count = 0
+  variable_loads: Count = 0
+  bytes_up: Count = 0
+  bytes_down: Count = 0
+  variables_fetched: Count = 0
+  connections_refused: Count = 0
+
+  @classmethod
+  def from_sum(cls, all_counts: Iterable["NodeCounts"]) -> "NodeCounts":
+    """Returns the sums of the counts of several nodes or processes."""
+    rows = [msgspec.structs.astuple(counts) for counts in all_counts]
+    return cls(*map(sum, zip(*rows, strict=True)))
+
+
+class ReplayStatus(table_status.TableStatus, frozen=True):
   """Counts of the run's table, or sums over all of its shards.
 
   Attributes:
-    size: items in the table.
     capacity: items that the table can hold.
-    inserted: number of inserts since the table was made.
-    sampled: number of samples since the table was made.
-    samples_per_insert: measured ratio of samples to inserts since the table
-      reached its minimum size.
     samples_per_insert_target: target of `samples_per_insert`, or 0 if there is
       none.
     is_queue: whether the table is a queue, whose items are sampled once.
     shards: counts of each shard, by its index; empty without shards.
   """
 
-  size: int = 0
   capacity: int = 0
-  inserted: int = 0
-  sampled: int = 0
-  samples_per_insert: float = 0.0
   samples_per_insert_target: float = 0.0
   is_queue: bool = False
-  shards: dict[int, table_status.TableStatus] = {}
-
-
-class ItemsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of the items that workers and external processes have written.
-
-  Attributes:
-    written: items passed to the writers.
-    confirmed: items that the server has confirmed.
-    lost: items lost with a broken stream or a dead process.
-    discarded: items in flight when a worker stopped, which the table no longer
-      accepted.
-  """
-
-  written: int = 0
-  confirmed: int = 0
-  lost: int = 0
-  discarded: int = 0
+  shards: dict[int, table_status.TableStatus] = msgspec.field(
+    default_factory=dict
+  )
 
 
 class RatesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Rates of the run, averaged over the last 5 s.
+  """Rates of the run, over the last 5 s or since its first update.
 
   Attributes:
     env_steps_per_s: environment steps per second of all workers.
@@ -66,6 +95,13 @@ class RatesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trainer_steps_per_s: updates of the learner per second.
     items_per_s: items that the server has confirmed, per second.
     episodes_per_s: training episodes of all workers per second.
+    bytes_up_per_s: bytes per second that proxies relay to the replay servers.
+    mean_env_steps_per_s: environment steps per second since the run's first
+      update, or the first one after a resume, so that steps that only fill the
+      replay do not count. None before it, as for the next two.
+    mean_trainer_steps_per_s: updates per second since then.
+    trainer_steps_per_env_step: updates per environment step since then, the
+      replay ratio.
   """
 
   env_steps_per_s: float = 0.0
@@ -73,13 +109,17 @@ class RatesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   trainer_steps_per_s: float = 0.0
   items_per_s: float = 0.0
   episodes_per_s: float = 0.0
+  bytes_up_per_s: float = 0.0
+  mean_env_steps_per_s: float | None = None
+  mean_trainer_steps_per_s: float | None = None
+  trainer_steps_per_env_step: float | None = None
 
 
 class VariablesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Version and age of the variables, and how often workers load them.
 
   Attributes:
-    version: version that was published last, or 0 if there is none.
+    version: highest version that any node has, or 0 if there is none.
     mean_age_s: seconds since the variables of a worker were published, as a
       mean over the workers; None if it is unknown.
     loads_per_trainer_step: mean number of loads per worker and trainer step,
@@ -143,27 +183,31 @@ class SnapshotsStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   Attributes:
     written: number of the newest snapshot, or 0 if there is none.
-    age_s: seconds since the newest snapshot was written, or None if there is
-      none.
+    written_at_s: unix seconds of the newest snapshot, or None if there is none.
+    age_s: seconds from then to the status, or None if there is none.
     pause_s: seconds for which the trainer paused for the newest snapshot, or
       None if it is unknown.
     uploaded: number of the newest uploaded snapshot, or None if there is none.
     upload_failures: number of failed uploads.
-    finishing: whether the run's last snapshot is being written or uploaded.
+    unwritten: whether the last attempt to write a snapshot failed.
+    finishing_s: seconds for which the run's last snapshot has been written or
+      uploaded so far, or None if that is not done now.
     late: whether the run's last snapshot was abandoned, since it took too long.
   """
 
-  written: int = 0
+  written: Count = 0
+  written_at_s: UnixSeconds | None = None
   age_s: float | None = None
   pause_s: float | None = None
-  uploaded: int | None = None
-  upload_failures: int = 0
-  finishing: bool = False
+  uploaded: Count | None = None
+  upload_failures: Count = 0
+  unwritten: bool = False
+  finishing_s: float | None = None
   late: bool = False
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """The config's limits, which end the run; 0 or inf stands for no limit.
+  """The config's limits, which end the run; 0 or None stands for no limit.
 
   Attributes:
     environment_steps: environment steps of all workers.
@@ -183,7 +227,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   trainer_steps: int = 0
   episodes: int = 0
   wall_clock_s: float = 0.0
-  target_return: float = math.inf
+  target_return: float | None = None
   target_evaluations: int = 1
   evaluations_without_improvement: int = 0
   combine: str = "any"
@@ -202,17 +246,10 @@ class NodesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProxyStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of the proxies, summed over all of them.
+  """The state of all proxies together.
 
   Attributes:
     connections: open streams to the replay server.
-    connections_refused: streams that were rejected.
-    bytes_up: bytes relayed to the replay server.
-    bytes_down: bytes relayed to the workers.
-    bytes_up_per_s: bytes per second relayed to the replay server.
-    variables_fetched: versions of the variables that were put into shared
-      memory.
-    restarts: restarts of proxies.
     variables_version: oldest version of the variables in any proxy's shared
       memory, or None if no proxy has reported.
     variables_age_s: seconds since the oldest of these versions was published,
@@ -220,36 +257,18 @@ class ProxyStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """
 
   connections: int = 0
-  connections_refused: int = 0
-  bytes_up: int = 0
-  bytes_down: int = 0
-  bytes_up_per_s: float = 0.0
-  variables_fetched: int = 0
-  restarts: int = 0
   variables_version: int | None = None
   variables_age_s: float | None = None
 
 
-class WorkerStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Counts of one worker, and of its streams through its proxy.
-
-  A count is None if the worker, or its proxy, has not reported it.
+class WorkerStatus(NodeCounts, frozen=True):
+  """Counts of one worker, with the bytes of its streams through its proxy.
 
   Attributes:
-    items_confirmed: items that the server has confirmed.
-    items_lost: items in flight when their stream broke or the worker died.
-    reconnects: streams that were reopened.
     streams: open streams through the proxy.
-    bytes_up: bytes relayed to the replay server.
-    bytes_down: bytes relayed to the worker.
   """
 
-  items_confirmed: int | None = None
-  items_lost: int | None = None
-  reconnects: int | None = None
-  streams: int | None = None
-  bytes_up: int | None = None
-  bytes_down: int | None = None
+  streams: int = 0
 
 
 class MachineStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -281,8 +300,11 @@ class Milestone(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   trainer_steps: int = 0
 
 
-class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class RunStatus(NodeCounts, frozen=True, kw_only=True):
   """The status of a run at one moment.
+
+  The inherited counts are sums over all nodes, including those that have died,
+  also before a resume.
 
   Attributes:
     name: the run's name.
@@ -299,14 +321,11 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start_up_s: seconds from the user's command to its first update, or None
       before that update.
     learning_since: counts at the first update, or None before it.
-    env_steps: environment steps of all workers, including dead ones.
-    episodes: training episodes of all workers.
     trainer_steps: updates of the learner.
     training_return: mean return of the workers' last episodes, or None before
       the first episode's end.
-    items: counts of the items that workers have written.
     replay: counts of the table, or None if the run has no table.
-    rates: rates over the last seconds.
+    rates: rates of the counts.
     variables: version and age of the variables.
     evaluation: counts and mean returns of the evaluations.
     snapshots: state of the snapshots.
@@ -315,10 +334,9 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workers_target: target number of workers.
     restarts: restarts of all nodes.
     node_restarts: restarts of each restarted node, by name ('worker/0').
-    reconnects: streams that workers have reopened.
-    metrics: metrics of the learner's last update, by name.
+    learner: metrics of the learner's last update, by name.
     advice: sentences about configs whose values can't be learned well.
-    proxy: sums over all proxies, or None if the run has no proxy.
+    proxy: state of the proxies, or None if the run has no proxy.
     workers: counts of each worker, by index.
     externals: counts of each external process, by index, disconnected ones
       included.
@@ -339,11 +357,8 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   wall_s: float = 0.0
   start_up_s: float | None = None
   learning_since: Milestone | None = None
-  env_steps: int = 0
-  episodes: int = 0
-  trainer_steps: int = 0
+  trainer_steps: Count = 0
   training_return: float | None = None
-  items: ItemsStatus = ItemsStatus()
   replay: ReplayStatus | None = None
   rates: RatesStatus = RatesStatus()
   variables: VariablesStatus = VariablesStatus()
@@ -354,8 +369,7 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   workers_target: int = 0
   restarts: int = 0
   node_restarts: dict[str, int] = {}
-  reconnects: int = 0
-  metrics: dict[str, float | None] = {}
+  learner: dict[str, float | None] = {}
   advice: list[str] = []
   proxy: ProxyStatus | None = None
   workers: dict[int, WorkerStatus] = {}
@@ -363,3 +377,70 @@ class RunStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   machines: dict[str, MachineStatus] = {}
   unwritten: list[str] = []
   failed_hooks: dict[str, str] = {}
+
+  @property
+  def ended_before_first_update(self) -> bool:
+    """Whether the time limit ended the run before it had learned anything."""
+    return self.stopped_because == "wall_clock_s" and not self.trainer_steps
+
+  def to_numbers(self) -> dict[str, float]:
+    """Returns all finite numbers of the status, by their paths.
+
+    The paths are the names of TensorBoard's metrics, such as
+    'evaluation/mean_return'; 'run/env_steps' stands for a field of the status
+    itself. Limits, points in time, and zeros of single nodes are left out.
+    """
+    return {
+      path: float(value)
+      for path, value in _find_numbers("run", msgspec.structs.asdict(self))
+      if not path.startswith("limits/")
+    }
+
+
+def _find_numbers(
+  path: str, values: typing.Mapping[typing.Any, typing.Any]
+) -> Iterator[tuple[str, float]]:
+  """Yields the path and the value of each number in a tree of structures."""
+  for name, value in values.items():
+    if isinstance(value, msgspec.Struct):
+      value = msgspec.structs.asdict(value)
+    if isinstance(value, dict):
+      group = str(name) if path == "run" else f"{path}/{name}"
+      yield from _find_numbers(group, value)
+    elif (
+      isinstance(value, numbers.Real)
+      and not isinstance(value, bool)
+      and math.isfinite(value)
+      and not str(name).endswith("_at_s")
+      and (value or not path.startswith(("workers/", "externals/")))
+    ):
+      yield f"{path}/{name}", float(value)
+
+
+def to_summary(status: RunStatus) -> bytes:
+  """Returns a run's last status as the content of summary.json."""
+  encoded = msgspec.json.encode(status, enc_hook=records.to_number)
+  return msgspec.json.format(encoded, indent=2) + b"\n"
+
+
+def read_summary(folder: run_folder.RunFolder) -> RunStatus:
+  """Reads a run's last status from its summary.json.
+
+  Raises:
+    FileNotFoundError: there is no such file, since the run has not ended.
+    ValueError: the file can't be read, or has no valid content.
+  """
+  try:
+    status = msgspec.json.decode(folder.summary.read_bytes(), type=RunStatus)
+    if status.stopped_because is None:
+      raise ValueError("it does not say why the run stopped")
+    return status
+  except FileNotFoundError:
+    raise
+  except (OSError, ValueError, RecursionError) as error:
+    text = error_text.one_line(error)
+    raise ValueError(
+      f"{str(folder.summary)!r} can't be read ({text}), so the run's results "
+      "are unknown: restore the file, or remove it; a resumed run writes a "
+      "new one at its end"
+    ) from error

@@ -18,6 +18,7 @@ from slipway.launch.runs import (
   error_text,
   manifest,
   run_folder,
+  run_status,
   uploads,
 )
 
@@ -206,15 +207,16 @@ class SnapshotStore:
     if self._uploads:
       self._uploads.flush(get_rest_s)
 
-  def metrics(self) -> dict[str, typing.Any]:
-    """Returns the values of a `messages.SnapshotReport` that the store has."""
-    return {
-      "written": self.last.number if self.last else 0,
-      "written_at_s": self._last_at_s,
-      "unwritten": self._unwritten,
-      "uploaded": self._uploads.last if self._uploads else None,
-      "upload_failures": self._uploads.failures if self._uploads else 0,
-    }
+  def status(self) -> run_status.SnapshotsStatus:
+    """Returns the state of the snapshots and uploads, as far as it knows."""
+    uploads = self._uploads
+    return run_status.SnapshotsStatus(
+      written=self.last.number if self.last else 0,
+      written_at_s=self._last_at_s,
+      uploaded=uploads.last if uploads else None,
+      upload_failures=uploads.failures if uploads else 0,
+      unwritten=self._unwritten,
+    )
 
   def check_remote(self, may_exist: bool) -> None:
     """Checks that snapshots can be uploaded; see `Uploads.check`."""

@@ -25,7 +25,7 @@ from slipway.launch.runs import (
   error_text,
   run_folder,
   run_lock,
-  run_summary,
+  run_status,
   snapshot_store,
 )
 
@@ -71,10 +71,10 @@ class SweepRun(typing.NamedTuple):
     """Gymnasium's id of the setting's environment, '' if it is unknown."""
     return _read_environment(self.config)
 
-  def read_summary(self) -> run_summary.RunSummary | None:
+  def read_summary(self) -> run_status.RunStatus | None:
     """Returns the run's summary, or None if the run has no readable one."""
     try:
-      return run_summary.RunSummary.read(self.folder)
+      return run_status.read_summary(self.folder)
     except (FileNotFoundError, ValueError):
       return None
 

@@ -138,7 +138,7 @@ def score_run(
   steps = curves.get_progress(rows)
   score = curves.final_return(steps, returns)
   summary = run.read_summary()
-  repeated = summary.best_eval_return if summary else None
+  repeated = summary.evaluation.best_mean_return if summary else None
   at_target = returns >= limits_lib.lowest_accepted(target)
   met = np.convolve(at_target, np.ones(evaluations), "valid")
   first = np.flatnonzero(met == evaluations)

@@ -26,7 +26,7 @@ def test_workers_and_trainer_keep_their_ratio(start_run, algorithm, batch_size):
   assert summary["trainer_steps"] == 600
   assert summary["items_lost"] == 0
   # One batch per environment step, within the rate limiter's tolerance.
-  ratio = summary["samples_per_insert"]
+  ratio = summary["replay"]["samples_per_insert"]
   assert batch_size / 2 < ratio < 2 * batch_size
 
 

@@ -52,7 +52,7 @@ def test_a_run_survives_a_full_disk(disk, start_run):
   assert len(run.evaluations) >= evaluations
   assert run.summary["node_restarts"] == restarts
   # One value per second is written, also for the seconds of the full disk.
-  wall_s = run.scalars("progress/wall_clock_s")
+  wall_s = run.scalars("run/wall_s")
   assert all(b - a < 3.0 for a, b in itertools.pairwise(wall_s))
   assert (run.path / "curves.png").exists()
 

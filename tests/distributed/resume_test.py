@@ -36,10 +36,13 @@ def test_a_run_is_stopped_then_killed_and_resumed_each_time(start_run):
   rows, summary = first.evaluations, first.summary
   stopped, counters = _newest(first)
   # A run that stops in order loses nothing.
-  assert counters.environment_steps == summary["env_steps"]
-  assert counters.trainer_steps == summary["trainer_steps"]
-  assert counters.evaluations == len(rows)
-  assert counters.best_eval_return == summary["best_eval_return"]
+  assert counters.status.env_steps == summary["env_steps"]
+  assert counters.status.trainer_steps == summary["trainer_steps"]
+  assert counters.status.evaluation.count == len(rows)
+  assert (
+    counters.status.evaluation.best_mean_return
+    == summary["evaluation"]["best_mean_return"]
+  )
 
   # A replay server with its own process restores the table that was in the
   # trainer's process.
@@ -53,7 +56,7 @@ def test_a_run_is_stopped_then_killed_and_resumed_each_time(start_run):
   # being written.
   assert killed == half_written - 1
 
-  limit = counters.trainer_steps + _MORE_STEPS
+  limit = counters.status.trainer_steps + _MORE_STEPS
   third = start_run(f"--config.limits.trainer_steps={limit}", resume=True)
   assert third.wait() == 0, third.stderr
   assert third.stderr == ""
@@ -62,11 +65,14 @@ def test_a_run_is_stopped_then_killed_and_resumed_each_time(start_run):
   summary = third.summary
   assert summary["stopped_because"] == "trainer_steps"
   assert summary["trainer_steps"] == limit
-  assert summary["env_steps"] > counters.environment_steps
+  assert summary["env_steps"] > counters.status.env_steps
   assert summary["resumes"] == 2
   # Both are mean returns of a repeated evaluation, which has no row in
   # curves.csv.
-  assert summary["best_eval_return"] >= counters.best_eval_return
+  assert (
+    summary["evaluation"]["best_mean_return"]
+    >= counters.status.evaluation.best_mean_return
+  )
   version, _ = best_variables.load(_folder(third).best)
   # The best variables are those of an evaluation, perhaps of one that was lost
   # when the second run was killed.
@@ -89,18 +95,18 @@ def _check_continues(run, number, counters, rows):
   """
   assert (
     f"resumes from snapshot {number}: "
-    f"{counters.environment_steps:,} environment steps, "
-    f"{counters.trainer_steps:,} trainer steps" in run.stdout
+    f"{counters.status.env_steps:,} environment steps, "
+    f"{counters.status.trainer_steps:,} trainer steps" in run.stdout
   )
   assert f"resumes from snapshot {number}" in run.log("trainer/0")
   kept, new = (
-    run.evaluations[: counters.evaluations],
-    run.evaluations[counters.evaluations :],
+    run.evaluations[: counters.status.evaluation.count],
+    run.evaluations[counters.status.evaluation.count :],
   )
-  assert kept == rows[: counters.evaluations]
+  assert kept == rows[: counters.status.evaluation.count]
   assert new
   for row in new:
-    assert row["variables_version"] >= counters.variables_version
+    assert row["variables_version"] >= counters.status.variables.version
   for column, field in _COUNTED.items():
     values = [row[column] for row in (*kept, *new)]
     assert values == sorted(values), column

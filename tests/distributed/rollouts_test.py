@@ -83,7 +83,7 @@ def test_async_workers_run_ahead_of_the_trainer(start_run):
   # The queue holds two batches. Each worker has one in flight and collects
   # another, and the trainer learns from one more.
   assert 0.0 < max(ages) <= 8.0
-  assert max(run.scalars("replay/size_items")) <= 16
+  assert max(run.scalars("replay/size")) <= 16
 
 
 @pytest.mark.chaos

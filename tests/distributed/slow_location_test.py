@@ -68,7 +68,7 @@ def test_a_run_at_its_limit_waits_for_the_upload(start_slow, tmp_path, mode):
   assert manifest.stat().st_size
   assert "waits for the last snapshot to be saved" in run.stdout
   assert run.summary["stopped_because"] == "trainer_steps"
-  assert run.summary["snapshot_upload_failures"] == 0
+  assert run.summary["snapshots"]["upload_failures"] == 0
 
 
 @MODES

@@ -45,8 +45,8 @@ def test_a_run_resumes_after_its_folder_is_lost(start_run, tmp_path):
   # The store has the last snapshot of a run that stops in order.
   newest = local_store.newest()
   counters = run_counters.RunCounters.read(newest.path)
-  assert counters.trainer_steps == first.summary["trainer_steps"]
-  assert first.summary["snapshot_upload_failures"] == 0
+  assert counters.status.trainer_steps == first.summary["trainer_steps"]
+  assert first.summary["snapshots"]["upload_failures"] == 0
   assert _newest_in_store(shared, tmp_path / "looked") == newest.number
   assert len(list(stored.glob("0*"))) <= 3  # the two newest, and the best
 
@@ -54,18 +54,18 @@ def test_a_run_resumes_after_its_folder_is_lost(start_run, tmp_path):
   first.path.rename(tmp_path / "lost")
   first.path.mkdir(parents=True)
   shutil.copy(shared / "a-run" / "config.json", first.path)
-  limit = counters.trainer_steps + _MORE_STEPS
+  limit = counters.status.trainer_steps + _MORE_STEPS
   second = start_run(f"--config.limits.trainer_steps={limit}", resume=True)
   assert second.wait() == 0, second.stderr
   assert second.stderr == ""
   second.check_nothing_left()
   assert (
     f"resumes from snapshot {newest.number}: "
-    f"{counters.environment_steps:,} environment steps, "
-    f"{counters.trainer_steps:,} trainer steps" in second.stdout
+    f"{counters.status.env_steps:,} environment steps, "
+    f"{counters.status.trainer_steps:,} trainer steps" in second.stdout
   )
   assert second.summary["trainer_steps"] == limit
-  assert second.summary["env_steps"] > counters.environment_steps
+  assert second.summary["env_steps"] > counters.status.env_steps
   assert second.summary["resumes"] == 1
   last = snapshot_store.SnapshotStore(_folder(second)).newest().number
   assert last > newest.number

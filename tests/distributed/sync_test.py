@@ -77,7 +77,7 @@ def test_each_version_collects_one_round(start_run):
   for version in versions[:-2]:
     assert 0.85 * ROUND < counts[version] <= ROUND, counts
   # The ratio is that of the config, except for the last round.
-  assert 6.8 < summary["samples_per_insert"] < 8.2
+  assert 6.8 < summary["replay"]["samples_per_insert"] < 8.2
 
 
 # Three workers with 8 environments make 48 steps instead of 30.
@@ -97,10 +97,14 @@ SHARDED = (
 def test_the_ratio_holds_where_workers_make_more_steps(start_run, flags):
   run = start_run(*flags, "--config.limits.trainer_steps=500")
   assert run.wait() == 0, run.stderr
-  assert run.summary["samples_per_insert"] == pytest.approx(8.0, rel=0.05)
+  assert run.summary["replay"]["samples_per_insert"] == pytest.approx(
+    8.0, rel=0.05
+  )
   # The tables' counts are restored, so the resumed run has no updates to catch
   # up.
   more = start_run("--config.limits.trainer_steps=700", resume=True)
   assert more.wait() == 0, more.stderr
   assert more.summary["trainer_steps"] == 700
-  assert more.summary["samples_per_insert"] == pytest.approx(8.0, rel=0.05)
+  assert more.summary["replay"]["samples_per_insert"] == pytest.approx(
+    8.0, rel=0.05
+  )

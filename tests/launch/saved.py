@@ -1,8 +1,11 @@
 """Saved runs: counters of a snapshot, and a run with untrained variables."""
 
 import pathlib
+import typing
+from collections.abc import Sequence
 
 import ml_collections
+import msgspec
 
 from slipway.agents import registry
 from slipway.environments import factory
@@ -11,23 +14,36 @@ from slipway.launch.runs import (
   outbox,
   run_counters,
   run_folder,
+  run_status,
 )
 
 COUNTERS = run_counters.RunCounters(
-  mode="async",
-  environment_steps=12_345,
-  episodes=120,
-  trainer_steps=1_500,
-  variables_version=75,
-  replay_size=3_000,
-  wall_s=61.5,
-  evaluations=3,
+  status=run_status.RunStatus(
+    mode="async",
+    env_steps=12_345,
+    episodes=120,
+    trainer_steps=1_500,
+    variables=run_status.VariablesStatus(version=75),
+    replay=run_status.ReplayStatus(size=3_000),
+    wall_s=61.5,
+    evaluation=run_status.EvaluationStatus(
+      count=3, best_mean_return=240.0, without_improvement=2
+    ),
+  ),
   eval_returns=[240.0, 211.5, 210.25],
-  best_eval_return=240.0,
-  evaluations_without_improvement=2,
-  resumes=0,
   nodes={},
 )
+
+
+def make_counters(
+  eval_returns: Sequence[float] = (240.0, 211.5, 210.25), **status: typing.Any
+) -> run_counters.RunCounters:
+  """Returns `COUNTERS` with other returns and fields of the status."""
+  return run_counters.RunCounters(
+    msgspec.structs.replace(COUNTERS.status, **status),
+    list(eval_returns),
+    nodes={},
+  )
 
 
 def write_run(

@@ -21,8 +21,8 @@ def test_a_short_training_reaches_195(train):
     "--config.limits.target_return=195",
     "--config.limits.environment_steps=100_000",
   )
-  assert summary["eval_return"] >= 195.0
-  assert summary["eval_episodes"] == 20
+  assert summary["evaluation"]["mean_return"] >= 195.0
+  assert summary["evaluation"]["episodes"] == 20
   assert summary["stopped_because"] == "target_return"
 
 
@@ -34,8 +34,8 @@ def test_the_default_mode_reaches_475(train):
     "--config.limits.wall_clock_s=1_700",
   )
   assert summary["stopped_because"] == "target_return"
-  assert summary["eval_return"] >= 475.0
-  assert summary["eval_episodes"] == 20
+  assert summary["evaluation"]["mean_return"] >= 475.0
+  assert summary["evaluation"]["episodes"] == 20
 
 
 @pytest.mark.learning
@@ -49,8 +49,8 @@ def test_ppo_reaches_475(train, mode):
     "--config.limits.wall_clock_s=800",
   )
   assert summary["stopped_because"] == "target_return"
-  assert summary["eval_return"] >= 475.0
-  assert summary["eval_episodes"] == 20
+  assert summary["evaluation"]["mean_return"] >= 475.0
+  assert summary["evaluation"]["episodes"] == 20
 
 
 @pytest.mark.learning
@@ -91,5 +91,5 @@ def test_behaviour_cloning_reaches_the_recorded_policy(train, tmp_path):
     "--config.limits.wall_clock_s=600",
   )
   assert summary["stopped_because"] == "target_return"
-  assert summary["eval_return"] >= expected
+  assert summary["evaluation"]["mean_return"] >= expected
   assert summary["env_steps"] == 0

@@ -12,4 +12,4 @@ def test_each_algorithm_reaches_200(train, algorithm):
     "--config.limits.wall_clock_s=1_700",
   )
   assert summary["stopped_because"] == "target_return"
-  assert summary["eval_return"] >= 200.0
+  assert summary["evaluation"]["mean_return"] >= 200.0

@@ -34,4 +34,4 @@ def test_observations_of_different_scales(train, algorithm, normalized):
   if normalized:
     assert summary["stopped_because"] == "target_return"
   else:
-    assert summary["best_eval_return"] < 0.5
+    assert summary["evaluation"]["best_mean_return"] < 0.5

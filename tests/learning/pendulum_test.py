@@ -13,8 +13,8 @@ def test_each_algorithm_reaches_minus_200(train, algorithm):
     "--config.limits.wall_clock_s=1_700",
   )
   assert summary["stopped_because"] == "target_return"
-  assert summary["eval_return"] >= -200.0
-  assert summary["eval_episodes"] == 20
+  assert summary["evaluation"]["mean_return"] >= -200.0
+  assert summary["evaluation"]["episodes"] == 20
 
 
 @pytest.mark.learning
@@ -34,4 +34,4 @@ def test_mpo_with_retrace_reaches_minus_200(train):
     "--config.limits.wall_clock_s=1_700",
   )
   assert summary["stopped_because"] == "target_return"
-  assert summary["eval_return"] >= -200.0
+  assert summary["evaluation"]["mean_return"] >= -200.0

@@ -179,7 +179,7 @@ def test_a_recurrent_policy_infers_velocities(learn, algorithm):
 
 def test_dqn_does_not_remember(learn):
   summary = learn("dqn", "MemoryChain", *MEMORY)
-  assert summary["best_eval_return"] < 0.5
+  assert summary["evaluation"]["best_mean_return"] < 0.5
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from slipway.launch.runs import (
   run_folder,
   run_lock,
   run_status,
-  run_summary,
 )
 
 
@@ -40,8 +39,7 @@ def test_no_run(tmp_path):
 def test_a_run_that_has_ended(tmp_path):
   folder = make_run(tmp_path, dqn.get_config())
   status = run_status.RunStatus(stopped_because="trainer_steps")
-  summary = run_summary.RunSummary.from_status(status)
-  folder.summary.write_bytes(msgspec.json.encode(summary))
+  folder.summary.write_bytes(run_status.to_summary(status))
   with pytest.raises(slipway.RunEndedError, match="has ended: the limit of tr"):
     slipway.connect(folder.path)
 

@@ -5,7 +5,6 @@ import pathlib
 import subprocess
 import sys
 
-import msgspec
 import pytest
 
 from slipway.agents import registry
@@ -14,8 +13,10 @@ from slipway.launch.checks import resumption, train_flags
 from slipway.launch.runs import (
   run_counters,
   run_folder,
+  run_status,
   snapshot_store,
 )
+from slipway.replay.tables import table_status
 from tests.launch import saved
 
 pytestmark = pytest.mark.filterwarnings(
@@ -40,12 +41,16 @@ def make_run(tmp_path):
     store = snapshot_store.SnapshotStore(folder, 9, config=config)
     for _ in range(snapshots_taken):
       with store.writing() as path:
-        msgspec.structs.replace(
-          saved.COUNTERS, mode=config.mode, **counters
-        ).write(path)
+        saved.make_counters(mode=config.mode, **counters).write(path)
     return folder
 
   return make
+
+
+def make_replay(sizes):
+  """Returns the status of shards with given sizes, by index."""
+  shards = {i: table_status.TableStatus(size) for i, size in sizes.items()}
+  return run_status.ReplayStatus(3_000, shards=shards)
 
 
 def resume(folder, *arguments):
@@ -236,7 +241,7 @@ SHARDS = [
 def test_a_capacity_below_the_items_of_the_largest_shard(make_run):
   # Worker 0 and 2 write to shard 0; each item has 4 transitions.
   sizes = {0: 2_000, 1: 1_000}
-  folder = make_run(*SHARDS, replay_size=3_000, shard_sizes=sizes)
+  folder = make_run(*SHARDS, replay=make_replay(sizes))
   assert resume(folder, "--config.replay.capacity=16_000").snapshot.number == 1
   for capacity in (15_992, 12_000):  # 12,000 transitions are saved
     check_rejected(
@@ -252,7 +257,7 @@ def test_a_capacity_below_the_items_of_the_largest_shard(make_run):
 
 
 def test_a_capacity_below_the_items_of_shards_without_reports(make_run):
-  folder = make_run(*SHARDS, replay_size=3_000)
+  folder = make_run(*SHARDS)
   assert resume(folder, "--config.replay.capacity=12_000").snapshot.number == 1
   check_rejected(
     folder, ["--config.replay.capacity=11_992"], ["give 12000 or more"]
@@ -345,7 +350,7 @@ def test_a_limit_that_the_newest_snapshot_has_reached(make_run):
 
 
 def test_a_run_that_was_not_evaluated_has_reached_no_return(make_run):
-  folder = make_run(eval_returns=[], best_eval_return=None)
+  folder = make_run(eval_returns=[], evaluation=run_status.EvaluationStatus())
   assert resume(folder, "--config.limits.target_return=-1").snapshot.number == 1
 
 
@@ -374,10 +379,10 @@ def test_a_newer_snapshot_of_the_store_is_downloaded(make_run, tmp_path):
   store.flush(lambda: 30.0)
   assert resume(folder).snapshot.number == 1
   with store.writing() as path:
-    msgspec.structs.replace(saved.COUNTERS, trainer_steps=2_000).write(path)
+    saved.make_counters(trainer_steps=2_000).write(path)
   store.flush(lambda: 30.0)
   assert resume(folder, "--config.snapshot.url=").snapshot.number == 1
-  assert resume(folder).counters.trainer_steps == 2_000
+  assert resume(folder).counters.status.trainer_steps == 2_000
   assert snapshot_store.SnapshotStore(folder).newest().number == 2
 
 

@@ -2,12 +2,11 @@
 
 import math
 
-import msgspec
 import pytest
 
 from slipway.configs import dqn
 from slipway.launch.commands import ending
-from slipway.launch.runs import run_folder, run_status, run_summary
+from slipway.launch.runs import run_folder, run_status
 
 
 @pytest.fixture
@@ -39,8 +38,7 @@ def make_run(tmp_path):
         written=written, late=late, uploaded=uploaded
       ),
     )
-    summary = run_summary.RunSummary.from_status(status)
-    folder.summary.write_bytes(msgspec.json.encode(summary))
+    folder.summary.write_bytes(run_status.to_summary(status))
     if best:
       folder.best.write_bytes(b"")
     if snapshot:

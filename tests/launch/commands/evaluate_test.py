@@ -2,7 +2,6 @@
 
 import re
 
-import msgspec
 import numpy as np
 import pytest
 import tree
@@ -16,6 +15,7 @@ from slipway.launch.runs import (
   best_variables,
   checkpoints,
   outbox,
+  run_status,
   snapshot_store,
 )
 from tests.launch import saved
@@ -95,10 +95,8 @@ def write_snapshot(run, version):
   spec = factory.make_spec(config.environment)
   learner = registry.make_builder(config.agent).make_learner(config, spec)
   with snapshot_store.open_store(config, run).writing() as path:
-    counters = msgspec.structs.replace(
-      saved.COUNTERS, variables_version=version
-    )
-    counters.write(path)
+    variables = run_status.VariablesStatus(version)
+    saved.make_counters(variables=variables).write(path)
     checkpoints.save(path, learner)
 
 

@@ -3,6 +3,7 @@
 import types
 
 from slipway.launch.control import messages, waits
+from slipway.launch.runs import run_status
 
 EXPECTED = {"replay": 0, "trainer": 1, "worker": 3, "proxy": 1}
 
@@ -17,7 +18,7 @@ def workers(**values):
     (
       "worker",
       index,
-      messages.WorkerReport(**dict(zip(values, node_values, strict=True))),
+      make_worker_report(**dict(zip(values, node_values, strict=True))),
     )
     for index, node_values in enumerate(zip(*values.values(), strict=True))
   ]
@@ -25,7 +26,7 @@ def workers(**values):
 
 def waiting(*waits_s, reason=waits.TABLE):
   """Returns reports of workers 0, 1, and so on, which wait for one reason."""
-  return workers(waiting_s=waits_s, waiting_for=[reason] * len(waits_s))
+  return workers(wait=[waits.Wait(reason, wait_s) for wait_s in waits_s])
 
 
 def set_clock(monkeypatch, *modules):
@@ -36,3 +37,12 @@ def set_clock(monkeypatch, *modules):
   for module in modules:
     monkeypatch.setattr(module, "time", clock)
   return clock
+
+
+def make_worker_report(incarnation=0.0, **fields):
+  """Returns a worker's report, given its counts and other fields by name."""
+  names = run_status.NodeCounts.__struct_fields__
+  counts = {name: fields.pop(name) for name in names if name in fields}
+  return messages.WorkerReport(
+    incarnation, run_status.NodeCounts(**counts), **fields
+  )

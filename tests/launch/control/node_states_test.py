@@ -8,7 +8,7 @@ from slipway.launch.control import messages, node_state, node_states, waits
 from slipway.launch.runs import run_status
 from tests.launch.control import given
 
-Worker = messages.WorkerReport
+Worker = given.make_worker_report
 Trainer = messages.TrainerReport
 Proxy = messages.ProxyReport
 
@@ -32,34 +32,39 @@ def clock(monkeypatch):
   return given.set_clock(monkeypatch, node_states, node_state)
 
 
-PROXY_WAIT = Proxy(waiting_s=7.0, server="localhost:7000")
+def trainer_waits(wait_s):
+  return Trainer(wait=waits.Wait(waits.TRANSITIONS, wait_s))
+
+
+PROXY_WAIT = Proxy(
+  wait=waits.Wait(waits.make_server_reason("localhost:7000"), 7.0)
+)
 
 # reports, words that the sentence must contain (None: no sentence)
 WAITS = [
-  (given.waiting(None, 2.9, 1.0), None),
-  (given.waiting(None, 3.4, 1.0),
+  (given.waiting(2.9, 1.0), None),
+  (given.waiting(3.4, 1.0),
    "1 of 3 workers wait for the table to take items"),
   (given.waiting(8.2, 3.4), "(8 s): the trainer is behind"),
   (given.waiting(8.2, 3.4), "2 of 3 workers wait"),
-  ([("worker", 0, Worker(waiting_s=8.2))], None),
   # The worker no longer waits.
-  (given.waiting(8.2) + given.workers(waiting_s=[None]), None),
-  ([("trainer", 0, Trainer(waiting_s=2.9))], None),
+  (given.waiting(8.2) + given.workers(wait=[None]), None),
+  ([("trainer", 0, trainer_waits(2.9))], None),
   ([("trainer", 0, Trainer())], None),
-  ([("trainer", 0, Trainer(waiting_s=4.0))], "(4 s): the workers are behind"),
+  ([("trainer", 0, trainer_waits(4.0))], "(4 s): the workers are behind"),
   # If both sides wait, the full table is the cause.
-  ([("trainer", 0, Trainer(waiting_s=9.0)), *given.waiting(5.0)],
+  ([("trainer", 0, trainer_waits(9.0)), *given.waiting(5.0)],
    "the trainer is behind"),
   ([("proxy", 0, PROXY_WAIT)],
    "the proxy waits for the replay server at localhost:7000, which is "
    "down, since "),
-  ([("proxy", 0, Proxy(server="localhost:7000"))], None),
-  ([("proxy", 0, PROXY_WAIT), ("trainer", 0, Trainer(waiting_s=9.0))],
+  ([("proxy", 0, Proxy())], None),
+  ([("proxy", 0, PROXY_WAIT), ("trainer", 0, trainer_waits(9.0))],
    "the proxy waits"),
   ([("proxy", 0, PROXY_WAIT), *given.waiting(5.0, reason="the proxy")],
    "1 of 3 workers wait for the proxy, since "),
   ([("evaluator", 0, messages.EvaluatorReport(
-    waiting_s=70.0, waiting_for=waits.EPISODES))],
+    wait=waits.Wait(waits.EPISODES, 70.0)))],
    "the evaluator waits for episodes to end, since "),
 ]  # fmt: skip
 
@@ -88,16 +93,16 @@ def test_the_beginning_of_a_wait_is_kept(clock):
     (text,) = re.findall(r"since (\S+ \(\d+ s\))", nodes.describe_waits())
     return text
 
-  record(nodes, "trainer", 0, Trainer(waiting_s=4.0))
+  record(nodes, "trainer", 0, trainer_waits(4.0))
   before = since()
   # The wait continues during a late report and a time without reports.
   clock.now_s += 6.0
-  record(nodes, "trainer", 0, Trainer(waiting_s=9.4))
+  record(nodes, "trainer", 0, trainer_waits(9.4))
   assert since() == before.replace("(4 s)", "(10 s)")
   clock.now_s += 10.0
   assert since() == before.replace("(4 s)", "(20 s)")
   # A shorter wait is a new one.
-  record(nodes, "trainer", 0, Trainer(waiting_s=5.0))
+  record(nodes, "trainer", 0, trainer_waits(5.0))
   assert since().endswith("(5 s)")
   assert since()[:8] != before[:8]
 
@@ -108,7 +113,7 @@ def test_a_late_report_does_not_undo_the_end_of_a_node():
     record(nodes, "worker", index, Worker(env_steps=1), finished=True)
   record(nodes, "worker", 1, Worker(env_steps=2))
   assert nodes.statuses()["worker"] == run_status.NodesStatus(0, 3)
-  assert nodes.sum_counts("worker").env_steps == 4
+  assert nodes.sum_counts().env_steps == 4
 
 
 def test_the_run_does_not_wait_for_nodes_without_a_machine(clock):
@@ -121,7 +126,7 @@ def test_the_run_does_not_wait_for_nodes_without_a_machine(clock):
   nodes.set_absent([("worker", 2), ("trainer", 0), ("proxy", 0)])
   assert nodes.collected_version() == 0  # worker 0 has ended
   record(nodes, "worker", 1, report, finished=True)
-  assert nodes.sum_counts("worker").env_steps == 15
+  assert nodes.sum_counts().env_steps == 15
   assert nodes.statuses()["worker"] == run_status.NodesStatus(0, 3)
   clock.now_s = 100.0
   assert nodes.find_silent_nodes() == []
@@ -144,7 +149,11 @@ def test_silent_nodes(clock):
 def test_reasons_that_are_ignored():
   nodes = make_nodes()
   record_all(
-    nodes, [*given.waiting(5.0), ("trainer", 0, Trainer(waiting_s=9.0))]
+    nodes,
+    [
+      *given.waiting(5.0),
+      ("trainer", 0, trainer_waits(9.0)),
+    ],
   )
   assert nodes.describe_waits(ignored=waits.LIMITER) is None
   assert "workers" in nodes.describe_waits(ignored=[waits.TRANSITIONS])

@@ -12,11 +12,12 @@ import pytest
 
 from slipway.configs import dqn
 from slipway.environments import factory
-from slipway.launch.control import messages, run_control, run_state
+from slipway.launch.control import messages, run_control, run_state, waits
 from slipway.launch.control import rates as rates_lib
 from slipway.launch.runs import run_folder, run_status
 from slipway.replay.tables import table_status
 from tests import polling
+from tests.launch.control import given
 
 EXPECTED = {"worker": 2, "evaluator": 1, "proxy": 1, "trainer": 1, "replay": 1}
 REPORTS = {
@@ -26,7 +27,7 @@ REPORTS = {
   "evaluator": messages.EvaluatorReport,
   "replay": messages.ReplayReport,
 }
-Worker, Trainer = messages.WorkerReport, messages.TrainerReport
+Worker, Trainer = given.make_worker_report, messages.TrainerReport
 NODES = [(role, i) for role, count in EXPECTED.items() for i in range(count)]
 
 
@@ -225,9 +226,9 @@ def test_a_run_that_reached_a_limit_has_time_for_its_last_snapshot(
   control = make_control(environment_steps=10)
   control.report("worker", 0, Worker(env_steps=10))
   control.tick()
-  snapshots = messages.SnapshotReport(finishing_s=0.0)
+  snapshots = run_status.SnapshotsStatus(finishing_s=0.0)
   control.report("trainer", 0, Trainer(snapshots=snapshots))
-  assert control.status().snapshots.finishing
+  assert control.status().snapshots.finishing_s is not None
   assert not control.stops_quickly
   assert command(control, "trainer").last_snapshot_s > 300.0
   assert control.status().stopped_because == "environment_steps"
@@ -295,7 +296,9 @@ def test_a_pause_reaches_every_node(make_control):
 
 def test_a_paused_run_shows_no_other_wait(make_control):
   control = make_control()
-  control.report("trainer", 0, Trainer(waiting_s=60.0))
+  control.report(
+    "trainer", 0, Trainer(wait=waits.Wait(waits.TRANSITIONS, 60.0))
+  )
   assert "transitions" in control.status().waiting
   control.pause()
   assert control.status().waiting == "paused"
@@ -453,8 +456,8 @@ def test_results(make_control):
   control.finished("worker", 1, Worker(env_steps=44, items_confirmed=43))
   control.close()
   summary = json.loads(control.folder.summary.read_text())
-  assert summary["eval_return"] == 21.0
-  assert summary["eval_episodes"] == 2
+  assert summary["evaluation"]["mean_return"] == 21.0
+  assert summary["evaluation"]["episodes"] == 2
   assert summary["env_steps"] == 44
   assert summary["trainer_steps"] == 5
   assert summary["items_confirmed"] == 43
@@ -489,7 +492,7 @@ def test_a_run_ends_without_its_picture(
 
 
 def snapshot(number):
-  return Trainer(snapshots=messages.SnapshotReport(written=number))
+  return Trainer(snapshots=run_status.SnapshotsStatus(written=number))
 
 
 def test_hooks_are_called_with_the_status(make_control, tmp_path, monkeypatch):
@@ -630,9 +633,9 @@ def test_a_run_that_can_have_no_workers_gets_none(
 def test_a_node_registers(make_control):
   control = make_control()
   assert control.register("worker", 1) == messages.Registration(0, 0)
-  control.report("worker", 1, Worker(incarnation=1.0, env_steps=40))
+  control.report("worker", 1, Worker(env_steps=40, incarnation=1.0))
   assert control.register("worker", 1) == messages.Registration(1, 40)
-  control.report("worker", 1, Worker(incarnation=2.0, env_steps=2))
+  control.report("worker", 1, Worker(env_steps=2, incarnation=2.0))
   assert control.register("worker", 1) == messages.Registration(2, 42)
   assert control.register("worker", 0) == messages.Registration(0, 42)
   assert control.register("evaluator", 0) == messages.Registration(0, 0)
@@ -700,8 +703,8 @@ def test_a_run_without_workers(without_workers):
   assert status.workers_target == 0
   assert set(status.nodes) == {"trainer", "evaluator"}
   assert (status.env_steps, status.trainer_steps) == (0, 5)
-  assert control.counters().environment_steps == 0
-  assert control.counters().trainer_steps == 5
+  assert control.counters().status.env_steps == 0
+  assert control.counters().status.trainer_steps == 5
   control.stop("SIGINT")
   control.finished("evaluator", 0, messages.EvaluatorReport())
   control.finished("trainer", 0, Trainer(trainer_steps=6))

@@ -1,6 +1,5 @@
 """Tests of RunState: the status, counters, and restarts."""
 
-import msgspec
 import pytest
 
 from slipway.configs import apex_dqn, ppo
@@ -11,11 +10,12 @@ from slipway.launch.runs import curves, run_counters, run_status
 from slipway.replay.tables import table_status
 from tests.launch.control import given
 
-Worker = messages.WorkerReport
+Worker = given.make_worker_report
 Trainer = messages.TrainerReport
 Proxy = messages.ProxyReport
 Replay = messages.ReplayReport
 Table = table_status.TableStatus
+WorkerStatus = run_status.WorkerStatus
 
 
 def make_rates(config):
@@ -57,18 +57,15 @@ def clock(monkeypatch):
 # reports of two machines' proxies, and of their workers
 PROXIES = [
   ("proxy", 0, Proxy(
-    connections=3, connections_refused=6, bytes_up=40, bytes_down=4,
-    variables_fetched=9, restarts=1, variables_version=9, variables_age_s=0.2,
+    counts=run_status.NodeCounts(connections_refused=6, bytes_up=40),
+    connections=3, variables_version=9, variables_age_s=0.2,
     workers={0: messages.StreamCounts(1, 30, 3),
-             1: messages.StreamCounts(2, 10, 1)},
-  )),
+             1: messages.StreamCounts(2, 10, 1)})),
   ("proxy", 1, Proxy(
-    connections=1, bytes_up=2, bytes_down=1, variables_fetched=7,
+    counts=run_status.NodeCounts(bytes_up=2), connections=1,
     variables_version=8, variables_age_s=0.5,
-    workers={2: messages.StreamCounts(1, 2, 1)},
-  )),
-  ("worker", 2, Worker(env_steps=6, items_confirmed=5, items_lost=1,
-                       reconnects=2)),
+    workers={2: messages.StreamCounts(1, 2, 1)})),
+  ("worker", 2, Worker(env_steps=6, items_lost=1, reconnects=2)),
   ("worker", 0, Worker(env_steps=5)),
 ]  # fmt: skip
 
@@ -87,26 +84,25 @@ STATUSES = [
   (given.workers(variables_age_s=[None, None]), "variables.mean_age_s", None),
   ([("trainer", 0, Trainer(trainer_steps=7))], "trainer_steps", 7),
   ([("trainer", 0, Trainer(first_step_at_s=12.5))], "start_up_s", 12.5),
-  ([("trainer", 0, Trainer(metrics={"loss": 2.0}))], "metrics", {"loss": 2.0}),
+  ([("trainer", 0, Trainer(metrics={"loss": 2.0}))], "learner", {"loss": 2.0}),
   # The trainer reports the table if it hosts replay; else the replay node does.
   ([("trainer", 0, Trainer(replay=Table(size=5)))], "replay.size", 5),
   ([("replay", 0, Replay(replay=Table(6, 6, 9)))], "replay.size", 6),
   ([("replay", 0, Replay(replay=Table(6, 6, 9)))], "replay.sampled", 9),
-  (given.workers(items_written=[5, 2]), "items.written", 7),
-  (given.workers(items_confirmed=[4, 2]), "items.confirmed", 6),
-  (given.workers(items_lost=[1, 2]), "items.lost", 3),
+  (given.workers(items_written=[5, 2]), "items_written", 7),
+  (given.workers(items_confirmed=[4, 2]), "items_confirmed", 6),
+  (given.workers(items_lost=[1, 2]), "items_lost", 3),
   (given.workers(reconnects=[2, 2]), "reconnects", 4),
   ([], "proxy", run_status.ProxyStatus()),
-  (PROXIES, "proxy",
-   run_status.ProxyStatus(
-    connections=4, connections_refused=6, bytes_up=42, bytes_down=5,
-    variables_fetched=16, restarts=1, variables_version=8,
-    variables_age_s=0.5)),
+  (PROXIES, "bytes_up", 42),
+  (PROXIES, "connections_refused", 6),
+  (PROXIES, "proxy", run_status.ProxyStatus(4, 8, 0.5)),
   ([], "workers", {}),
   (PROXIES, "workers",
-   {0: run_status.WorkerStatus(0, 0, 0, streams=1, bytes_up=30, bytes_down=3),
-    1: run_status.WorkerStatus(streams=2, bytes_up=10, bytes_down=1),
-    2: run_status.WorkerStatus(5, 1, 2, streams=1, bytes_up=2, bytes_down=1)}),
+   {0: WorkerStatus(env_steps=5, streams=1, bytes_up=30, bytes_down=3),
+    1: WorkerStatus(streams=2, bytes_up=10, bytes_down=1),
+    2: WorkerStatus(env_steps=6, items_lost=1, reconnects=2,
+                    streams=1, bytes_up=2, bytes_down=1)}),
   (given.workers(env_steps=[1, 1]), "nodes",
    # Roles without nodes, such as the evaluator here, are omitted.
    {"replay": run_status.NodesStatus(0, 1),
@@ -133,7 +129,7 @@ def test_shards_are_added_up():
   # The second table is below its minimum of 100 items.
   tables = [Table(400, 700, 2_400), Table(60, 60, 0)]
   for index, table in enumerate(tables):
-    state.report("replay", index, Replay(1.0, table))
+    state.report("replay", index, Replay(1.0, replay=table))
   replay = state.status().replay
   assert replay.capacity == 1_000
   assert replay.size == 460
@@ -141,13 +137,11 @@ def test_shards_are_added_up():
   assert replay.samples_per_insert == 2_400 / 600
   assert replay.shards == {0: tables[0], 1: tables[1]}
 
-  assert state.counters().replay_size == 460
-  assert state.counters().shard_sizes == {0: 400, 1: 60}
-
+  # Before a shard's first report, its counts are those of the snapshot.
   resumed = make_state(state.counters(), config=config, replay=2)
-  assert resumed.counters().shard_sizes == {0: 400, 1: 60}
-  resumed.report("replay", 1, Replay(3.0, Table(70, 70, 0)))
-  assert resumed.counters().shard_sizes == {0: 400, 1: 70}
+  assert resumed.status().replay.shards == {0: tables[0], 1: tables[1]}
+  resumed.report("replay", 1, Replay(3.0, replay=Table(70, 70, 0)))
+  assert resumed.status().replay.shards[1].size == 70
 
 
 def test_targets_are_in_the_status():
@@ -158,7 +152,8 @@ def test_targets_are_in_the_status():
     status.replay.samples_per_insert_target == config.replay.samples_per_insert
   )
   assert not status.replay.is_queue
-  assert msgspec.structs.asdict(status.limits) == config.limits.to_dict()
+  assert status.limits.target_return == config.limits.target_return
+  assert status.limits.wall_clock_s == config.limits.wall_clock_s
   assert status.name == "a-run"
 
 
@@ -181,8 +176,6 @@ def test_a_run_without_workers_and_without_a_table():
   assert status.variables.loads_per_trainer_step is None
   assert "worker" not in status.nodes
   assert state.nodes.collected_version() == 0
-  assert state.counters().replay_size == 0
-  assert state.counters().shard_sizes == {}
 
 
 def test_a_restarted_node_continues_its_counts():
@@ -193,19 +186,19 @@ def test_a_restarted_node_continues_its_counts():
       "worker",
       1,
       Worker(
-        incarnation=incarnation,
         env_steps=steps,
         items_written=written,
         items_confirmed=confirmed,
         items_lost=lost,
+        incarnation=incarnation,
         training_return=10.0 * incarnation,
       ),
     )
 
   def counts():
     status = state.status()
-    items = status.items
-    return [status.env_steps, items.written, items.confirmed, items.lost]
+    items = (status.items_written, status.items_confirmed, status.items_lost)
+    return [status.env_steps, *items]
 
   report(1.0, 100, 90, 80, 4)
   report(1.0, 110, 99, 88, 4)
@@ -227,8 +220,9 @@ def test_items_that_a_stopping_worker_discards_are_not_lost():
   report = Worker(items_written=9, items_confirmed=7, items_discarded=2)
   state.report("worker", 0, report, finished=True)
   for _ in range(2):
-    items = state.status().items
-    assert (items.written, items.lost, items.discarded) == (9, 0, 2)
+    status = state.status()
+    assert (status.items_written, status.items_lost) == (9, 0)
+    assert status.items_discarded == 2
     # The same holds after a resume.
     state = make_state(state.counters())
 
@@ -246,7 +240,7 @@ def test_rates_of_the_status(clock):
           variable_loads=[steps // 6, steps // 3],
         ),
         ("trainer", 0, Trainer(trainer_steps=steps // 3)),
-        ("proxy", 0, Proxy(bytes_up=8 * steps)),
+        ("proxy", 0, Proxy(counts=run_status.NodeCounts(bytes_up=8 * steps))),
       ],
     )
     state.update_rates()
@@ -254,8 +248,37 @@ def test_rates_of_the_status(clock):
   assert status.rates.env_steps_per_s == 45.0
   assert status.rates.trainer_steps_per_s == 5.0
   assert status.rates.items_per_s == 22.5
-  assert status.proxy.bytes_up_per_s == 120.0
+  assert status.rates.bytes_up_per_s == 120.0
   assert status.variables.loads_per_trainer_step == 1.5 / 3
+
+
+# environment steps, trainer steps and seconds after the first update; rates
+# since then: environment steps/s, trainer steps/s, their ratio
+LEARNED = [
+  ((0, 0, 0.0), (None, None, None)),
+  ((1000, 100, 10.0), (100.0, 10.0, 0.1)),
+  # No environment steps are made, since workers wait for the trainer.
+  ((0, 100, 10.0), (0.0, 10.0, None)),
+]
+
+
+@pytest.mark.parametrize(("after", "expected"), LEARNED)
+def test_mean_rates_begin_with_the_first_update(clock, after, expected):
+  state = make_state()
+  assert state.status().rates == run_status.RatesStatus()
+  env_steps, trainer_steps, passed_s = after
+  for share in (0, 1):
+    clock.now_s += share * passed_s
+    state.report("worker", 0, Worker(env_steps=500 + share * env_steps))
+    updates = 1 + share * trainer_steps
+    report = Trainer(trainer_steps=updates, first_step_at_s=5.0)
+    state.report("trainer", 0, report)
+  rates = state.status().rates
+  assert (
+    rates.mean_env_steps_per_s,
+    rates.mean_trainer_steps_per_s,
+    rates.trainer_steps_per_env_step,
+  ) == expected
 
 
 def test_a_run_without_a_proxy():
@@ -265,7 +288,12 @@ def test_a_run_without_a_proxy():
 def test_a_worker_that_is_removed_keeps_its_counts():
   state = make_state()
   report_all(state, given.workers(incarnation=[1.0] * 3, env_steps=[1, 2, 4]))
-  state.report("worker", 2, Worker(1.0, env_steps=5), finished=True)
+  state.report(
+    "worker",
+    2,
+    Worker(1.0, env_steps=5),
+    finished=True,
+  )
   state.nodes.set_expected("worker", 2)
   status = state.status()
   assert status.env_steps == 8
@@ -302,7 +330,7 @@ def test_a_step_of_the_system_clock_does_not_change_the_duration(clock, step_s):
   clock.now_s += 10.0
   clock.time = lambda: 1.6e9 + step_s + clock.now_s
   assert state.status().wall_s == 13.0
-  assert state.counters().wall_s == 13.0
+  assert state.counters().status.wall_s == 13.0
 
 
 def test_a_resumed_run_continues_its_counts(clock):
@@ -314,7 +342,7 @@ def test_a_resumed_run_continues_its_counts(clock):
   resumed = make_state(saved)
   status = resumed.status()
   for field in (
-    *("env_steps", "trainer_steps", "items.written", "replay.size"),
+    *("env_steps", "trainer_steps", "items_written", "replay.size"),
     *("evaluation", "restarts"),
   ):
     assert value_of(status, field) == value_of(before, field)
@@ -339,15 +367,23 @@ def test_a_resumed_run_continues_its_counts(clock):
 def test_a_process_that_outlives_a_resume_is_counted_once():
   state = make_state()
   state.report("external", 0, Worker(1.0, env_steps=5))
-  state.report("external", 0, Worker(2.0, env_steps=3, items_written=3))
+  state.report(
+    "external",
+    0,
+    Worker(2.0, env_steps=3, items_written=3),
+  )
   # The trainer dies later, and the run continues from this snapshot.
   resumed = make_state(state.counters())
-  resumed.report("external", 0, Worker(2.0, env_steps=9, items_written=9))
+  resumed.report(
+    "external",
+    0,
+    Worker(2.0, env_steps=9, items_written=9),
+  )
   assert resumed.status().env_steps == 14
-  assert resumed.status().items.written == 9
+  assert resumed.status().items_written == 9
   resumed.report("external", 0, Worker(3.0, env_steps=1))
   assert resumed.status().env_steps == 15
-  assert resumed.status().items.lost == 9
+  assert resumed.status().items_lost == 9
 
 
 def test_learning_begins_with_the_first_update_after_the_command(clock):
@@ -373,7 +409,12 @@ def test_external_processes_join_and_leave(clock):
   assert nodes_of(state) == up
   # The first process explores as much as the workers do now.
   assert state.nodes.registration("external", 0) == messages.Registration(0, 20)
-  first = Worker(1.0, env_steps=5, items_written=5, items_confirmed=3)
+  first = Worker(
+    1.0,
+    env_steps=5,
+    items_written=5,
+    items_confirmed=3,
+  )
   state.report("external", 0, first)
   status = state.status()
   assert nodes_of(state) == {**up, "external": (1, 1)}
@@ -388,10 +429,15 @@ def test_external_processes_join_and_leave(clock):
   assert state.nodes.registration("external", 0) == messages.Registration(1, 5)
   state.report("external", 0, Worker(2.0, env_steps=1))
   status = state.status()
-  assert (status.env_steps, status.items.lost) == (66, 2)
+  assert (status.env_steps, status.items_lost) == (66, 2)
   assert (status.restarts, status.node_restarts) == (0, {})
   assert status.externals[0].items_confirmed == 3
-  state.report("external", 0, Worker(2.0, env_steps=2), finished=True)
+  state.report(
+    "external",
+    0,
+    Worker(2.0, env_steps=2),
+    finished=True,
+  )
   assert nodes_of(state) == up
   assert state.status().env_steps == 67
 
@@ -400,7 +446,11 @@ def test_a_run_without_workers_shows_that_it_needs_external_processes():
   state = make_state(worker=0)
   assert nodes_of(state)["external"] == (0, 0)
   assert state.nodes.collected_version() == 0
-  state.report("external", 0, Worker(1.0, env_steps=5, training_return=2.0))
+  state.report(
+    "external",
+    0,
+    Worker(1.0, env_steps=5, training_return=2.0),
+  )
   assert nodes_of(state)["external"] == (1, 1)
   assert state.status().training_return == 2.0
 

@@ -16,10 +16,14 @@ STATUS = run_status.RunStatus(
   start_up_s=9.1,
   env_steps=123_456,
   trainer_steps=15_432,
-  items=run_status.ItemsStatus(123_100, 122_980, 17),
-  rates=run_status.RatesStatus(3217.7, 4000.0, 401.3, 3190.4),
+  items_written=123_100,
+  items_confirmed=122_980,
+  items_lost=17,
+  rates=run_status.RatesStatus(
+    3217.7, 4000.0, 401.3, 3190.4, bytes_up_per_s=1.83e6
+  ),
   reconnects=5,
-  replay=run_status.ReplayStatus(42_310, 50_000, 123_000, 987_000, 8.024, 8.0),
+  replay=run_status.ReplayStatus(42_310, 123_000, 987_000, 8.024, 50_000, 8.0),
   variables=run_status.VariablesStatus(771, 0.2134, 0.04931, 0.05),
   evaluation=run_status.EvaluationStatus(17, 312.35, 20, 301.5, 340.05),
   training_return=188.2,
@@ -32,10 +36,10 @@ STATUS = run_status.RunStatus(
     "evaluator": run_status.NodesStatus(1, 1),
   },
   waiting="workers wait for the trainer",
-  proxy=run_status.ProxyStatus(bytes_up_per_s=1.83e6, connections=4),
+  proxy=run_status.ProxyStatus(connections=4),
   restarts=2,
   resumes=1,
-  snapshots=run_status.SnapshotsStatus(3, 12.3, 0.4),
+  snapshots=run_status.SnapshotsStatus(3, age_s=12.3, pause_s=0.4),
 )
 ALL_UP = {"worker": run_status.NodesStatus(1, 1)}
 
@@ -55,7 +59,7 @@ def changed(status=STATUS, **fields):
   return msgspec.structs.replace(status, **fields)
 
 
-NOTHING_LOST = changed(nodes=ALL_UP, items={"lost": 0})
+NOTHING_LOST = changed(nodes=ALL_UP, items_lost=0)
 
 
 def make_console(width=80, height=40, terminal=True, encoding="utf-8"):

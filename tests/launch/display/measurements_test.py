@@ -74,7 +74,7 @@ def test_each_rate_is_shown_next_to_its_target(section, key, label, two, words):
 def test_a_loss_stands_out():
   for lost, status in (
     (0, given.NOTHING_LOST),
-    (7, given.changed(given.NOTHING_LOST, items={"lost": 7})),
+    (7, given.changed(given.NOTHING_LOST, items_lost=7)),
   ):
     text = given.render_colored(status)
     assert text.count("33m") == (lost > 0)

@@ -115,7 +115,7 @@ def test_a_stall_stands_out():
     assert ("time left" in text) == (height == 40)
   for stalled_s, yellow in ((31.0, True), (None, False)):
     status = given.changed(
-      nodes=given.ALL_UP, items={"lost": 0}, stalled_s=stalled_s
+      nodes=given.ALL_UP, items_lost=0, stalled_s=stalled_s
     )
     text = given.render_colored(status)
     assert ("\x1b[33mworkers wait" in text) == yellow
@@ -260,7 +260,7 @@ def test_a_stopped_run_shows_the_reason_and_no_time_left():
   ],
 )  # fmt: skip
 def test_metrics_of_the_last_update_are_shown(metrics, shown):
-  status = msgspec.structs.replace(given.STATUS, metrics=metrics)
+  status = msgspec.structs.replace(given.STATUS, learner=metrics)
   text = given.render_text(status)
   assert f"{shown} time left" in text
   # A small panel omits the metrics first.

@@ -84,7 +84,7 @@ def wait_for(control, wanted):
 
 
 def counts(status):
-  return status.env_steps, status.trainer_steps, status.items.written
+  return status.env_steps, status.trainer_steps, status.items_written
 
 
 def check_rate(control, steps_per_s):
@@ -117,8 +117,8 @@ def test_a_program_obeys(control):
 
   paused = wait_for(control, is_still)
   # All written items are in the table; none is still on its way.
-  assert paused.items.written == paused.items.confirmed
-  assert paused.replay.inserted == paused.items.confirmed > 0
+  assert paused.items_written == paused.items_confirmed
+  assert paused.replay.inserted == paused.items_confirmed > 0
   assert counts(control.status()) == still[-1]
 
   control.resume()
@@ -127,8 +127,8 @@ def test_a_program_obeys(control):
 
   control.stop("SIGTERM")
   end = wait_for(control, lambda _: control.crew.has_ended)
-  assert end.items.lost == 0
-  assert end.items.written == end.items.confirmed == end.replay.inserted
+  assert end.items_lost == 0
+  assert end.items_written == end.items_confirmed == end.replay.inserted
   assert end.reconnects == 0
 
 

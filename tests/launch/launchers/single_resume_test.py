@@ -263,11 +263,12 @@ def test_environments_that_cannot_be_saved_start_new_episodes(tmp_path):
   before = run_counters.RunCounters.read(run.snapshots.newest().path)
   end(run.resume(limit(80)))
   after = run_counters.RunCounters.read(run.snapshots.newest().path)
-  assert (before.trainer_steps, after.trainer_steps) == (40, 80)
+  assert before.status.trainer_steps == 40
+  assert after.status.trainer_steps == 80
   # An update takes 64 samples, and each insert grants 8. The restart drops the
   # unfinished transitions once, those of n steps in each environment.
   unfinished = 8 * run.folder.read_config().adder.n_step
-  made = after.environment_steps - before.environment_steps
+  made = after.status.env_steps - before.status.env_steps
   assert 8 * 40 <= made <= 8 * 40 + unfinished
 
 

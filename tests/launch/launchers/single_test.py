@@ -100,7 +100,7 @@ def test_a_run_that_ends_before_its_first_evaluation_has_one(train):
   )
   summary = json.loads(folder.summary.read_text())
   assert 0 < summary["trainer_steps"] < 75
-  assert summary["eval_return"] is not None
+  assert summary["evaluation"]["mean_return"] is not None
   (row,) = rows_of(folder)
   assert int(row["trainer_steps"]) == summary["trainer_steps"]
   newest = snapshot_store.SnapshotStore(folder).newest()
@@ -127,10 +127,10 @@ def test_numbers_of_infos_are_recorded(train, capsys):
     "--config.evaluation.info=is_success,missing",
   )
   summary = json.loads(folder.summary.read_text())
-  (share,) = summary["eval_info"].values()
+  (share,) = summary["evaluation"]["info"].values()
   # The return is 0.94 if the lock opens, and -0.04 to 0 otherwise.
-  assert 0.98 * share - 0.04 <= summary["eval_return"] + 1e-6
-  assert summary["eval_return"] - 1e-6 <= 0.94 * share
+  assert 0.98 * share - 0.04 <= summary["evaluation"]["mean_return"] + 1e-6
+  assert summary["evaluation"]["mean_return"] - 1e-6 <= 0.94 * share
   name = "evaluation/info/is_success"
   reader = event_accumulator.EventAccumulator(str(folder.events))
   reader.Reload()

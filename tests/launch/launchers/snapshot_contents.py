@@ -28,12 +28,12 @@ def read(path: pathlib.Path) -> dict[str, typing.Any]:
     "table": {
       file.name: file.read_bytes() for file in (path / "table").iterdir()
     },
-    "environment_steps": counters.environment_steps,
-    "trainer_steps": counters.trainer_steps,
-    "variables_version": counters.variables_version,
-    "evaluations": counters.evaluations,
+    "environment_steps": counters.status.env_steps,
+    "trainer_steps": counters.status.trainer_steps,
+    "variables_version": counters.status.variables.version,
+    "evaluations": counters.status.evaluation.count,
     "eval_returns": counters.eval_returns,
-    "best_eval_return": counters.best_eval_return,
+    "best_eval_return": counters.status.evaluation.best_mean_return,
     "others": _read_others(path / "single.pkl"),
   }
 

@@ -32,7 +32,9 @@ class Follower:
     self._period_s = period_s
     self._links, self._end = links, end
     self.told = threading.Event()  # to stop, as by the runner's signal
-    self.report = messages.WorkerReport(env_steps=7)
+    self.report = messages.WorkerReport(
+      counts=run_status.NodeCounts(env_steps=7)
+    )
 
   def read_report(self):
     return self.report
@@ -129,7 +131,9 @@ def test_a_node_obeys_its_commands(launch):
   assert node_link.stopping
 
   assert control.status().nodes["worker"] == run_status.NodesStatus(1, 1)
-  launched.node.report = messages.WorkerReport(env_steps=9)
+  launched.node.report = messages.WorkerReport(
+    counts=run_status.NodeCounts(env_steps=9)
+  )
   launched.end.set()
   polling.wait_until(lambda: control.status().nodes["worker"].up == 0)
   polling.wait_until(lambda: control.status().env_steps == 9)

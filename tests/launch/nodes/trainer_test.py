@@ -77,14 +77,14 @@ def test_without_a_batch_it_waits():
   trainer = run.make_trainer()
   assert trainer.step() == 0
   report = trainer.report()
-  assert report.waiting_s >= 0.0
+  assert report.wait.waited_s >= 0.0
   assert report.first_step_at_s is None
   assert report.metrics == {}
   # 20 items are the minimum; two more grant one update of 16 samples.
   write(run, 22)
   assert trainer.step() == 1
   report = trainer.report()
-  assert report.waiting_s is None
+  assert report.wait is None
   assert report.first_step_at_s is not None
   assert report.metrics["steps"] == 1.0
   trainer.close()
@@ -123,7 +123,7 @@ def test_a_pause_is_not_reported_as_a_wait():
   trainer = run.make_trainer()
   write(run, 200)
   assert [trainer.step(PAUSE) for _ in range(3)] == [0, 0, 0]
-  assert trainer.report().waiting_s is None
+  assert trainer.report().wait is None
   assert trainer.step() == 4
   trainer.close()
 
@@ -170,7 +170,7 @@ def test_a_call_without_a_batch_leaves_the_metrics():
   metrics = trainer.report().metrics
   trainer.step()
   assert trainer.report().metrics == metrics
-  assert trainer.report().waiting_s is not None
+  assert trainer.report().wait is not None
   trainer.close()
 
 

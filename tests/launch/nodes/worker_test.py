@@ -48,7 +48,7 @@ def test_without_variables_nothing_is_collected():
   worker = run.make_worker()
   assert steps_of(worker, 3) == [0, 0, 0]
   report = worker.report()
-  assert (report.env_steps, report.variables_version) == (0, 0)
+  assert (report.counts.env_steps, report.variables_version) == (0, 0)
   assert report.variables_age_s is None
   run.publish()
   assert steps_of(worker, 1) == [4]
@@ -62,13 +62,19 @@ def test_items_are_written_and_counted():
   made = steps_of(worker, 60)
   assert all(0 <= steps <= 4 for steps in made)
   report = worker.report()
-  assert report.env_steps == worker.env_steps == sum(made) > 200
+  assert report.counts.env_steps == worker.env_steps == sum(made) > 200
   # The newest transition of each environment is not complete.
-  assert report.env_steps - 4 <= run.table.inserted <= report.env_steps
-  assert report.items_written == report.items_confirmed == run.table.inserted
-  assert (report.items_lost, report.reconnects) == (0, 0)
+  assert (
+    report.counts.env_steps - 4 <= run.table.inserted <= report.counts.env_steps
+  )
+  assert (
+    report.counts.items_written
+    == report.counts.items_confirmed
+    == run.table.inserted
+  )
+  assert (report.counts.items_lost, report.counts.reconnects) == (0, 0)
   assert report.training_return > 0.0
-  assert report.waiting_s is None and report.waiting_for is None
+  assert report.wait is None
   worker.close()
 
 
@@ -81,7 +87,7 @@ def test_items_have_the_version_that_acted():
   run.publish()  # the worker skips version 2
   steps_of(worker, 5)
   report = worker.report()
-  assert (report.variables_version, report.variable_loads) == (3, 2)
+  assert (report.variables_version, report.counts.variable_loads) == (3, 2)
   assert 0.0 <= report.variables_age_s < 60.0
   versions = versions_in(run)
   assert set(versions) == {1, 3}
@@ -95,7 +101,7 @@ def test_a_pause_stops_a_worker_between_two_steps():
   worker = run.make_worker()
   steps_of(worker, 5)
   assert steps_of(worker, 3, PAUSE) == [0, 0, 0]
-  assert worker.report().waiting_s is None
+  assert worker.report().wait is None
   assert steps_of(worker, 1) != [0]
   worker.close()
 
@@ -163,11 +169,11 @@ def test_a_worker_waits_for_a_blocked_sink():
   worker = run.make_worker()
   assert steps_of(worker, 3) == [0, 0, 0]
   report = worker.report()
-  assert report.waiting_s > 0.0
-  assert report.waiting_for == "the test"
+  assert report.wait.reason == "the test"
+  assert report.wait.waited_s > 0.0
   run.sink.is_open = True
   assert steps_of(worker, 1) == [4]
-  assert worker.report().waiting_s is None
+  assert worker.report().wait is None
   worker.close()
 
 
@@ -210,7 +216,7 @@ def test_a_round_is_complete_when_all_items_are_confirmed():
   run.sink.is_open = False
   steps_of(worker, 3)
   assert worker.collected_version == 0
-  assert worker.report().waiting_for == "the test"
+  assert worker.report().wait.reason == "the test"
   run.sink.is_open = True
   steps_of(worker, 1)
   assert worker.collected_version == 1

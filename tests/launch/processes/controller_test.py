@@ -16,14 +16,14 @@ from slipway.launch.processes import controller as controller_lib
 from slipway.launch.processes import failures
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.runs import run as run_lib
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import run_folder, run_status
 from tests import polling
 from tests.launch import controlled
 
 NODES = ("trainer", "worker")
 REPORTS = {
   "trainer": messages.TrainerReport(first_step_at_s=1.0),
-  "worker": messages.WorkerReport(env_steps=7),
+  "worker": messages.WorkerReport(counts=run_status.NodeCounts(env_steps=7)),
 }
 
 

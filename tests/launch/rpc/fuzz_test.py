@@ -11,10 +11,16 @@ from hypothesis import strategies as st
 
 from slipway.configs import dqn
 from slipway.environments import factory
-from slipway.launch.control import control_service, messages, rates, run_control
+from slipway.launch.control import (
+  control_service,
+  messages,
+  rates,
+  run_control,
+  waits,
+)
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.rpc import server, wire
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import run_folder, run_status
 from slipway.replay.tables import table_status
 from tests.launch import fuzzing
 
@@ -35,31 +41,32 @@ ROLES = st.sampled_from(
   ["worker", "trainer", "replay", "proxy", "evaluator", "external"]
 ) | st.text(max_size=9)
 # reports whose fields have the right types and any values
+NODE_FIELDS = {
+  "incarnation": st.floats(),
+  "counts": st.builds(
+    run_status.NodeCounts, COUNTS, COUNTS, COUNTS, COUNTS, bytes_up=COUNTS
+  ),
+  "wait": st.none() | st.builds(waits.Wait, st.text(max_size=9), st.floats()),
+}
 REPORTS = st.one_of(
   st.builds(
     messages.WorkerReport,
-    incarnation=st.floats(),
-    env_steps=COUNTS,
-    items_written=COUNTS,
-    items_confirmed=COUNTS,
+    **NODE_FIELDS,
     variables_version=COUNTS,
     collected_version=COUNTS,
     training_return=st.none() | st.floats(),
     variables_age_s=st.none() | st.floats(),
-    waiting_s=st.none() | st.floats(),
-    waiting_for=st.none() | st.text(max_size=9),
   ),
   st.builds(
     messages.TrainerReport,
-    incarnation=st.floats(),
+    **NODE_FIELDS,
     trainer_steps=COUNTS,
     first_step_at_s=st.none() | st.floats(),
-    waiting_s=st.none() | st.floats(),
     metrics=st.dictionaries(st.text(max_size=9), st.none() | st.floats()),
     replay=st.none()
     | st.builds(table_status.TableStatus, COUNTS, COUNTS, COUNTS, st.floats()),
   ),
-  st.builds(messages.ProxyReport, incarnation=st.floats(), bytes_up=COUNTS),
+  st.builds(messages.ProxyReport, **NODE_FIELDS, connections=COUNTS),
 )
 REQUESTS = st.one_of(
   st.tuples(st.sampled_from(METHODS) | st.text(max_size=9), ANYTHING),
@@ -125,7 +132,9 @@ class Served:
   def check(self):
     """Asserts that the service still works for the run's own nodes."""
     self.control.tick()
-    report = messages.WorkerReport(incarnation=time.time(), env_steps=7)
+    report = messages.WorkerReport(
+      counts=run_status.NodeCounts(env_steps=7), incarnation=time.time()
+    )
     assert isinstance(self.client.report("worker", 0, report), messages.Command)
     assert self.client.status().name == "a-run"
 

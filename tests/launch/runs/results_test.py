@@ -10,6 +10,7 @@ import time
 
 import matplotlib.image
 import ml_collections
+import msgspec
 import numpy as np
 import pytest
 from tensorboard.backend.event_processing import (
@@ -22,6 +23,7 @@ from tensorboard.util import tensor_util
 
 from slipway.configs import dqn
 from slipway.launch.runs import curves, results, run_folder, run_status
+from slipway.replay.tables import table_status
 from tests.launch import small_disk
 
 
@@ -124,7 +126,7 @@ def test_tensorboard_shows_one_curve_after_resumes(tmp_path, read):
   results.Results(folder, evaluations=3, env_steps=480).close()
   scalars = read(folder)
   steps = [100, 200, 300, 320, 420, 440, 460]
-  assert scalars["progress/trainer_steps"] == [(n, n // 10) for n in steps]
+  assert scalars["run/trainer_steps"] == [(n, n // 10) for n in steps]
   evaluated = [(n, n) for n in (200, 300, 460)]
   assert scalars["evaluation/mean_return"] == evaluated
   rows = curves.read(folder.curves_csv)
@@ -151,7 +153,7 @@ def test_nothing_is_dropped_if_only_the_writer_was_restarted(tmp_path, read):
   results.Results(folder).close()
   scalars = read(folder)
   steps = [100, 200, 300]
-  assert scalars["progress/trainer_steps"] == [(n, n // 10) for n in steps]
+  assert scalars["run/trainer_steps"] == [(n, n // 10) for n in steps]
   assert scalars["evaluation/mean_return"] == [(100, 100), (200, 200)]
   # A resume from step 0 drops everything.
   results.Results(folder, evaluations=0, env_steps=0).close()
@@ -167,7 +169,7 @@ def test_a_resume_within_a_second_or_with_a_late_clock(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "getpid", lambda pid=pid: pid)
     write_incarnation(folder, [incarnation], set(), resumed_at=incarnation)
   scalars = read_scalars(folder)
-  assert [n for n, _ in scalars["progress/wall_clock_s"]] == [0, 1, 2]
+  assert [n for n, _ in scalars["run/wall_s"]] == [0, 1, 2]
   assert len(list(folder.events.iterdir())) == 3
 
 
@@ -241,15 +243,14 @@ def test_tensorboard_reads_the_scalars(tmp_path):
       steps,
       0,
       rates=run_status.RatesStatus(env_steps_per_s=steps / 2, items_per_s=9.5),
-      metrics={"loss": np.float32(0.5), "q_mean": math.nan},
+      learner={"loss": np.float32(0.5), "q_mean": math.nan},
       proxy=run_status.ProxyStatus(connections=4),
-      items=run_status.ItemsStatus(confirmed=steps - 2, lost=1),
+      items_confirmed=steps - 2,
+      items_lost=1,
       replay=run_status.ReplayStatus(size=5, sampled=8),
-      reconnects=3,
       mode="sync",
       restarts=2,
-      resumes=1,
-      snapshots=run_status.SnapshotsStatus(6, 1.5, 0.25),
+      snapshots=run_status.SnapshotsStatus(6, 1.6e9, 1.5, 0.25),
       variables=run_status.VariablesStatus(loads_per_trainer_step=0.125),
       workers={
         0: run_status.WorkerStatus(streams=1),
@@ -261,104 +262,58 @@ def test_tensorboard_reads_the_scalars(tmp_path):
   # Each scalar is on the disk before close().
   scalars = read_scalars(folder)
   written.close()
-  assert scalars["throughput/environment_steps_per_s"] == [
-    (100, 50.0),
-    (200, 100.0),
-  ]
+  assert scalars["rates/env_steps_per_s"] == [(100, 50.0), (200, 100.0)]
   assert scalars["evaluation/mean_return"] == [(150, 21.5)]
   assert scalars["learner/loss"] == [(100, 0.5), (200, 0.5)]
-  assert all(math.isnan(value) for _, value in scalars["learner/q_mean"])
   assert scalars["proxy/connections"] == [(100, 4.0), (200, 4.0)]
-  assert not {"training/mean_return", "proxy/variables_version"} & set(scalars)
+  # What is unknown, no number, constant, or a point in time, has no curve.
+  assert not scalars.keys() & {
+    *("run/training_return", "proxy/variables_version", "learner/q_mean"),
+    *("run/mode", "limits/trainer_steps", "snapshots/written_at_s"),
+    *("snapshots/late", "workers/0/items_lost"),
+  }
   newest = {name: values[-1][1] for name, values in scalars.items()}
-  assert newest["items/confirmed"] == 198
-  assert newest["items/lost"] == 1
-  assert newest["items/per_s"] == 9.5
-  assert newest["replay/size_items"] == 5
-  assert newest["replay/sampled_items"] == 8
-  assert newest["workers/reconnects"] == 3
-  assert newest["nodes/restarts"] == 2
-  assert newest["run/resumes"] == 1
+  assert newest["run/items_confirmed"] == 198
+  assert newest["run/items_lost"] == 1
+  assert newest["rates/items_per_s"] == 9.5
+  assert newest["replay/size"] == 5
+  assert newest["replay/sampled"] == 8
+  assert newest["run/restarts"] == 2
   assert newest["snapshots/written"] == 6
   assert newest["snapshots/age_s"] == 1.5
   assert newest["snapshots/pause_s"] == 0.25
   assert newest["variables/loads_per_trainer_step"] == 0.125
-  assert newest["worker_0/streams"] == 1
-  assert newest["worker_11/streams"] == 2
-  assert newest["worker_11/items_lost"] == 1
-
-
-# statuses in the order of time, and rates in the summary: environment steps per
-# second, trainer steps per second, trainer steps per environment step
-BEGUN = run_status.Milestone(9, 500, 1)
-RATES = [
-  ([status_at(9, 500, 0)], (None, None, None)),
-  ([status_at(9, 500, 1, learning_since=BEGUN)], (None, None, None)),
-  ([status_at(19, 1500, 101, learning_since=BEGUN)], (100, 10, 0.1)),
-  # No environment steps are made, since workers wait for the trainer.
-  ([status_at(19, 500, 101, learning_since=BEGUN)], (0, 10, None)),
-  (
-    [
-      status_at(2, 400, 0),
-      status_at(9, 500, 1, learning_since=BEGUN),
-      status_at(13, 700, 3, learning_since=BEGUN),
-      status_at(14, 750, 11, learning_since=BEGUN),
-    ],
-    (50, 2, 0.04),
-  ),
-]
-
-
-@pytest.mark.parametrize(("statuses", "rates"), RATES)
-def test_the_summary_has_the_rates_of_learning(tmp_path, statuses, rates):
-  folder = make_folder(tmp_path)
-  written = results.Results(folder)
-  for status in statuses:
-    written.add_metrics(status)
-  written.write_summary(statuses[-1])
-  written.close()
-  summary = json.loads(folder.summary.read_text())
-  ratio = "trainer_steps_per_env_step"
-  keys = ("env_steps_per_s", "trainer_steps_per_s", ratio)
-  assert tuple(summary[key] for key in keys) == rates
-  scalars = read_scalars(folder)
-  tag = "replay/trainer_steps_per_environment_step"
-  ratios = [value for _, value in scalars.get(tag, [])]
-  assert ratios[-1:] == ([] if rates[2] is None else [pytest.approx(rates[2])])
+  assert newest["workers/0/streams"] == 1
+  assert newest["workers/11/streams"] == 2
+  assert newest["workers/11/items_lost"] == 1
 
 
 def test_the_summary(tmp_path):
   folder = make_folder(tmp_path)
   written = results.Results(folder)
-  counts = {
-    "mode": "sync",
-    "restarts": 3,
-    "resumes": 1,
-    "advice": ["raise the exploration"],
-  }
   status = status_at(
     9,
     500,
     60,
     evaluation=run_status.EvaluationStatus(mean_return=-math.inf),
     stopped_because="target_return",
-    items=run_status.ItemsStatus(480, 480, 5),
-    reconnects=2,
-    snapshots=run_status.SnapshotsStatus(6),
-    **counts,
+    items_lost=5,
+    learner={"loss": np.float32(0.5)},
+    limits=run_status.Limits(target_return=475.0),
+    replay=run_status.ReplayStatus(
+      size=9, shards={0: table_status.TableStatus(size=9)}
+    ),
+    workers={3: run_status.WorkerStatus(env_steps=500)},
   )
   written.write_summary(status)
   written.close()
   summary = json.loads(folder.summary.read_text())
-  assert summary["eval_return"] is None
+  assert summary["evaluation"]["mean_return"] is None
   assert summary["stopped_because"] == "target_return"
-  assert summary["env_steps"] == 500
-  assert summary["items_confirmed"] == 480
-  assert summary["items_lost"] == 5
-  assert summary["reconnects"] == 2
-  assert {key: summary[key] for key in counts} == counts
-  assert summary["snapshots"] == 6
-  assert summary["samples_per_insert"] is None, "there is no table"
+  assert (summary["env_steps"], summary["items_lost"]) == (500, 5)
+  read = run_status.read_summary(folder)
+  expected = {"evaluation": run_status.EvaluationStatus()}
+  assert read == msgspec.structs.replace(status, **expected)
   assert not list(folder.path.glob(".summary*"))
 
 

@@ -4,26 +4,23 @@ import json
 
 import pytest
 
-from slipway.launch.runs import run_counters
+from slipway.launch.runs import run_counters, run_status
 
 COUNTERS = run_counters.RunCounters(
-  mode="async",
-  environment_steps=123_456_789_012,
-  episodes=7_000,
-  trainer_steps=4_000,
-  variables_version=41,
-  replay_size=50_000,
-  wall_s=0.1 + 0.2,
-  evaluations=7,
+  status=run_status.RunStatus(
+    env_steps=123_456_789_012,
+    trainer_steps=4_000,
+    wall_s=0.1 + 0.2,
+    limits=run_status.Limits(target_return=475.0),
+    learning_since=run_status.Milestone(1.5, 10, 1),
+    nodes={"worker": run_status.NodesStatus(1, 2)},
+  ),
   eval_returns=[-20.5, -21.0],
-  best_eval_return=None,
-  evaluations_without_improvement=0,
-  resumes=1,
   nodes={
     "worker": {
       3: run_counters.NodeCounters(
-        run_counters.NodeCounts(env_steps=3),
-        run_counters.NodeCounts(env_steps=1),
+        run_status.NodeCounts(env_steps=3),
+        run_status.NodeCounts(env_steps=1),
         process=1.5,
         incarnations=2,
       )
@@ -33,9 +30,11 @@ COUNTERS = run_counters.RunCounters(
 
 
 def change(path, **fields):
-  """Changes fields of the record in a file."""
+  """Changes fields of the record's status in a file, or of the record."""
   found = json.loads(path.read_text())
-  found["record"] |= fields
+  record = found["record"]
+  for name, value in fields.items():
+    (record if name in record else record["status"])[name] = value
   path.write_text(json.dumps(found))
 
 
@@ -48,12 +47,12 @@ def test_read_counters_equal_the_written_ones(tmp_path):
 @pytest.mark.parametrize(
   "fields, path_of_the_field",
   [
-    ({"mode": 1}, "$.mode"),
-    ({"trainer_steps": -1}, "$.trainer_steps"),
-    ({"trainer_steps": 1.5}, "$.trainer_steps"),
-    ({"trainer_steps": True}, "$.trainer_steps"),
-    ({"wall_s": "1"}, "$.wall_s"),
-    ({"wall_s": None}, "$.wall_s"),
+    ({"mode": 1}, "$.status.mode"),
+    ({"trainer_steps": -1}, "$.status.trainer_steps"),
+    ({"trainer_steps": 1.5}, "$.status.trainer_steps"),
+    ({"trainer_steps": True}, "$.status.trainer_steps"),
+    ({"wall_s": "1"}, "$.status.wall_s"),
+    ({"wall_s": None}, "$.status.wall_s"),
     ({"eval_returns": ["1"]}, "$.eval_returns"),
     ({"nodes": []}, "$.nodes"),
     ({"nodes": {"worker": {"x": {}}}}, "$.nodes"),
@@ -98,4 +97,4 @@ def test_another_format_is_rejected(tmp_path):
 def test_whole_wall_clock_seconds_are_accepted(tmp_path):
   COUNTERS.write(tmp_path)
   change(tmp_path / run_counters.FILE, wall_s=3)
-  assert run_counters.RunCounters.read(tmp_path).wall_s == 3
+  assert run_counters.RunCounters.read(tmp_path).status.wall_s == 3

@@ -206,11 +206,11 @@ def test_a_full_disk_costs_only_the_snapshot(tmp_path, remote):
     filler = small_disk.fill(disk)
     with pytest.raises(OSError, match="No space left"):
       write(store, 20)
-    assert store.metrics()["unwritten"]
+    assert store.status().unwritten
     check(store.newest(), 1, 10)
     filler.unlink()
     write(store, 20)
-    assert not store.metrics()["unwritten"]
+    assert not store.status().unwritten
     check(store.newest(), 2, 20)
     remote.write(remote.store(), 10, 20, 30)
     small_disk.fill(disk)
@@ -324,7 +324,7 @@ def test_a_slow_location_gets_the_best_and_the_newest(tmp_path, caplog):
   ]
   GatedFileSystem.may_continue.set()
   store.flush(lambda: DEADLINE_S)
-  assert store.metrics()["uploaded"] == 5
+  assert store.status().uploaded == 5
   files, path = fsspec.url_to_fs("gated://runs/a-run/snapshots")
   assert sorted(p.rsplit("/", 1)[-1] for p in files.ls(path, detail=False)) == [
     *("000003", "000005")
@@ -342,17 +342,17 @@ def test_a_failed_upload_is_counted_and_the_best_is_retried(remote, caplog):
   store = remote.store()
   with caplog.at_level(logging.ERROR):
     write(store, 1, best=1)
-    polling.wait_until(lambda: store.metrics()["upload_failures"])
+    polling.wait_until(lambda: store.status().upload_failures)
   (message,) = [record.getMessage() for record in caplog.records]
   assert "snapshot 1 could not be uploaded" in message and "\n" not in message
-  metrics = store.metrics()
-  assert metrics["written"] == metrics["upload_failures"] == 1
-  assert metrics["uploaded"] is None
+  status = store.status()
+  assert status.written == status.upload_failures == 1
+  assert status.uploaded is None
   blocker.unlink()
   remote.write(store, 2)
   assert remote.names() == ["000001", "000002"]
   assert remote.newest().best == 1
-  assert store.metrics()["uploaded"] == 2
+  assert store.status().uploaded == 2
 
 
 def test_a_failed_upload_of_the_last_snapshot_is_repeated(remote, caplog):
@@ -363,13 +363,13 @@ def test_a_failed_upload_of_the_last_snapshot_is_repeated(remote, caplog):
   write(store, 1)
 
   def get_rest_s():
-    if blocker.is_file() and store.metrics()["upload_failures"] >= 2:
+    if blocker.is_file() and store.status().upload_failures >= 2:
       blocker.unlink()
     return DEADLINE_S
 
   store.flush(get_rest_s)
   assert remote.names() == ["000001"]
-  assert store.metrics()["uploaded"] == 1
+  assert store.status().uploaded == 1
   assert "was not uploaded" not in caplog.text
 
 

@@ -94,7 +94,9 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
     assert float(run["score"]) == pytest.approx(
       curves.final_return(rows["env_steps"], rows["eval_return"])
     )
-    assert float(run["best"]) == pytest.approx(summary["best_eval_return"])
+    assert float(run["best"]) == pytest.approx(
+      summary["evaluation"]["best_mean_return"]
+    )
   settings = read(folder / "settings.csv")
   assert [x["done"] for x in settings] == ["2", "2"]
   assert 0 <= float(settings[1]["improvement"]) <= 1

@@ -2,11 +2,10 @@
 
 import pathlib
 
-import msgspec
 import numpy as np
 
 from slipway.configs import dqn
-from slipway.launch.runs import curves, run_status, run_summary
+from slipway.launch.runs import curves, run_status
 from slipway.launch.sweeps import plan, scoring, space, study
 from slipway.launch.sweeps import runs as runs_lib
 
@@ -75,6 +74,6 @@ def write_curves(run, returns, period=1_000):
 
 
 def write_summary(run, **status):
-  summary = run_summary.RunSummary.from_status(run_status.RunStatus(**status))
+  summary = run_status.RunStatus(**{"stopped_because": "SIGINT", **status})
   run.folder.path.mkdir(exist_ok=True)
-  run.folder.summary.write_bytes(msgspec.json.encode(summary))
+  run.folder.summary.write_bytes(run_status.to_summary(summary))

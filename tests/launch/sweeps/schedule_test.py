@@ -7,10 +7,9 @@ import signal
 import subprocess
 import sys
 
-import msgspec
 import pytest
 
-from slipway.launch.runs import run_status, run_summary
+from slipway.launch.runs import run_status
 from tests import polling
 from tests.launch.sweeps import given
 
@@ -63,8 +62,7 @@ def summary(stopped_because, trainer_steps):
   status = run_status.RunStatus(
     stopped_because=stopped_because, trainer_steps=trainer_steps
   )
-  content = run_summary.RunSummary.from_status(status)
-  return msgspec.json.encode(content).decode()
+  return run_status.to_summary(status).decode()
 
 
 def start(folder, content, error="", stops=1, plan=None, **streams):

@@ -1,10 +1,8 @@
-"""Tests of the growth rate of a count over the last seconds."""
-
-import math
+"""Tests of the growth rates of counts over the last seconds."""
 
 import pytest
 
-from slipway.launch.control import rate as rate_lib
+from slipway.launch.control import measured_rates
 
 # samples (seconds, count) in the order of time, rate after the last sample
 RATES = [
@@ -23,7 +21,7 @@ RATES = [
 
 @pytest.mark.parametrize(("samples", "rate"), RATES)
 def test_rates(samples, rate):
-  measured = rate_lib.Rate()
+  rates = measured_rates.MeasuredRates()
   for now_s, count in samples:
-    value = measured.add(count, now_s)
-  assert math.isclose(value, rate)
+    measured = rates.add({"steps": count, "same": 7}, now_s)
+  assert measured == {"steps": pytest.approx(rate), "same": 0.0}
