@@ -5,7 +5,7 @@
     config = slipway.load_config("apex_dqn:cartpole")
     config.learner.learning_rate = 1e-3
     result = slipway.train(config, name="first")
-    print(result.summary.evaluation.best_mean_return, result.curves["eval_return"])
+    print(result.summary.evaluation.mean_return, result.curves["eval_return"])
 
     policy = slipway.load("runs/first")
     action = policy(observation)

@@ -33,7 +33,7 @@ from slipway.environments import external, factory, user_code
 from slipway.launch.api import running
 from slipway.launch.checks import run_config
 from slipway.launch.control import control_service
-from slipway.launch.display import status_text
+from slipway.launch.display import rows
 from slipway.launch.launchers import host_plan
 from slipway.launch.nodes import addresses, worker_node
 from slipway.launch.rpc import client as rpc_client
@@ -185,9 +185,7 @@ class Connection:
       )
     because = "it does not reply any more"
     with contextlib.suppress(rpc_client.UnreachableError):
-      because = status_text.describe_reason(
-        self._control.status().stopped_because
-      )
+      because = rows.describe_reason(self._control.status().stopped_because)
     return RunEndedError(f"run {self._name!r} has ended: {because}")
 
 
@@ -227,7 +225,7 @@ def connect(run: str | os.PathLike[str]) -> Connection:
       f"run {str(folder.path)!r} does not reply: {error}"
     ) from error
   if because is not None:
-    reason = status_text.describe_reason(because)
+    reason = rows.describe_reason(because)
     raise RunEndedError(f"run {str(folder.path)!r} is stopping: {reason}")
   environment, exchange = factory.make_external(config.environment)
   data = addresses.DataAddresses(

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterator
 
 from slipway.launch.control import control_service
-from slipway.launch.display import status_text
+from slipway.launch.display import rows
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import (
   run_address,
@@ -14,7 +14,7 @@ from slipway.launch.runs import (
 )
 
 # Reason of a stop that a user has requested, for `ControlService.stop`; see
-# `status_text.describe_reason`.
+# `rows.describe_reason`.
 USER_REQUEST = "control"
 
 
@@ -109,7 +109,7 @@ def _why_not_found(folder: run_folder.RunFolder) -> str:
   name = repr(str(folder.path))
   if folder.summary.exists():
     because = run_status.read_summary(folder).stopped_because
-    return f"run {name} has ended: {status_text.describe_reason(because)}"
+    return f"run {name} has ended: {rows.describe_reason(because)}"
   return (
     f"run {name} has no control.json: it has not started yet, or was killed"
   )

@@ -15,8 +15,8 @@ from slipway.configs import base, names, typed_config
 from slipway.launch.api import running
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.control import settings
+from slipway.launch.display import lines
 from slipway.launch.display import panel as panel_lib
-from slipway.launch.display import status_text
 from slipway.launch.runs import (
   run_address,
   run_folder,
@@ -88,10 +88,10 @@ def _execute(
       _show_status(control.status(), as_json)
     elif command == "pause":
       control.pause()
-      print(status_text.phase_line(control.status()))
+      print(lines.phase_line(control.status()))
     elif command == "resume":
       control.resume()
-      print(status_text.phase_line(control.status()))
+      print(lines.phase_line(control.status()))
     elif command == "stop":
       control.stop(running.USER_REQUEST)
       _wait_until_stopped(folder)

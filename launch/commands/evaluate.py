@@ -19,7 +19,7 @@ from slipway.environments import (
 from slipway.launch.api import policy as policy_lib
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.checks import run_config
-from slipway.launch.display import plain_warnings, status_text
+from slipway.launch.display import lines, plain_warnings
 from slipway.launch.nodes import evaluation
 from slipway.launch.processes import processors
 from slipway.launch.runs import run_folder
@@ -178,7 +178,7 @@ def _describe(
     f"{statistics.fmean(returns):.2f}{error}{human}, "
     f"min {min(returns):.2f}, max {max(returns):.2f}, mean length "
     f"{statistics.fmean(episodes.lengths):.1f} environment steps"
-    f"{status_text.describe_info(episodes.mean_info)}"
+    f"{lines.describe_info(episodes.mean_info)}"
   )
 
 

@@ -134,11 +134,6 @@ class RunControl(control_service.ControlService):
     self._hooks.send("start", self.status)
 
   @property
-  def outbox(self) -> outbox.Outbox:
-    """Outbox through which this process writes the run's files."""
-    return self._results.outbox
-
-  @property
   def limits(self) -> ml_collections.ConfigDict:
     """Section `limits` of the config; the caller must not change it."""
     return self._config.limits
@@ -309,7 +304,7 @@ class RunControl(control_service.ControlService):
         ),
         workers_target=self._commands.workers,
         machines=dict(self._machines),
-        unwritten=sorted({*status.unwritten, *self._results.outbox.unwritten}),
+        unwritten=sorted({*status.unwritten, *outbox.unwritten()}),
         failed_hooks=self._hooks.failed,
         stopped_because=self._stopped_because,
       )
@@ -339,7 +334,7 @@ class RunControl(control_service.ControlService):
         if status.wall_s >= self._metrics_due_s:
           self._metrics_due_s = status.wall_s * _METRICS_SPACING
           self._results.add_metrics(status)
-          self._results.outbox.flush()
+          outbox.flush()
 
   @property
   def stopping(self) -> bool:

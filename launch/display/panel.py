@@ -8,8 +8,9 @@ import typing
 import rich.console
 import rich.live
 
+from slipway.launch.display import lines as lines_lib
 from slipway.launch.display import output as output_lib
-from slipway.launch.display import rendering, standard_streams, status_text
+from slipway.launch.display import rendering, standard_streams
 from slipway.launch.runs import run_status
 
 _LINE_PERIOD_S = 5.0  # seconds between two plain lines with the progress
@@ -111,18 +112,18 @@ class Panel:
     """
     lines, printed = [], self._printed
     if printed is None or status.phase != printed.phase:
-      lines.append(status_text.phase_line(status))
+      lines.append(lines_lib.phase_line(status))
     before = printed.evaluation.count if printed else 0
     # Evaluations before a resume were printed by the earlier process.
     if status.evaluation.count > before and status.evaluation.episodes:
-      lines.append(status_text.evaluation_line(status))
+      lines.append(lines_lib.evaluation_line(status))
     given = len(printed.advice) if printed else 0
     lines += [
-      status_text.advice_line(status, sentence)
+      lines_lib.advice_line(status, sentence)
       for sentence in status.advice[given:]
     ]
     if status.wall_s >= self._line_due_s or status.phase == "stopped":
-      lines.append(status_text.progress_line(status))
+      lines.append(lines_lib.progress_line(status))
       self._line_due_s = status.wall_s + _LINE_PERIOD_S
     self._printed = status
     for line in lines:

@@ -1,6 +1,6 @@
 """Rendering: draws a run's status as a panel that fits into the terminal."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import rich.box
 import rich.columns
@@ -9,9 +9,10 @@ import rich.panel
 import rich.table
 import rich.text
 
-from slipway.launch.display import measurements, status_text
+from slipway.launch.display import formatting, lines, rows
 from slipway.launch.runs import run_status
 
+_ALERT_STYLE = "yellow"  # style of nodes that are down, losses and stalls
 _MAX_WIDTH = 80  # width of the panel in columns, if the terminal has so many
 _WIDE_MARGIN_WIDTH = 70  # width in columns from which margins have 2 columns
 _BORDER_LINES = 2  # lines of the panel's border: top and bottom
@@ -48,172 +49,147 @@ def render(
     status: the run's status.
     console: the console whose size limits the panel.
   """
-  blocks = measurements.make_blocks(status)
-  diagnosis = _make_diagnosis_table(status)
-  stalled = status.stalled_s is not None
-  has_ended = status.phase in ("stopping", "stopped")
-  limits = [] if has_ended else list(status_text.describe_limits(status))
+  blocks = rows.make_measurements(status)
+  diagnosis = _make_text_table([_make_diagnosis_row(status)])
+  facts = _make_facts_rows(status)
+  limits = rows.find_time_left(status)
   width = min(_MAX_WIDTH, console.width)
   margin = 2 if width >= _WIDE_MARGIN_WIDTH else 1
   inner = console.options.update(width=width - 2 * (margin + 1))
+  stalled = status.stalled_s is not None
+
+  def count_lines(table: rich.table.Table) -> int:
+    """Returns the lines of a table, after long texts are wrapped."""
+    return len(console.render_lines(table, inner, pad=False))
+
   free_lines = console.height - _BORDER_LINES - sum(map(len, blocks))
-  free_lines -= _count_lines(console, inner, _make_facts_table(status, []))
+  free_lines -= count_lines(_make_text_table(facts))
   free_lines -= max(
-    _STALL_LINES if stalled else _WAIT_LINES,
-    _count_lines(console, inner, diagnosis),
+    _STALL_LINES if stalled else _WAIT_LINES, count_lines(diagnosis)
   )
   if stalled and free_lines < len(limits):
     limits = []
   free_lines -= len(limits)
-  shows_metrics = free_lines > 0
-  free_lines -= int(shows_metrics)
+  metrics = []
+  if free_lines > 0:
+    free_lines -= 1
+    text = "  ".join(rows.find_metrics(status)) or formatting.UNKNOWN
+    metrics = [("update", _one_line(text))]
   blocks = _drop_rows(blocks, -free_lines)
-  gaps = len(blocks)  # between the blocks, and before the sentences
+  spaced = free_lines >= len(blocks)  # between the blocks, and after them
+  label = "all of" if lines.needs_all(status) else "time left"
+  time_left = [
+    (label if i == 0 else "", rich.text.Text(text))
+    for i, text in enumerate(limits)
+  ]
   return rich.panel.Panel(
     rich.console.Group(
-      _make_measurement_table(blocks, spaced=free_lines >= gaps),
-      *([rich.text.Text()] if free_lines >= gaps else []),
-      *([_make_metrics_table(status)] if shows_metrics else []),
-      _make_facts_table(status, limits),
+      _make_measurement_table(blocks, spaced),
+      *([rich.text.Text()] if spaced else []),
+      _make_text_table([*metrics, *time_left, *facts]),
       diagnosis,
     ),
     title=_make_title(status, console.options.ascii_only),
     title_align="left",
     box=rich.box.ROUNDED,
     border_style="dim",
-    padding=(int(free_lines >= gaps + 2), margin),
+    padding=(int(free_lines >= len(blocks) + 2), margin),
     width=width,
   )
 
 
 def _drop_rows(
-  blocks: list[list[measurements.Row]], count: int
-) -> list[list[measurements.Row]]:
+  blocks: list[list[rows.Measurement]], count: int
+) -> list[list[rows.Measurement]]:
   """Returns blocks of rows without the least important rows."""
-  labels = [row[0] for rows in blocks for row in rows]
+  labels = [row.label for block in blocks for row in block]
   dropped = [x for x in _DISPENSABLE_LABELS if x in labels][: max(0, count)]
-  return [[row for row in rows if row[0] not in dropped] for rows in blocks]
-
-
-def _count_lines(
-  console: rich.console.Console,
-  options: rich.console.ConsoleOptions,
-  table: rich.table.Table,
-) -> int:
-  """Returns the number of lines of a table, after long texts are wrapped."""
-  return len(console.render_lines(table, options, pad=False))
+  return [
+    [row for row in block if row.label not in dropped] for block in blocks
+  ]
 
 
 def _make_title(
   status: run_status.RunStatus, ascii_only: bool
 ) -> rich.text.Text:
   """Returns the panel's title: the run's name, phase, mode and duration."""
-  phase, mode = status.phase, status_text.describe_mode(status)
+  phase = status.phase
   return rich.text.Text.assemble(
     (status.name, "bold"),
     "  ",
     (f"{'*' if ascii_only else '●'} {phase}", _PHASE_STYLES.get(phase, "")),
     "  ",
-    f"{mode}  " if mode else "",
-    status_text.format_duration(status.wall_s),
+    "" if status.mode == "async" else f"{status.mode}  ",
+    formatting.duration(status.wall_s),
     style="not dim",
   )
 
 
 def _make_measurement_table(
-  blocks: Iterable[list[measurements.Row]], spaced: bool
+  blocks: Iterable[Sequence[rows.Measurement]], spaced: bool
 ) -> rich.table.Table:
-  """Returns a table with all rows of the measurements."""
+  """Returns a table with all measurements."""
   table = rich.table.Table.grid(padding=(0, 1), expand=True)
   table.add_column(style="dim", min_width=11, no_wrap=True)
   table.add_column(style="bold", justify="right", min_width=10, no_wrap=True)
   table.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
   table.add_column(style="bold", justify="right", min_width=6, no_wrap=True)
   table.add_column(min_width=8, no_wrap=True)
-  for index, rows in enumerate(blocks):
+  for index, block in enumerate(blocks):
     if index and spaced:
       table.add_row("")
-    for row in rows:
-      table.add_row(*row)
+    for row in block:
+      second = rich.text.Text(row.second, _ALERT_STYLE if row.alert else "")
+      table.add_row(
+        row.label,
+        row.number,
+        rich.text.Text(row.unit),
+        second,
+        row.second_unit,
+      )
   return table
 
 
-def _make_labelled_table() -> rich.table.Table:
-  """Returns an empty table with two columns: labels and texts."""
+def _make_text_table(
+  labelled: Iterable[tuple[str, rich.console.RenderableType]],
+) -> rich.table.Table:
+  """Returns a table with two columns: labels and texts."""
   table = rich.table.Table.grid(padding=(0, 1), expand=True)
   table.add_column(style="dim", min_width=11, no_wrap=True)
   table.add_column(ratio=1)
+  for row in labelled:
+    table.add_row(*row)
   return table
 
 
-def _make_metrics_table(status: run_status.RunStatus) -> rich.table.Table:
-  """Returns a table with one row: metrics of the learner's last update."""
-  table = _make_labelled_table()
-  text = "  ".join(status_text.describe_metrics(status)) or "-"
-  table.add_row(
-    "update", rich.text.Text(text, no_wrap=True, overflow="ellipsis")
-  )
-  return table
+def _make_facts_rows(
+  status: run_status.RunStatus,
+) -> list[tuple[str, rich.console.RenderableType]]:
+  """Returns the rows with nodes, machines, restarts and failures."""
+  made: list[tuple[str, rich.console.RenderableType]] = []
+  for label, texts in rows.make_facts(status):
+    shown = [_style(text) for text in texts]
+    if label == "hooks":
+      made.append((label, _one_line(*shown)))
+    else:
+      made.append((label, rich.columns.Columns(shown, padding=(0, 2))))
+  return made
 
 
-def _make_facts_table(
-  status: run_status.RunStatus, limits: Iterable[tuple[str, str]]
-) -> rich.table.Table:
-  """Returns a table with time left, nodes, machines, restarts and failures."""
-  table = _make_labelled_table()
-  label = "all of" if status_text.needs_all(status) else "time left"
-  for time_left, limit in limits:
-    table.add_row(label, f"{time_left} {limit}")
-    label = ""
-  nodes = [
-    rich.text.Text(
-      f"{role} {up}/{expected}",
-      measurements.ALERT_STYLE if up < expected else "",
-    )
-    for role, up, expected in status_text.list_nodes(status)
-  ]
-  table.add_row("nodes up", rich.columns.Columns(nodes, padding=(0, 2)))
-  restarts = map(rich.text.Text, status_text.describe_restarts(status))
-  machines = [
-    rich.text.Text(text, "" if up else measurements.ALERT_STYLE)
-    for text, up in status_text.describe_machines(status)
-  ]
-  if machines:
-    table.add_row("machines", rich.columns.Columns(machines, padding=(0, 2)))
-  table.add_row("restarts", rich.columns.Columns(restarts, padding=(0, 2)))
-  for text in status_text.describe_disk(status):
-    table.add_row("disk", rich.text.Text(text, measurements.ALERT_STYLE))
-  for text in status_text.describe_failed_hooks(status):
-    table.add_row(
-      "hooks",
-      rich.text.Text(
-        text, measurements.ALERT_STYLE, no_wrap=True, overflow="ellipsis"
-      ),
-    )
-  return table
+def _make_diagnosis_row(
+  status: run_status.RunStatus,
+) -> tuple[str, rich.text.Text]:
+  """Returns the row with the most important sentence."""
+  label, text = rows.make_diagnosis(status)
+  return label, _style(text)
 
 
-def _make_diagnosis_table(status: run_status.RunStatus) -> rich.table.Table:
-  """Returns a table with one row: the most important sentence.
+def _style(text: rows.Text) -> rich.text.Text:
+  """Returns a text in its style."""
+  return rich.text.Text(text.text, _ALERT_STYLE if text.alert else "")
 
-  It is the reason to stop, the waiting nodes, or else the newest advice. A run
-  that is stopping may wait for its last snapshot.
-  """
-  table = _make_labelled_table()
-  if status.phase == "stopped" or (
-    status.phase == "stopping" and not status.waiting
-  ):
-    table.add_row(
-      "because", status_text.describe_reason(status.stopped_because)
-    )
-  elif status.advice and not status.waiting:
-    table.add_row(
-      "advice", rich.text.Text(status.advice[-1], measurements.ALERT_STYLE)
-    )
-  else:
-    waiting = rich.text.Text(
-      status.waiting or "none",
-      measurements.ALERT_STYLE if status.stalled_s is not None else "",
-    )
-    table.add_row("waiting", waiting)
-  return table
+
+def _one_line(*parts: str | rich.text.Text) -> rich.text.Text:
+  """Returns a text that is cut off instead of wrapped."""
+  text = rich.text.Text(no_wrap=True, overflow="ellipsis")
+  return text.append_text(rich.text.Text.assemble(*parts))

@@ -277,7 +277,6 @@ class SingleLoop:
     reply = evaluator_lib.report_evaluation(
       self._control,
       self._folder.best,
-      self._control.outbox,
       episodes,
       repeated,
       newest,

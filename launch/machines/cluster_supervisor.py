@@ -92,7 +92,6 @@ class ClusterSupervisor:
       lambda: restart_budget.RestartBudget(restarts.budget, restarts.period_s)
     )
     self._log = event_log.EventLog(run.folder.logs / "cluster")
-    self._outbox = outbox.Outbox()
     self._stopping = self._is_quick = self._kill_requested = False
     self._stage, self._stage_began_s = 0, 0.0
     self._failure: failures.Failure | None = None
@@ -294,7 +293,7 @@ class ClusterSupervisor:
       # The run must not fail because its logs can't be written.
       with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
-        self._outbox.append(path, data)
+        outbox.append(path, data)
       node_log.NodeLog(path).trim()
     member.alive_roles = report.alive_roles
     if report.ended and not member.ended:

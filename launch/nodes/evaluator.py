@@ -16,7 +16,6 @@ from slipway.environments import specs as specs_lib
 from slipway.launch.control import control_service, messages, waits
 from slipway.launch.nodes import evaluation, ports
 from slipway.launch.runs import best_variables
-from slipway.launch.runs import outbox as outbox_lib
 from slipway.replay.variables import variable_packing
 
 # Seconds above which an evaluation in progress is reported as a wait.
@@ -26,7 +25,6 @@ _WAITS_AFTER_S = 60.0
 def report_evaluation(
   control: control_service.ControlService,
   path: pathlib.Path,
-  outbox: outbox_lib.Outbox,
   episodes: evaluation.Episodes,
   repeated: evaluation.Episodes,
   newest: variable_packing.VersionedVariables,
@@ -36,7 +34,6 @@ def report_evaluation(
   Args:
     control: the control of the run, or a client of it.
     path: path of the file with the best variables.
-    outbox: the outbox that writes the file.
     episodes: the evaluation's episodes.
     repeated: the episodes of its repetition; none if it was not repeated.
     newest: the evaluated variables.
@@ -55,7 +52,7 @@ def report_evaluation(
     )
   )
   if reply.is_best:
-    best_variables.save(path, newest.version, newest.variables, outbox)
+    best_variables.save(path, newest.version, newest.variables)
   return reply
 
 

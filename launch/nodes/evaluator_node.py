@@ -38,7 +38,6 @@ class EvaluatorNode:
     self._period_s = config.evaluation.period_s
     self._step_timeout_s = config.environment.step_timeout_s
     self._folder, self._control = folder, control
-    self._outbox = outbox.Outbox()
     builder = registry.make_builder(config.agent)
     # Episodes of new seeds: an evaluator that repeated those of its earlier
     # processes would repeat an environment's failure, too.
@@ -55,14 +54,14 @@ class EvaluatorNode:
       link.Link(self._control, "evaluator", 0, self._report) as node_link,
     ):
       while not node_link.wait(_POLL_PERIOD_S):
-        self._outbox.flush()
+        outbox.flush()
         newest = self._variables.poll()
         if newest is None:
           continue
         self._evaluator.evaluate(newest, lambda: node_link.stopping)
         node_link.wait(self._period_s)
-      self._outbox.flush()
-      if names := self._outbox.unwritten:
+      outbox.flush()
+      if names := outbox.unwritten():
         logging.warning(
           "the disk is full, so the newest %s is lost: free some space, and "
           "resume the run, whose next best evaluation writes it again",
@@ -81,11 +80,11 @@ class EvaluatorNode:
     See `ports.EvaluationSink`.
     """
     return evaluator.report_evaluation(
-      self._control, self._folder.best, self._outbox, episodes, repeated, newest
+      self._control, self._folder.best, episodes, repeated, newest
     ).best_return
 
   def _report(self) -> messages.EvaluatorReport:
     """Returns the evaluator's report, with the files that wait for the disk."""
     return msgspec.structs.replace(
-      self._evaluator.report(), unwritten=self._outbox.unwritten
+      self._evaluator.report(), unwritten=outbox.unwritten()
     )

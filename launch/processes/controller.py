@@ -316,7 +316,7 @@ def served(
   """
   with (
     server.Server(path, control_service.ControlService, control),
-    run_address.published(folder, path, control.outbox),
+    run_address.published(folder, path),
   ):
     yield
 

@@ -8,17 +8,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from slipway.launch.runs import error_text
-from slipway.launch.runs import outbox as outbox_lib
+from slipway.launch.runs import error_text, outbox
 
 _VERSION = "__version__"  # name of the array with the variables' version
 
 
 def save(
-  path: pathlib.Path,
-  version: int,
-  variables: Mapping[str, np.ndarray],
-  outbox: outbox_lib.Outbox,
+  path: pathlib.Path, version: int, variables: Mapping[str, np.ndarray]
 ) -> None:
   """Writes variables to an .npz file, which is replaced atomically.
 
@@ -26,10 +22,9 @@ def save(
     path: path of the file, which ends in .npz.
     version: version of the variables.
     variables: the networks' weights, by name.
-    outbox: the outbox that writes the file.
 
   Raises:
-    OSError: the file can't be written; see `Outbox.replace`.
+    OSError: the file can't be written; see `outbox.replace`.
   """
   content = io.BytesIO()
   # The version is the last array, so its absence shows that the file's list of

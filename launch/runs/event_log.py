@@ -34,10 +34,10 @@ class _Handler(logging.Handler):
   def __init__(self, path: pathlib.Path):
     """Makes a handler without opening the file at `path`."""
     super().__init__()
-    self._path, self._outbox = path, outbox.Outbox()
+    self._path = path
 
   def emit(self, record: logging.LogRecord) -> None:
     """Appends a record as one line; an error of the file system is ignored."""
     # The run must not fail because its log was removed.
     with contextlib.suppress(OSError):
-      self._outbox.append(self._path, f"{self.format(record)}\n".encode())
+      outbox.append(self._path, f"{self.format(record)}\n".encode())

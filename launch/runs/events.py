@@ -15,7 +15,7 @@ from tensorboard.plugins.hparams import summary_v2 as hparams
 from tensorboard.plugins.text import metadata as text_metadata
 from tensorboard.summary.writer import record_writer
 
-from slipway.launch.runs import outbox as outbox_lib
+from slipway.launch.runs import outbox
 
 _PREFIX = "events.out.tfevents."  # of the names of TensorBoard's event files
 
@@ -24,7 +24,7 @@ class Events:
   """Writes one event file for TensorBoard.
 
   ```python
-  events = Events(folder.events, outbox)
+  events = Events(folder.events)
   events.add({"learner/loss": 0.5}, step=100)
   ```
 
@@ -34,26 +34,19 @@ class Events:
     path: path of the event file.
   """
 
-  def __init__(
-    self,
-    folder: pathlib.Path,
-    outbox: outbox_lib.Outbox,
-    step: int | None = None,
-  ):
+  def __init__(self, folder: pathlib.Path, step: int | None = None):
     """Begins a new event file.
 
     Args:
       folder: log directory of TensorBoard.
-      outbox: the outbox that writes the file.
       step: environment steps at which the run is resumed, or None for a new
         run. TensorBoard drops values of older files from this step on.
 
     Raises:
-      OSError: the file can't be written; see `Outbox.append`.
+      OSError: the file can't be written; see `outbox.append`.
     """
     older = list(folder.glob(f"{_PREFIX}[0-9]*.*"))
     self.path = _next_path(folder, older)
-    self._outbox = outbox
     header = event_pb2.Event()
     header.file_version = "brain.Event:2"
     self._write(header)
@@ -73,7 +66,7 @@ class Events:
       step: environment steps of the run.
 
     Raises:
-      OSError: the file can't be written; see `Outbox.append`.
+      OSError: the file can't be written; see `outbox.append`.
     """
     event = event_pb2.Event()
     event.step = step
@@ -89,7 +82,7 @@ class Events:
       values: values of all fields of the config, by name.
 
     Raises:
-      OSError: the file can't be written; see `Outbox.append`.
+      OSError: the file can't be written; see `outbox.append`.
     """
     rows = [f"| {name} | `{value!r}` |" for name, value in values.items()]
     table = "\n".join(["| field | value |", "|---|---|", *rows])
@@ -113,7 +106,7 @@ class Events:
     # The whole record is one append, so that the file has no partial records.
     record = io.BytesIO()
     record_writer.RecordWriter(record).write(event.SerializeToString())
-    self._outbox.append(self.path, record.getvalue())
+    outbox.append(self.path, record.getvalue())
 
 
 def _hyperparameter(value: Any) -> bool | int | float | str:

@@ -1,8 +1,19 @@
-"""Outbox: writes a run's files, and retries writes after a full disk."""
+"""Outbox: writes this process's files of a run, and retries after a full disk.
+
+Data that a full or failing disk rejects is kept in memory. It is written with
+the next call for the same file, or by `flush`. All functions are thread-safe.
+
+```python
+outbox.append(folder.curves_csv, b"1,2\\n")
+outbox.flush()  # called regularly
+outbox.unwritten()  # ['curves.csv'] while the disk is full
+```
+"""
 
 import dataclasses
 import errno
 import pathlib
+import threading
 
 from slipway.launch.runs import run_folder
 
@@ -20,113 +31,80 @@ _MAX_PENDING_BYTES = 1 << 27
 
 @dataclasses.dataclass
 class _PendingWrite:
-  """Data of one file that is not written yet.
-
-  Attributes:
-    data: bytes to append to a file, or its whole new content.
-    replaces: whether `data` is the whole new content.
-  """
+  """Data of a file that is not written yet: bytes to append, or all of it."""
 
   data: bytearray
   replaces: bool
 
 
-class Outbox:
-  """Appends to files and replaces files, and retries after a full disk.
+_pending: dict[pathlib.Path, _PendingWrite] = {}
+_lock = threading.RLock()
 
-  Data that a full or failing disk rejects is kept in memory. It is written with
-  the next call for the same file, or by `flush`. Not thread-safe.
 
-  ```python
-  outbox = Outbox()
-  outbox.append(folder.curves_csv, b"1,2\\n")
-  outbox.flush()  # called regularly
-  outbox.unwritten  # ['curves.csv'] while the disk is full
-  ```
+def append(path: pathlib.Path, data: bytes) -> None:
+  """Appends data to a file, which is made if it is missing.
+
+  Args:
+    path: path of the file.
+    data: whole records of the file's format. They are dropped if the file
+      already has 128 MiB of unwritten data.
+
+  Raises:
+    OSError: the file can't be written, for another reason than a full or
+      failing disk.
   """
-
-  def __init__(self):
-    """Starts without unwritten data."""
-    self._pending: dict[pathlib.Path, _PendingWrite] = {}
-
-  def append(self, path: pathlib.Path, data: bytes) -> None:
-    """Appends data to a file, which is made if it is missing.
-
-    Args:
-      path: path of the file.
-      data: whole records of the file's format. They are dropped if the file
-        already has 128 MiB of unwritten data.
-
-    Raises:
-      OSError: the file can't be written, for another reason than a full or
-        failing disk.
-    """
-    pending = self._pending.setdefault(
-      path, _PendingWrite(bytearray(), replaces=False)
-    )
+  with _lock:
+    pending = _pending.setdefault(path, _PendingWrite(bytearray(), False))
     if len(pending.data) + len(data) <= _MAX_PENDING_BYTES:
       pending.data += data
-    self._write(path)
+    _write(path, pending)
 
-  def replace(self, path: pathlib.Path, data: bytes) -> None:
-    """Replaces the content of a file atomically.
 
-    Args:
-      path: path of the file, which is made if it is missing.
-      data: the whole new content.
+def replace(path: pathlib.Path, data: bytes) -> None:
+  """Replaces the content of a file atomically.
 
-    Raises:
-      OSError: the file can't be written, for another reason than a full or
-        failing disk.
-    """
-    self._pending[path] = _PendingWrite(bytearray(data), replaces=True)
-    self._write(path)
+  Args:
+    path: path of the file, which is made if it is missing.
+    data: the whole new content.
 
-  def read(self, path: pathlib.Path) -> bytes:
-    """Returns a file's content with its unwritten data; b"" if it is missing.
+  Raises:
+    OSError: as for `append`.
+  """
+  with _lock:
+    pending = _pending[path] = _PendingWrite(bytearray(data), True)
+    _write(path, pending)
 
-    Args:
-      path: path of the file.
 
-    Raises:
-      OSError: the file can't be read.
-    """
-    pending = self._pending.get(path)
-    if pending is not None and pending.replaces:
-      return bytes(pending.data)
-    content = path.read_bytes() if path.exists() else b""
-    return content + pending.data if pending is not None else content
+def flush() -> None:
+  """Writes all unwritten data, as far as the disk accepts it now.
 
-  def flush(self) -> None:
-    """Writes all unwritten data, as far as the disk accepts it now.
+  Raises:
+    OSError: as for `append`.
+  """
+  with _lock:
+    for path, pending in tuple(_pending.items()):
+      _write(path, pending)
 
-    Raises:
-      OSError: a file can't be written, for another reason than a full or
-        failing disk.
-    """
-    for path in list(self._pending):
-      self._write(path)
 
-  @property
-  def unwritten(self) -> list[str]:
-    """Names of the files with unwritten data, sorted, without folders."""
-    # Another thread may report this one's files.
-    return sorted(path.name for path in list(self._pending))
+def unwritten() -> list[str]:
+  """Returns the names of the files with unwritten data, sorted."""
+  with _lock:
+    return sorted(path.name for path in _pending)
 
-  def _write(self, path: pathlib.Path) -> None:
-    """Writes the unwritten data of a file, or keeps the data for a retry."""
-    pending = self._pending[path]
-    try:
-      with run_folder.writing(path):
-        write = _replace_file if pending.replaces else _append_to_file
-        write(path, pending.data)
-    except OSError as error:
-      cause = error.__cause__
-      if isinstance(cause, OSError) and cause.errno in _TRANSIENT:
-        return
-      del self._pending[path]
-      raise
-    del self._pending[path]
+
+def _write(path: pathlib.Path, pending: _PendingWrite) -> None:
+  """Writes the unwritten data of a file, or keeps the data for a retry."""
+  try:
+    with run_folder.writing(path):
+      write = _replace_file if pending.replaces else _append_to_file
+      write(path, pending.data)
+  except OSError as error:
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno in _TRANSIENT:
+      return
+    del _pending[path]
+    raise
+  del _pending[path]
 
 
 def _replace_file(path: pathlib.Path, data: bytearray) -> None:

@@ -15,10 +15,10 @@ from slipway.configs import fields
 from slipway.launch.runs import (
   curves,
   events,
+  outbox,
   run_folder,
   run_status,
 )
-from slipway.launch.runs import outbox as outbox_lib
 
 # Columns of curves.csv, by the names of TensorBoard's metrics for them.
 _EVALUATION_COLUMNS = {
@@ -77,9 +77,6 @@ class Results:
   Data that a full disk rejects is kept in memory and written later. For other
   reasons, such as missing permissions, each method but `draw_curves` raises an
   OSError of one line with the file's path.
-
-  Attributes:
-    outbox: the outbox that writes the files.
   """
 
   def __init__(
@@ -102,9 +99,8 @@ class Results:
         as where the run's folder was lost once.
     """
     self._folder = folder
-    self.outbox = outbox_lib.Outbox()
     self._open_curves(evaluations, trainer_steps)
-    self._events = events.Events(folder.events, self.outbox, env_steps)
+    self._events = events.Events(folder.events, env_steps)
     if env_steps is not None:
       self._rewrite_evaluations(env_steps)
 
@@ -120,7 +116,7 @@ class Results:
 
   def add_evaluation(self, evaluation: curves.Evaluation) -> None:
     """Appends one evaluation to curves.csv and to TensorBoard's events."""
-    self.outbox.append(self._folder.curves_csv, _to_line(evaluation))
+    outbox.append(self._folder.curves_csv, _to_line(evaluation))
     self._write_evaluation(msgspec.structs.asdict(evaluation))
 
   def add_metrics(self, status: run_status.RunStatus) -> None:
@@ -137,18 +133,18 @@ class Results:
 
   def write_summary(self, status: run_status.RunStatus) -> None:
     """Writes summary.json, the run's last status."""
-    self.outbox.replace(self._folder.summary, run_status.to_summary(status))
+    outbox.replace(self._folder.summary, run_status.to_summary(status))
 
   def draw_curves(self) -> None:
     """Draws curves.csv as curves.png, unless rows of it are unwritten.
 
     A picture that can't be drawn is only logged, because the run is good.
     """
-    self.outbox.flush()
-    if self._folder.curves_csv.name in self.outbox.unwritten:
+    outbox.flush()
+    if self._folder.curves_csv.name in outbox.unwritten():
       return
     try:
-      self.outbox.replace(self._folder.curves_png, curves.draw(self._folder))
+      outbox.replace(self._folder.curves_png, curves.draw(self._folder))
     except Exception:  # also any error of Matplotlib
       logging.exception(
         "curves.png can't be drawn: `slipway plot` draws curves.csv once the "
@@ -161,8 +157,8 @@ class Results:
     Raises:
       OSError: the disk is still full.
     """
-    self.outbox.flush()
-    if names := self.outbox.unwritten:
+    outbox.flush()
+    if names := outbox.unwritten():
       raise OSError(
         f"the disk of {str(self._folder.path)!r} is full, so the end of "
         f"{', '.join(names)} is lost: free some space, and resume the run"
@@ -184,7 +180,7 @@ class Results:
       lines = [header, *rows[:evaluations]]
     kept = b"".join(lines)
     if kept != text:
-      self.outbox.replace(path, kept)
+      outbox.replace(path, kept)
 
   def _rewrite_evaluations(self, env_steps: int) -> None:
     """Writes TensorBoard's events of older evaluations again, at a resume.

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from slipway.launch.runs import error_text, run_folder
-from slipway.launch.runs import outbox as outbox_lib
+from slipway.launch.runs import error_text, outbox, run_folder
 
 
 class RunAddress(msgspec.Struct, frozen=True):
@@ -43,18 +42,15 @@ def path_in(folder: run_folder.RunFolder) -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def published(
-  folder: run_folder.RunFolder, address: str, outbox: outbox_lib.Outbox
-) -> Iterator[None]:
+def published(folder: run_folder.RunFolder, address: str) -> Iterator[None]:
   """Writes this process's address to a run's folder while the block runs.
 
   Args:
     folder: the run's folder, whose lock this process holds.
     address: path of the socket that this process serves.
-    outbox: the outbox that writes the file.
 
   Raises:
-    OSError: the file can't be written; see `Outbox.replace`.
+    OSError: the file can't be written; see `outbox.replace`.
   """
   own = RunAddress.of_this_process(address)
   outbox.replace(path_in(folder), msgspec.json.encode(own) + b"\n")

@@ -95,7 +95,7 @@ def test_a_run_stops_if_its_benchmark_is_killed(tmp_path):
   command = [sys.executable, "-c", _ENDLESS, str(tmp_path)]
   with subprocess.Popen(command, cwd=machine.ROOT) as benchmark:
     output = tmp_path / "run.txt"
-    polling.wait_until(lambda: "environment steps (" in output.read_text())
+    polling.wait_until(lambda: "environment " in output.read_text())
     (run,) = psutil.Process(benchmark.pid).children()
     benchmark.kill()
   run.wait(60.0)

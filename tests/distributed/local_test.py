@@ -190,7 +190,7 @@ def test_a_signal_stops_the_run_in_order(start_run, send, reason):
   assert run.summary["stopped_because"] == reason
   check_results(run)
   # No node was killed: both workers reported that they had stopped.
-  assert "0 of 2 up" in run.stdout
+  assert run.summary["nodes"]["worker"] == {"up": 0, "expected": 2}
   assert "is written" in run.log("trainer/0")
   for node in list_logs(run):
     assert "Traceback" not in run.log(node)

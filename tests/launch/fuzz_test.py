@@ -23,7 +23,6 @@ from slipway.launch.runs import (
   config_file,
   curves,
   manifest,
-  outbox,
   run_address,
   run_counters,
   run_folder,
@@ -184,7 +183,7 @@ def test_config_json(folder, content):
 
 def make_variables(folder):
   variables = {"w": np.ones((2, 3), np.float32), "b/c:0": np.zeros(2)}
-  best_variables.save(folder / "best.npz", 7, variables, outbox.Outbox())
+  best_variables.save(folder / "best.npz", 7, variables)
   return (folder / "best.npz").read_bytes()
 
 

@@ -11,7 +11,6 @@ from slipway.agents import registry
 from slipway.environments import factory
 from slipway.launch.runs import (
   best_variables,
-  outbox,
   run_counters,
   run_folder,
   run_status,
@@ -54,5 +53,5 @@ def write_run(
   folder.write_config(config)
   spec = factory.make_spec(config.environment)
   learner = registry.make_builder(config.agent).make_learner(config, spec)
-  best_variables.save(folder.best, 7, learner.get_variables(), outbox.Outbox())
+  best_variables.save(folder.best, 7, learner.get_variables())
   return folder

@@ -134,7 +134,7 @@ def test_a_run_obeys(run, control):
   status, out, err = control(run, "status")
   assert (status, err) == (0, "")
   assert "a-run: running" in out
-  assert "7 trainer steps" in out
+  assert "trainer 7 steps" in out
 
   assert control(run, "pause")[1].endswith("a-run: paused\n")
   assert "waiting: paused" in control(run, "status")[1]
@@ -169,7 +169,7 @@ def test_a_run_obeys(run, control):
   polling.wait_until(lambda: not run_address.path_in(run).exists())
   status, out, err = control(run, "status")
   assert status == 1
-  assert "7 trainer steps" in out
+  assert "trainer 7 steps" in out
   assert json.loads(control(run, "status", "--json")[1])["trainer_steps"] == 7
   assert err == (
     f"control: run {str(run.path)!r} has ended: a user stopped it by "

@@ -14,7 +14,6 @@ from slipway.launch.commands import evaluate
 from slipway.launch.runs import (
   best_variables,
   checkpoints,
-  outbox,
   run_status,
   snapshot_store,
 )
@@ -146,7 +145,7 @@ def test_the_variables_of_another_network(run, capsys):
 def test_variables_without_the_statistics(run, capsys):
   version, variables = best_variables.load(run.best)
   del variables["normalization/mean"]
-  best_variables.save(run.best, version, variables, outbox.Outbox())
+  best_variables.save(run.best, version, variables)
   assert "has no variable 'normalization/mean'" in rejection_of(run, capsys)
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 import rich.console
 
-from slipway.launch.display import panel, status_text
+from slipway.launch.display import lines, panel
 from slipway.launch.runs import run_status
 from tests.launch.display import given
 
@@ -84,9 +84,9 @@ def test_plain_lines(steps):
   status = given.STATUS
   expected = []
   makers = {
-    "p": status_text.phase_line,
-    "e": status_text.evaluation_line,
-    "g": status_text.progress_line,
+    "p": lines.phase_line,
+    "e": lines.evaluation_line,
+    "g": lines.progress_line,
   }
   with panel.Panel(console) as shown:
     for change, kinds in steps:

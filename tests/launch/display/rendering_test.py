@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from slipway.launch.display import status_text
+from slipway.launch.display import lines
 from slipway.launch.runs import run_status
 from tests.launch.display import given
 
@@ -161,16 +161,16 @@ def test_limits_that_end_the_run_together():
   text = given.render_text(status)
   assert "all of 5 min to 1,000,000 environment steps" in text
   assert "3 of 10 evaluations without improvement nodes up" in text
-  line = status_text.progress_line(status)
+  line = lines.progress_line(status)
   assert "wall-clock time and 3 of 10 evaluations without" in line
 
 
 def test_a_failed_hook_is_shown_in_its_row():
   status = given.changed(failed_hooks={"mine:notify": "ValueError: boom"})
-  shown = "hook mine:notify failed: ValueError: boom"
+  shown = "mine:notify failed: ValueError: boom"
   (line,) = (line for line in given.render_lines(status) if "hook" in line)
   assert line.strip("│ ").split("  ")[0] == "hooks" and shown in line
-  assert f"; {shown}; waiting" in status_text.progress_line(status)
+  assert f"; hooks: {shown}; waiting" in lines.progress_line(status)
 
 
 @pytest.mark.parametrize("mode", ["async", "sync", "single"])
@@ -179,7 +179,7 @@ def test_an_unusual_mode_is_shown_in_the_title(mode):
   shown = f"{mode}  " if mode in ("sync", "single") else ""
   assert f"● running  {shown}0:01:23" in given.render_lines(status)[0]
   phase = f"running, mode {mode}" if shown else "running"
-  assert status_text.phase_line(status) == f"0:01:23 apex-cartpole-3: {phase}"
+  assert lines.phase_line(status) == f"0:01:23 apex-cartpole-3: {phase}"
 
 
 def test_a_run_that_was_never_resumed_shows_no_resumes():
@@ -228,7 +228,7 @@ def test_a_paused_run_is_shown_as_paused():
   status = given.changed(phase="paused", waiting="paused", mode="async")
   assert "● paused" in given.render_lines(status)[0]
   assert "waiting paused " in given.render_text(status)
-  assert status_text.phase_line(status) == "0:01:23 apex-cartpole-3: paused"
+  assert lines.phase_line(status) == "0:01:23 apex-cartpole-3: paused"
 
 
 def test_a_stopped_run_shows_the_reason_and_no_time_left():
@@ -274,5 +274,5 @@ def test_advice_is_shown_while_no_node_waits():
   assert f"advice {sentence}" in text
   assert "waiting" not in text
   assert sentence not in given.render_text(given.changed(advice=[sentence]))
-  line = status_text.advice_line(status, sentence)
+  line = lines.advice_line(status, sentence)
   assert line == f"0:01:23 apex-cartpole-3: advice: {sentence}"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slipway.launch.runs import best_variables, outbox
+from slipway.launch.runs import best_variables
 
 VARIABLES = {
   "torso/w": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -14,7 +14,7 @@ VARIABLES = {
 
 def test_loaded_variables_equal_the_saved_ones(tmp_path):
   path = tmp_path / "best.npz"
-  best_variables.save(path, 7, VARIABLES, outbox.Outbox())
+  best_variables.save(path, 7, VARIABLES)
   version, loaded = best_variables.load(path)
   assert version == 7
   assert set(loaded) == set(VARIABLES)
@@ -25,8 +25,8 @@ def test_loaded_variables_equal_the_saved_ones(tmp_path):
 
 def test_the_newer_replaces_the_older(tmp_path):
   path = tmp_path / "best.npz"
-  best_variables.save(path, 1, VARIABLES, outbox.Outbox())
-  best_variables.save(path, 2, {"w": np.zeros(3)}, outbox.Outbox())
+  best_variables.save(path, 1, VARIABLES)
+  best_variables.save(path, 2, {"w": np.zeros(3)})
   version, loaded = best_variables.load(path)
   assert (version, set(loaded)) == (2, {"w"})
   assert list(tmp_path.iterdir()) == [path]
@@ -43,7 +43,7 @@ def test_before_the_first_evaluation(tmp_path):
 
 def test_damage_is_always_detected(tmp_path):
   path = tmp_path / "best.npz"
-  best_variables.save(path, 7, VARIABLES, outbox.Outbox())
+  best_variables.save(path, 7, VARIABLES)
   whole = path.read_bytes()
   damaged = [whole[:size] for size in range(0, len(whole), 7)]
   damaged += [whole[::-1], b"{}", whole[:100] * 3]

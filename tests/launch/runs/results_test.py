@@ -22,7 +22,13 @@ from tensorboard.plugins.hparams import metadata
 from tensorboard.util import tensor_util
 
 from slipway.configs import dqn
-from slipway.launch.runs import curves, results, run_folder, run_status
+from slipway.launch.runs import (
+  curves,
+  outbox,
+  results,
+  run_folder,
+  run_status,
+)
 from slipway.replay.tables import table_status
 from tests.launch import small_disk
 
@@ -369,7 +375,7 @@ def test_a_full_disk_only_delays_writes(tmp_path):
     written = results.Results(folder)
     filler = small_disk.fill(disk)
     all_steps = []  # filled until no block is left for rows, either
-    while "curves.csv" not in written.outbox.unwritten or len(all_steps) < 9:
+    while "curves.csv" not in outbox.unwritten() or len(all_steps) < 9:
       steps = 100 * len(all_steps)
       all_steps.append(steps)
       status = status_at(steps / 10, steps, 0)
@@ -377,7 +383,7 @@ def test_a_full_disk_only_delays_writes(tmp_path):
       written.add_evaluation(results.make_evaluation(status, [steps], [1], 1))
     written.write_summary(status)
     written.draw_curves()
-    names = written.outbox.unwritten
+    names = outbox.unwritten()
     assert "summary.json" in names
     with pytest.raises(OSError, match=r"is full, .* curves\.csv, .*free"):
       written.close()

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from slipway.launch.runs import outbox, run_address, run_folder
+from slipway.launch.runs import run_address, run_folder
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def folder(tmp_path):
 
 def test_the_file_exists_while_a_node_serves(folder):
   assert run_address.read(folder) is None
-  with run_address.published(folder, "localhost:7", outbox.Outbox()):
+  with run_address.published(folder, "localhost:7"):
     where = run_address.read(folder)
     assert (where.address, where.pid) == ("localhost:7", os.getpid())
     assert where.host == socket.gethostname()
@@ -27,7 +27,7 @@ def test_the_file_exists_while_a_node_serves(folder):
 def test_the_file_is_removed_after_an_error(folder):
   with (
     pytest.raises(KeyError),
-    run_address.published(folder, "localhost:7", outbox.Outbox()),
+    run_address.published(folder, "localhost:7"),
   ):
     raise KeyError
   assert run_address.read(folder) is None

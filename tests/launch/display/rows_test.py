@@ -5,7 +5,7 @@ import re
 import msgspec
 import pytest
 
-from slipway.launch.display import status_text
+from slipway.launch.display import lines
 from slipway.launch.runs import run_status
 from tests.launch.display import given
 
@@ -15,9 +15,9 @@ def test_a_queue_shows_what_was_consumed():
   text = given.render_text(status)
   assert "sampling 42,310 in queue 987,000 consumed" in text
   assert "samples/insert" not in text
-  line = status_text.progress_line(status)
-  assert "42,310 of 50,000 items in queue, 987,000 consumed" in line
-  assert "samples per insert" not in line
+  line = lines.progress_line(status)
+  assert "sampling 42,310 in queue (987,000 consumed)" in line
+  assert "samples/insert" not in line
 
 
 def test_a_run_without_workers_has_no_worker_rows():
@@ -30,45 +30,31 @@ def test_a_run_without_workers_has_no_worker_rows():
                 "loading", "training"):  # fmt: skip
     assert f" {label}" not in text.partition("time left")[0]
   assert "15,432" in text
-  line = status_text.progress_line(status)
-  assert "replay" not in line and "loads" not in line
+  line = lines.progress_line(status)
+  assert "replay" not in line and "sampling" not in line
 
 
 def test_numbers_of_infos_have_a_row_and_a_part_of_the_line():
   status = given.changed(evaluation={"info": {"is_success": 0.8125}})
   (line,) = (x for x in given.render_lines(status) if "is_success" in x)
   assert line.strip("│ ") == "0.81 mean is_success"
-  assert ", mean is_success 0.81 after" in status_text.evaluation_line(status)
+  assert ", mean is_success 0.81 after" in lines.evaluation_line(status)
 
 
-# section and field of a target, label of its row, text of the value 2.0, and
-# text of the plain line
+# section and field of a target, label of its row, text of the value 2.0
 TARGETS = [
-  ("rates", "env_steps_per_s_target", "speed", "2", "(3,220/s, {})"),
-  (
-    "replay",
-    "samples_per_insert_target",
-    "sampling",
-    "2.00",
-    "8.02 samples per insert ({})",
-  ),
-  (
-    "variables",
-    "loads_per_trainer_step_target",
-    "loading",
-    "2",
-    "0.0493 loads per trainer step ({})",
-  ),
+  ("rates", "env_steps_per_s_target", "speed", "2"),
+  ("replay", "samples_per_insert_target", "sampling", "2.00"),
+  ("variables", "loads_per_trainer_step_target", "loading", "2"),
 ]
 
 
-@pytest.mark.parametrize(("section", "key", "label", "two", "words"), TARGETS)
-def test_each_rate_is_shown_next_to_its_target(section, key, label, two, words):
+@pytest.mark.parametrize(("section", "key", "label", "two"), TARGETS)
+def test_each_rate_is_shown_next_to_its_target(section, key, label, two):
   for value, text in ((2.0, f"{two} target"), (0.0, "no limit")):
     status = given.changed(**{section: {key: value}})
     (line,) = (line for line in given.render_lines(status) if label in line)
     assert line.rstrip("│ ").endswith(f" {text}")
-    assert words.format(text) in status_text.progress_line(status)
 
 
 def test_a_loss_stands_out():
@@ -86,8 +72,8 @@ def test_snapshots_that_were_not_uploaded_stand_out():
     status = given.changed(snapshots={"upload_failures": failures})
     text = given.render_text(status, width=100)
     assert ("not uploaded" in text) == (failures > 0)
-    line = status_text.progress_line(status)
-    assert ("4 snapshots not uploaded" in line) == (failures > 0)
+    line = lines.progress_line(status)
+    assert ("4 not uploaded" in line) == (failures > 0)
 
 
 def test_no_proxy():
@@ -106,4 +92,4 @@ def test_evaluations_at_the_target_are_counted(width):
       line for line in given.render_lines(status, width=width) if "best" in line
     )
     assert line.rstrip("│ ").endswith(f"475.00 {label}")
-    assert f"475.00 {label})" in status_text.evaluation_line(status)
+    assert f"475.00 {label})" in lines.evaluation_line(status)
