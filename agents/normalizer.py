@@ -1,5 +1,6 @@
 """Running statistics of observations and returns, and their normalization."""
 
+import math
 import typing
 from collections.abc import Sequence
 
@@ -103,7 +104,9 @@ class Normalizer(tf.Module):
     self._prefix = f"{name}/" if name else ""
     self._observations = self._returns = None
     if normalization.normalizes_observations(config):
-      shape = spec.observations.shape
+      self._observation_shape = spec.observations.shape
+      shape = normalization.normalized_shape(spec.observations)
+      self._normalized_shape = shape
       self._observations = RunningStatistics(shape, "observations")
     if normalization.normalizes_rewards(config):
       self._returns = RunningStatistics((), "returns")
@@ -171,8 +174,11 @@ class Normalizer(tf.Module):
       is_due: bool [], whether to add the observations.
     """
     if self._observations is not None:
-      shape = self._observations.mean.shape
-      self._observations.update(tf.reshape(observations, (-1, *shape)), is_due)
+      shape = self._normalized_shape
+      # Masks and images follow what is normalized.
+      size = math.prod(self._observation_shape)
+      flat = tf.reshape(observations, (-1, size))[:, : math.prod(shape)]
+      self._observations.update(tf.reshape(flat, (-1, *shape)), is_due)
 
   def normalize_observations(self, observations: typing.Any) -> typing.Any:
     """Returns normalized observations, float32 of the same shape.
@@ -184,7 +190,13 @@ class Normalizer(tf.Module):
       return observations
     mean = tf.cast(self._observations.mean, tf.float32)
     scale = self._observations.scale
-    return normalization.apply(tf_ops, observations, mean, scale)
+    shape = self._observation_shape
+    if self._normalized_shape == shape:
+      return normalization.apply(tf_ops, observations, mean, scale)
+    # Batch and time become one axis.
+    flat = tf.reshape(observations, (-1, *shape))
+    normalized = normalization.apply_to_first(tf_ops, flat, mean, scale)
+    return tf.reshape(normalized, tf.shape(observations))
 
   def normalize_rewards(
     self,

@@ -5,7 +5,7 @@ This module does not import gymnasium, so networks and losses can use it.
 
 import math
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from dm_env import specs
@@ -58,6 +58,40 @@ class JointActionArray(specs.DiscreteArray):
   def __reduce__(self):
     """Returns the class and the constructor's arguments, for pickle."""
     return JointActionArray, (self._sizes, self.name)
+
+
+class MixedArray(specs.Array):
+  """Spec of flat observations of numbers and images: float32 [N].
+
+  The numbers come first, and after them the pixels of one image after the
+  other, with values from 0 to 255.
+
+  Attributes:
+    numbers: Number of values that belong to no image.
+    images: Shape of each image, of two axes or more.
+  """
+
+  def __init__(
+    self,
+    numbers: int,
+    images: Sequence[tuple[int, ...]],
+    name: str | None = None,
+  ):
+    self.numbers, self.images = int(numbers), tuple(map(tuple, images))
+    size = self.numbers + sum(map(math.prod, self.images))
+    super().__init__((size,), np.float32, name)
+
+  def __reduce__(self):
+    """Returns the class and the constructor's arguments, for pickle."""
+    return MixedArray, (self.numbers, self.images, self.name)
+
+  def image_slices(self) -> Iterator[tuple[slice, tuple[int, ...]]]:
+    """Yields the columns and the shape of each image."""
+    start = self.numbers
+    for shape in self.images:
+      stop = start + math.prod(shape)
+      yield slice(start, stop), shape
+      start = stop
 
 
 class MaskedArray(specs.Array):

@@ -53,8 +53,7 @@ def make_observation_converter_to_spec(
 def _make_flattener(space: gymnasium.Space) -> Callable[[Any], np.ndarray]:
   """Makes the function that converts structured observations to vectors."""
   slices = list(spaces_lib.leaf_slices(space))
-  _, last_slice = slices[-1]
-  size = last_slice.stop
+  size = sum(leaf.size for leaf, _ in slices)
 
   def flatten(observations: Any) -> np.ndarray:
     """Converts a batch of structured observations to vectors [B, N]."""

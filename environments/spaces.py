@@ -1,13 +1,13 @@
 """Spaces: the positions of a structured observation's leaves in a flat vector.
 
 A Dict or Tuple, possibly nested, becomes one float32 vector: its leaves in the
-order of the space, one after the other. gymnasium sorts the keys of a plain
-dict, and `gymnasium.spaces.flatten` has the same order. A leaf is a space that
-is neither Dict nor Tuple.
+order of the space, one after the other, but images after all others. gymnasium
+sorts the keys of a plain dict, and `gymnasium.spaces.flatten` has the same
+order. A leaf is a space that is neither Dict nor Tuple.
 
 | leaf | in the vector |
 |---|---|
-| Box, without images | its numbers, in C order |
+| Box | its numbers or pixels, in C order |
 | Discrete(n, start) | one-hot, n numbers |
 | MultiDiscrete | one-hot, for each component |
 | MultiBinary | zeros and ones |
@@ -51,6 +51,13 @@ class Leaf(typing.NamedTuple):
       return sum(component_sizes(self.space) or ())
     return math.prod(self.space.shape or ())
 
+  @property
+  def is_image(self) -> bool:
+    """Whether the leaf is a Box of uint8 values with two or more axes."""
+    shape = self.space.shape or ()
+    is_box = isinstance(self.space, spaces.Box)
+    return is_box and self.space.dtype == np.uint8 and len(shape) > 1
+
 
 def leaves(space: gymnasium.Space, path: Path = ()) -> Iterator[Leaf]:
   """Yields the leaves of a space in the order of the space.
@@ -72,11 +79,18 @@ def leaves(space: gymnasium.Space, path: Path = ()) -> Iterator[Leaf]:
 
 
 def leaf_slices(space: gymnasium.Space) -> Iterator[tuple[Leaf, slice]]:
-  """Yields each leaf of a space, with its slice of the flat observation."""
-  start = 0
-  for leaf in leaves(space):
-    yield leaf, slice(start, start + leaf.size)
-    start += leaf.size
+  """Yields each leaf of a space, with its slice of the flat observation.
+
+  The leaves have the order of the space; those of images are at the end of the
+  flat observation.
+  """
+  found = list(leaves(space))
+  starts, start = {}, 0
+  for index in sorted(range(len(found)), key=lambda i: found[i].is_image):
+    starts[index] = start
+    start += found[index].size
+  for index, leaf in enumerate(found):
+    yield leaf, slice(starts[index], starts[index] + leaf.size)
 
 
 def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
@@ -97,7 +111,7 @@ def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
     ValueError: the length of the vectors is not that of the space.
   """
   found = list(leaf_slices(space))
-  size = found[-1][1].stop if found else 0
+  size = sum(leaf.size for leaf, _ in found)
   if len(vectors.shape) != 2 or vectors.shape[1] != size:
     raise ValueError(
       f"observations are {list(vectors.shape)}, but vectors of "
@@ -161,14 +175,12 @@ def find_unsupported(space: gymnasium.Space) -> str | None:
   if not found:
     return f"{one_line(space)} has no parts"
   for leaf in found:
-    if isinstance(leaf.space, spaces.Box):
-      if len(found) > 1 and _is_image(leaf.space):
-        return (
-          f"has the image {one_line(leaf.space)} at "
-          f"observation{subscripts(leaf.path)} next to other parts"
-        )
-    elif not isinstance(
-      leaf.space, (spaces.Discrete, spaces.MultiDiscrete, spaces.MultiBinary)
+    if not isinstance(
+      leaf.space,
+      (
+        *(spaces.Box, spaces.Discrete),
+        *(spaces.MultiDiscrete, spaces.MultiBinary),
+      ),
     ):
       where = f" at observation{subscripts(leaf.path)}" if leaf.path else ""
       return f"is {one_line(leaf.space)}{where}"
@@ -278,8 +290,3 @@ def _shorten(values: np.ndarray) -> str:
     digest = hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()
     return f"{values.size} numbers of sha256 {digest[:16]}"
   return str(values.tolist())
-
-
-def _is_image(space: spaces.Box) -> bool:
-  """Returns whether a Box has images: uint8 values with two or more axes."""
-  return space.dtype == np.uint8 and len(space.shape) > 1

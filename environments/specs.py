@@ -6,6 +6,7 @@
 | Box observation, other | BoundedArray, Array if unbounded, float32 | cast |
 | Discrete(n, start) observation | BoundedArray float32 [n] | one-hot |
 | other discrete observation, Dict, Tuple | Array float32 [N] | see `spaces` |
+| Dict or Tuple with images | `arrays.MixedArray` | see `spaces` |
 | any of these with an action mask | `arrays.MaskedArray` | mask appended |
 | Discrete(n, start) action | DiscreteArray int32 of n | counted from 0 |
 | MultiDiscrete, MultiBinary action | `arrays.MultiDiscreteArray` | the same |
@@ -128,13 +129,18 @@ def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:
     raise ValueError(
       f"config.environment.name is {name!r}, whose observation space "
       f"{unsupported}, which no network supports: supported are Box, "
-      "Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of them "
-      "without images; choose another environment, or convert observations by "
-      "a wrapper: --config.environment.wrappers=module:Name"
+      "Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of them; "
+      "choose another environment, or convert observations by a wrapper: "
+      "--config.environment.wrappers=module:Name"
     )
   box, described = spaces_lib.only_box(space), spaces_lib.describe(space)
   if box is None:
-    size = sum(leaf.size for leaf in spaces_lib.leaves(space))
+    leaves = list(spaces_lib.leaves(space))
+    size = sum(leaf.size for leaf in leaves)
+    images = [leaf.space.shape or () for leaf in leaves if leaf.is_image]
+    if images:
+      numbers = size - sum(map(math.prod, images))
+      return arrays.MixedArray(numbers, images, described)
     if isinstance(space, (spaces.Dict, spaces.Tuple)):
       return specs.Array((size,), np.float32, described)
     return specs.BoundedArray((size,), np.float32, 0.0, 1.0, described)

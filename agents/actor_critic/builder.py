@@ -104,7 +104,7 @@ class Builder(policies.PolicyBuilder):
     from slipway.agents.bonuses import learner as bonuses
 
     encoder, features = None, spec
-    if config.network.torso != "mlp":
+    if torsos.needs_convolutions(config.network.torso, spec):
       encoder = encoder_network.EncoderNetwork(
         spec, layers.TorsoSettings.from_config(config.network)
       )

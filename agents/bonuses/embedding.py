@@ -32,7 +32,7 @@ class Embedding:
 
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
     """Returns features [B, F] of observations [B, ...]."""
-    x = torsos.apply_torso(layers, self._settings, observation)
+    x = torsos.apply_torso(layers, self._settings, observation, self.inputs[0])
     return layers.linear("output", x, self._features, _SCHEME.values)
 
 

@@ -42,7 +42,9 @@ class EncoderNetwork:
     """
     ops = layers.ops
     unmasked, _ = self._mask_splitter.split(ops, observation)
-    features = torsos.encode(layers, self._settings, unmasked)
+    features = torsos.encode(
+      layers, self._settings, unmasked, self._mask_splitter.observations
+    )
     if not self._mask_size:
       return features
     mask = ops.float32(observation[:, -self._mask_size :])

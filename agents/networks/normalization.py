@@ -4,6 +4,7 @@ The trainer computes the statistics (`agents/normalizer.py`), and publishes them
 with the variables. Acting networks apply the statistics as their first layer.
 """
 
+import math
 import typing
 
 import ml_collections
@@ -40,25 +41,33 @@ def check(
 ) -> None:
   """Raises ValueError if an environment's observations can't be normalized.
 
-  Observations with action masks and uint8 images can't; uint8 vectors can. Does
-  nothing if the config selects no normalization of observations.
+  uint8 images alone can't; uint8 vectors can. Does nothing if the config
+  selects no normalization of observations.
   """
-  observations = spec.observations
-  if normalizes_observations(config) and isinstance(
-    observations, arrays.MaskedArray
-  ):
-    raise ValueError(
-      "config.normalization.observations=True would normalize the action masks "
-      "that config.environment.action_mask=True adds to observations: use "
-      "--noconfig.normalization.observations"
-    )
+  observations = arrays.remove_mask(spec.observations)
   is_image = observations.dtype == np.uint8 and len(observations.shape) > 1
-  if normalizes_observations(config) and is_image:
+  is_only_images = not math.prod(normalized_shape(observations))
+  if normalizes_observations(config) and (is_image or is_only_images):
     raise ValueError(
       "config.normalization.observations=True is for vectors, but the "
       f"environment gives uint8 {list(observations.shape)}, images, whose "
       "pixels have one scale already: use --noconfig.normalization.observations"
     )
+
+
+def normalized_shape(observations: specs.Array) -> tuple[int, ...]:
+  """Returns the shape of what is normalized of an observation.
+
+  It is the observation without its mask, or the numbers of one that has images,
+  too. What is not normalized comes after it in a flat observation.
+
+  Args:
+    observations: spec of observations, with or without masks.
+  """
+  observations = arrays.remove_mask(observations)
+  if isinstance(observations, arrays.MixedArray):
+    return (observations.numbers,)
+  return tuple(observations.shape)
 
 
 def apply(
@@ -81,21 +90,49 @@ def apply(
   return ops.clip((ops.float32(observation) - mean) * scale, -clip, clip)
 
 
+def apply_to_first(
+  ops: typing.Any,
+  observation: layers_lib.Array,
+  mean: layers_lib.Array,
+  scale: layers_lib.Array,
+) -> layers_lib.Array:
+  """Returns observations whose first numbers are normalized.
+
+  Args:
+    observation: observations [B, ...]; flat ones [B, N + R], if R numbers are
+      not normalized.
+    mean: mean of observations [...]; of N numbers, if R > 0.
+    scale: as `mean`, the reciprocal of the standard deviation.
+
+  Returns:
+    float32 of the shape of `observation`.
+  """
+  size = math.prod(mean.shape)
+  if math.prod(observation.shape[1:]) == size:
+    return apply(ops, observation, mean, scale)
+  mean, scale = ops.reshape(mean, (size,)), ops.reshape(scale, (size,))
+  first = apply(ops, observation[:, :size], mean, scale)
+  return ops.concat([first, ops.float32(observation[:, size:])])
+
+
 def normalize(
-  layers: layers_lib.Layers, observation: layers_lib.Array
+  layers: layers_lib.Layers,
+  observation: layers_lib.Array,
+  spec: specs.Array,
 ) -> layers_lib.Array:
   """Returns normalized observations: the first layer of an acting network.
 
   Args:
     layers: layers with the network's variables, which include `MEAN` and
       `SCALE`.
-    observation: observations [B, ...].
+    observation: observations [B, ...] without masks.
+    spec: spec of these observations.
 
   Returns:
     Normalized observations, float32 [B, ...].
   """
-  shape = tuple(observation.shape[1:])
-  return apply(
+  shape = normalized_shape(spec)
+  return apply_to_first(
     layers.ops,
     observation,
     layers.variable(MEAN, shape, initializers.zeros),

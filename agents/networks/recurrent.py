@@ -134,9 +134,14 @@ class RecurrentTorso:
     observation, penalty = self._mask_splitter.split(ops, inputs.observation)
     continues = 1.0 - ops.float32(inputs.first)[:, None]
     if self._normalized:
-      observation = normalization.normalize(layers, observation)
+      observation = normalization.normalize(
+        layers, observation, self._mask_splitter.observations
+      )
     features = torsos.apply_torso(
-      layers.scoped(self._scope), self._settings, observation
+      layers.scoped(self._scope),
+      self._settings,
+      observation,
+      self._mask_splitter.observations,
     )
     action = inputs.action_before
     if self._num_values:

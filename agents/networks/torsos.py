@@ -90,10 +90,19 @@ def check(
   if config.torso not in _MIN_IMAGE_SIZES:
     return
   observations = arrays.remove_mask(spec.observations)
-  axes, smallest = (
-    find_image_axes(observations.shape),
-    _MIN_IMAGE_SIZES[config.torso],
-  )
+  smallest = _MIN_IMAGE_SIZES[config.torso]
+  if isinstance(observations, arrays.MixedArray):
+    for shape in observations.images:
+      image = find_image_axes(shape)
+      if image is None or min(image.height, image.width) < smallest:
+        raise ValueError(
+          f"config.network.torso={config.torso!r} takes images of at least "
+          f"{smallest} x {smallest} pixels, but one part of the observations "
+          f"is {list(shape)}: use --config.network.torso=mlp, with which each "
+          "image gets convolutions of its size"
+        )
+    return
+  axes = find_image_axes(observations.shape)
   only = "" if config.torso == "minatar_cnn" else "uint8 "
   fits_minatar = only and axes and min(axes.height, axes.width) >= 3
   if (
@@ -165,6 +174,12 @@ class Torso:
     self.prefers_numpy = is_small(settings.kind)
     self._settings = settings
     self._mask_splitter = action_masks.MaskSplitter(spec)
+    if needs_convolutions(settings.kind, spec):
+      mixed = arrays.remove_mask(spec.observations)
+      self.prefers_numpy &= all(
+        _choose_cnn(settings.kind, shape) == "minatar_cnn"
+        for shape in getattr(mixed, "images", ())
+      )
 
   def __call__(
     self, layers: layers_lib.Layers, observation: typing.Any
@@ -176,19 +191,30 @@ class Torso:
       `action_masks.MaskSplitter.split`.
     """
     observation, penalty = self._mask_splitter.split(layers.ops, observation)
-    return apply_torso(layers, self._settings, observation), penalty
+    spec = self._mask_splitter.observations
+    return apply_torso(layers, self._settings, observation, spec), penalty
+
+
+def needs_convolutions(kind: str, spec: specs.EnvironmentSpec) -> bool:
+  """Returns whether a torso is more than its linear layers."""
+  observations = arrays.remove_mask(spec.observations)
+  return kind != "mlp" or isinstance(observations, arrays.MixedArray)
 
 
 def apply_torso(
   layers: layers_lib.Layers,
   settings: layers_lib.TorsoSettings,
   observation: typing.Any,
+  spec: specs.Array,
 ) -> typing.Any:
   """Returns features [B, F] of observations [B, ...] without masks.
 
   Applies `encode`, and then linear layers. F is the last of their sizes.
+
+  Args:
+    spec: spec of these observations.
   """
-  x = encode(layers, settings, observation)
+  x = encode(layers, settings, observation, spec)
   if settings.kind == _BFLOAT16_CNN:
     layers = layers.in_bfloat16()
   return layers_lib.mlp(layers, "torso", x, settings)
@@ -198,6 +224,7 @@ def encode(
   layers: layers_lib.Layers,
   settings: layers_lib.TorsoSettings,
   observation: typing.Any,
+  spec: specs.Array,
 ) -> typing.Any:
   """Returns features float32 [B, F] of observations [B, ...].
 
@@ -208,41 +235,105 @@ def encode(
   of a user's function, which takes `layers` and the observations, and returns
   features [B, ...].
 
+  In a Dict or Tuple with images, each image has convolutions of its own, whose
+  features follow the other numbers. 'mlp' then chooses the Nature CNN for
+  images of at least 36 x 36 pixels, and MinAtar's for smaller ones.
+
   Args:
     settings: kind, initializers, and whether observations are normalized first.
     observation: observations that `check` accepts for the kind; the Nature CNN
       scales pixels to [0, 1].
+    spec: spec of these observations, which have no masks.
   """
-  kind, initializer = settings.kind, settings.scheme.hidden
+  kind = settings.kind
   if settings.normalized:
-    observation = normalization.normalize(layers, observation)
+    observation = normalization.normalize(layers, observation, spec)
   if kind == _BFLOAT16_CNN:
     layers, kind = layers.in_bfloat16(), "nature_cnn"
-  x, relu = observation, layers.ops.relu
+  if checks.is_user_code(kind):
+    x = _load_user_torso(kind)(layers.for_user_code(), observation)
+  elif isinstance(spec, arrays.MixedArray):
+    ops = layers.ops
+    parts = [observation[:, : spec.numbers]]
+    for i, (columns, shape) in enumerate(spec.image_slices()):
+      image = ops.reshape(observation[:, columns], (-1, *shape)) / 255
+      own = layers.scoped(f"torso/image_{i}")
+      cnn = _choose_cnn(kind, shape)
+      if cnn != "mlp":
+        image = _to_channels_last(ops, image)
+      image = _convolve_channels_last(own, settings, cnn, image)
+      parts.append(ops.float32(ops.flatten(image)))
+    x = ops.concat(parts)
+  else:
+    x = _convolve(layers, settings, kind, observation)
+  return layers.ops.float32(layers.ops.flatten(x))
+
+
+def _convolve(
+  layers: layers_lib.Layers,
+  settings: layers_lib.TorsoSettings,
+  kind: str,
+  x: typing.Any,
+) -> typing.Any:
+  """Returns the outputs [B, ...] of convolutions of observations [B, ...]."""
   if kind == "nature_cnn":
     axes = _get_axes(x)
-    if axes.channels_last:
-      x = _to_channels_last(layers.ops, x) / 255
-      x = relu(layers.conv("torso/conv_0", x, 32, 8, 4, initializer))
-    else:
+    if not axes.channels_last:
       size = (axes.height, axes.width)
       x = layers.ops.reshape(x, (-1, axes.stack * axes.channels, *size))
-      x = relu(layers.frames_conv("torso/conv_0", x, 32, initializer))
-    x = relu(layers.conv("torso/conv_1", x, 64, 4, 2, initializer))
-    x = relu(layers.conv("torso/conv_2", x, 64, 3, 1, initializer))
+      initializer = settings.scheme.hidden
+      x = layers.frames_conv("torso/conv_0", x, 32, initializer)
+      return _finish_nature_cnn(layers, settings, x)
+    x = _to_channels_last(layers.ops, x) / 255
   elif kind == "minatar_cnn":
     x = _to_channels_last(layers.ops, x)
-    x = relu(layers.conv("torso/conv_0", x, 16, 3, 1, initializer))
-  elif checks.is_user_code(kind):
-    x = _load_user_torso(kind)(layers.for_user_code(), x)
-  return layers.ops.float32(layers.ops.flatten(x))
+  return _convolve_channels_last(layers, settings, kind, x)
+
+
+def _convolve_channels_last(
+  layers: layers_lib.Layers,
+  settings: layers_lib.TorsoSettings,
+  kind: str,
+  x: typing.Any,
+) -> typing.Any:
+  """Returns the outputs [B, ...] of convolutions of images [B, H, W, C]."""
+  initializer = settings.scheme.hidden
+  if kind == "nature_cnn":
+    x = layers.conv("torso/conv_0", x, 32, 8, 4, initializer)
+    return _finish_nature_cnn(layers, settings, x)
+  if kind == "minatar_cnn":
+    return layers.ops.relu(
+      layers.conv("torso/conv_0", x, 16, 3, 1, initializer)
+    )
+  return x
+
+
+def _finish_nature_cnn(
+  layers: layers_lib.Layers, settings: layers_lib.TorsoSettings, x: typing.Any
+) -> typing.Any:
+  """Returns the outputs of the Nature CNN, given its first convolution's."""
+  relu, initializer = layers.ops.relu, settings.scheme.hidden
+  x = relu(layers.conv("torso/conv_1", relu(x), 64, 4, 2, initializer))
+  return relu(layers.conv("torso/conv_2", x, 64, 3, 1, initializer))
+
+
+def _choose_cnn(kind: str, shape: tuple[int, ...]) -> str:
+  """Returns the convolutions of an image in a Dict, given its shape."""
+  if kind in ("minatar_cnn", "nature_cnn"):
+    return kind
+  axes = find_image_axes(shape)
+  smallest = min(axes.height, axes.width) if axes else 0
+  for cnn in ("nature_cnn", "minatar_cnn"):
+    if smallest >= _MIN_IMAGE_SIZES[cnn]:
+      return cnn
+  return "mlp"
 
 
 def count_features(
   settings: layers_lib.TorsoSettings, spec: specs.Array
 ) -> int:
   """Returns F, the number of features that `encode` computes."""
-  return encode(_make_layers(), settings, _make_zeros(spec)).shape[1]
+  return encode(_make_layers(), settings, _make_zeros(spec), spec).shape[1]
 
 
 @functools.cache

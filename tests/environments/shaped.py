@@ -25,6 +25,20 @@ OBSERVATIONS = {
   "inner_image": spaces.Dict(
     {"camera": spaces.Box(0, 255, (40, 48), np.uint8)}
   ),
+  "small_image_and_numbers": spaces.Dict(
+    {
+      "camera": spaces.Box(0, 255, (9, 7, 3), np.uint8),
+      "goal": spaces.Discrete(3),
+      "joints": spaces.Box(-1e3, 1e3, (2,), np.float32),
+    }
+  ),
+  "images_and_numbers": spaces.Dict(
+    {
+      "camera": spaces.Box(0, 255, (3, 40, 48), np.uint8),
+      "depth": spaces.Box(0, 255, (2, 1), np.uint8),
+      "joints": spaces.Box(-1e3, 1e3, (2,), np.float32),
+    }
+  ),
   "hw": spaces.Box(0, 255, (40, 48), np.uint8),
   "hwc": spaces.Box(0, 255, (40, 48, 3), np.uint8),
   "chw": spaces.Box(0, 255, (3, 40, 48), np.uint8),

@@ -152,11 +152,6 @@ def test_continuous_actions_have_no_mask():
       BIT,
       ["is Text(", "at observation['a'][1]"],
     ),
-    (
-      spaces.Dict({"a": BIT, "b": spaces.Box(0, 255, (9, 9), np.uint8)}),
-      BIT,
-      ["the image Box(0, 255, (9, 9), uint8) at observation['b']"],
-    ),
     (spaces.Dict(), BIT, ["observation", "has no parts"]),
     (spaces.Box(0, 1, (0,)), BIT, ["observation", "has no numbers"]),
     (BIT, spaces.Box(0, 1, (0,)), ["action", "(0,)"]),
