@@ -202,5 +202,8 @@ class PolicyBuilder:
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> PolicyActor:
-    """Makes the evaluator's actor, which takes the most probable actions."""
-    return PolicyActor(self.make_network(config, spec), None)
+    """Makes the evaluator's actor, as `config.evaluation.policy` says."""
+    random = None
+    if config.evaluation.policy == "sampled":
+      random = np.random.default_rng(seeds.for_evaluating_actor(config.seed))
+    return PolicyActor(self.make_network(config, spec), random)

@@ -27,6 +27,7 @@ FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.POLICY,
   **groups.ATOMS,
+  **groups.EVALUATION_POLICY,
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.NORMALIZED_REWARDS,
   **groups.DECAY,
@@ -260,6 +261,10 @@ _REQUIREMENTS = (
   ),
   rules.Requirement(
     "learner.policy_loss", ("soft",), ("learner.discrete_entropy",)
+  ),
+  # A deterministic policy has nothing to sample from.
+  rules.Requirement(
+    "learner.policy_loss", ("soft", "constrained"), ("evaluation.policy",)
   ),
   rules.Requirement(
     "learner.policy_loss",

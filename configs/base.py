@@ -240,6 +240,14 @@ FIELDS: fields.Fields = {
       _LONGEST_S, "no timer runs longer"
     ),
   ),
+  "evaluation.max_share": Field(
+    1.0,
+    "largest part of the time that evaluations take, in modes 'async' and "
+    "'sync': after a long one, the next starts later than evaluation.period_s",
+    checks.above(0, "no evaluation would ever start").up_to(
+      1, "evaluations take all of their process's time at most"
+    ),
+  ),
   "evaluation.period_steps": Field(
     500,
     "trainer steps between two evaluations in mode 'single', in which a run "

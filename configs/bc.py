@@ -13,6 +13,7 @@ from slipway.configs import base, fields, groups, recipes, tasks
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.POLICY,
+  **groups.EVALUATION_POLICY,
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.LEARNER,
   "dataset.path": fields.Field(

@@ -92,6 +92,24 @@ _TASKS = {
     "evaluation.period_s": 10.0,  # an evaluation takes 2 s of a core
     "evaluation.period_steps": 2_500,
   },
+  "generic": {
+    **tasks.CARTPOLE,
+    **tasks.GENERIC,
+    "network.hidden_sizes": (256, 256),
+    "network.lowest_return": -10.0,  # of normalized rewards
+    "network.highest_return": 10.0,
+    "replay.capacity": 200_000,
+    "replay.min_size": 2_000,
+    "replay.samples_per_insert": 32.0,  # an update per four steps
+    "learner.batch_size": 128,
+    "learner.learning_rate": 3e-4,
+    "learner.decay_steps": 0,  # the run's length is not known
+    "learner.target_update_period": 250,
+    "learner.huber_delta": 10.0,  # the scale of normalized returns
+    "adder.n_step": 3,
+    "evaluation.period_s": 2.0,
+    "evaluation.period_steps": 2_500,
+  },
   "minatar_breakout": {
     **tasks.MINATAR,
     # Discounted, in the best agents' games, and below 0, since the values of a

@@ -408,6 +408,17 @@ ATOMS: fields.Fields = {
   ),
 }
 
+# The field of how policies that are distributions act in evaluations.
+EVALUATION_POLICY: fields.Fields = {
+  "evaluation.policy": Field(
+    "greedy",
+    "actions of evaluations and of loaded policies: 'greedy', the most "
+    "probable ones; 'sampled' from the policy, as in training, where several "
+    "states look alike and only a random policy gets through",
+    checks.one_of(("greedy", "sampled"), "the evaluator would have no actions"),
+  ),
+}
+
 # Fields of the normalization of observations.
 NORMALIZED_OBSERVATIONS: fields.Fields = {
   "normalization.observations": Field(

@@ -25,6 +25,7 @@ DISTRIBUTIONS = ("gaussian", "conditional_gaussian", "tanh_gaussian")
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.POLICY,
+  **groups.EVALUATION_POLICY,
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.NORMALIZED_REWARDS,
   **groups.LEARNER,

@@ -81,6 +81,25 @@ _TASKS = {
     "evaluation.period_s": 10.0,
     "evaluation.period_steps": 20,
   },
+  # Stable-Baselines3's defaults, with the rollouts of its Atari values: 8
+  # environments, 128 steps each.
+  "generic": {
+    **tasks.CARTPOLE,
+    **tasks.GENERIC,
+    "topology.environments_per_worker": 8,
+    "learner.batch_size": 8,
+    "adder.unroll": 128,
+    "adder.discount": 0.99,
+    "learner.gae_lambda": 0.95,
+    "learner.epochs": 10,
+    "learner.minibatch_size": 128,
+    "learner.learning_rate": 3e-4,
+    "learner.decay_steps": 0,  # the run's length is not known
+    "learner.entropy_weight": 0.01,  # Schulman et al. 2017, section 6.1: Atari
+    "learner.value_weight": 0.5,
+    "evaluation.period_s": 2.0,
+    "evaluation.period_steps": 10,  # batches
+  },
   **_IMAGES,
   # The learning rate of rlpyt's PPO, and its linear decay: Stooke and Abbeel
   # 2019 (https://arxiv.org/abs/1909.01500), whose PPO has the same epochs,

@@ -9,6 +9,8 @@ steps of Adam do not grow with the errors.
 from slipway.configs import double_dqn, dqn, recipes
 
 _TASKS = {
+  # Workers compute the first priorities, of rewards as they are.
+  "generic": {"normalization.rewards": False},
   "cartpole": {
     **dqn.WITHOUT_AVERAGE,  # Ape-X keeps its returns in this way, too
     # With DQN's 500,000, half of the seeds of Ape-X did not learn; with 50,000,

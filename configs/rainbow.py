@@ -22,6 +22,8 @@ _ATARI = {
 }
 
 _TASKS = {
+  # Workers compute the first priorities, of rewards as they are.
+  "generic": {"normalization.rewards": False},
   "cartpole": {
     **dqn.WITHOUT_AVERAGE,  # an average did not help; docs/learning.md
     "replay.capacity": 50_000,  # DQN's 500,000 was not tried

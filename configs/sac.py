@@ -29,6 +29,15 @@ _TASKS = {
   },
   "bipedalwalker": {"learner.learning_rate": 7.3e-4},  # RL Baselines3 Zoo
   **dict.fromkeys(tasks.MUJOCO, _MUJOCO),
+  "generic": {
+    **tasks.PENDULUM,
+    **actor_critic.SMALL_REPLAY,
+    "replay.capacity": 200_000,
+    **tasks.GENERIC,
+    "learner.learning_rate": 7.3e-4,  # as of LunarLander and BipedalWalker
+    "learner.tau": 0.01,
+    "evaluation.period_s": 2.0,
+  },
   "cartpole": {  # with discrete actions: Christodoulou 2019
     **tasks.CARTPOLE,
     **actor_critic.SMALL_REPLAY,

@@ -20,6 +20,7 @@ class _Measurements(typing.NamedTuple):
   metrics: Mapping[str, float | None]
   returns: Sequence[float]
   info: Mapping[str, float] | None
+  training_return: float | None
 
 
 # Function that returns a sentence about a config and its run, or None.
@@ -39,6 +40,15 @@ _MAX_GRADIENT_OF_TD_ERRORS = 5.0
 # Largest part of the hidden units that give 0 for a whole batch. Networks that
 # learn have up to a half.
 _MAX_DEAD_UNITS = 0.9
+# Smallest part of the variance of returns that values should explain, and the
+# seconds that they may take until then.
+_MIN_EXPLAINED = 0.02
+_VALUES_AFTER_S = 30.0
+# Largest mean action value of a squared loss. HalfCheetah's reach about 1,000.
+_MAX_VALUE = 3_000.0
+# Smallest difference of mean returns that a learner can see. An evaluation of
+# 20 episodes with one reward of 1 has 0.05.
+_MIN_SPREAD = 0.04
 # Number of evaluations after which equal returns cause advice. With more, it
 # would be late where evaluations are minutes apart.
 _EQUAL_RETURNS = 10
@@ -73,6 +83,7 @@ class Advisor:
     metrics: Mapping[str, float | None],
     returns: Sequence[float] = (),
     info: Mapping[str, float] | None = None,
+    training_return: float | None = None,
   ) -> None:
     """Records measurements, and adds the sentence of each new cause.
 
@@ -81,8 +92,9 @@ class Advisor:
       returns: mean returns of the last `base.RETURNS_KEPT` evaluations.
       info: the last evaluation's mean of each number of `evaluation.info` that
         its episodes had; None without an evaluation.
+      training_return: mean return of the workers' last episodes, or None.
     """
-    measured = _Measurements(metrics, returns, info)
+    measured = _Measurements(metrics, returns, info, training_return)
     now_s = time.monotonic()
     for rule, after_s in _RULES.items():
       sentence = rule(self._config, measured)
@@ -197,6 +209,8 @@ def _advise_on_equal_returns(
   target = limits.lowest_accepted(config.limits.target_return)
   if not returns or returns[-1] >= target:
     return None
+  if _acts_worse_greedily(measured):
+    return None  # another rule explains it
   last, lowest = returns[-1], min(returns)
   if lowest != max(returns):
     tail = returns[-_LOWEST_RETURNS:]
@@ -211,14 +225,9 @@ def _advise_on_equal_returns(
   # Of a longer run, the first evaluations are no longer known.
   if not _EQUAL_RETURNS <= len(returns) < base.RETURNS_KEPT:
     return None
-  unset = []
   # Where observations are tiny numbers, networks hardly see their changes.
-  if (
-    fields.get(config, "network.torso") == "mlp"
-    and not config.environment.action_mask
-    and fields.get(config, "normalization.observations") is False
-  ):
-    unset.append("config.normalization.observations=True")
+  is_vector = fields.get(config, "network.torso") == "mlp"
+  unset = _find_unset(config, "observations") if is_vector else []
   if fields.get(config, "bonus.kind") == "none":
     unset.append("config.bonus.kind='rnd'")
   return (
@@ -228,6 +237,103 @@ def _advise_on_equal_returns(
     + (f"set {' or '.join(unset)}, " if unset else "")
     + "or let the environment reward progress"
   )
+
+
+def _acts_worse_greedily(measured: _Measurements) -> bool:
+  """Returns whether all evaluations are far below the training's episodes."""
+  returns, trained = measured.returns, measured.training_return
+  if trained is None or len(returns) < _EQUAL_RETURNS:
+    return False
+  best = max(returns[-_EQUAL_RETURNS:])
+  return trained - best > max(1.0, 0.5 * abs(best))
+
+
+def _advise_on_greedy_evaluations(
+  config: ml_collections.ConfigDict, measured: _Measurements
+) -> str | None:
+  """Returns advice if the workers' episodes are far better than evaluations."""
+  if not _acts_worse_greedily(measured):
+    return None
+  if fields.get(config, "evaluation.policy") == "greedy":
+    remedy = (
+      "set config.evaluation.policy='sampled', if the policy needs its "
+      "randomness where several states look alike"
+    )
+  else:
+    remedy = (
+      "check that environments of the evaluator have the same task, and that "
+      "exploration does not do the work of the policy"
+    )
+  return (
+    f"training episodes have a mean return of {measured.training_return:g}, "
+    f"and the last {_EQUAL_RETURNS} evaluations one of "
+    f"{max(measured.returns[-_EQUAL_RETURNS:]):g} at most: {remedy}"
+  )
+
+
+def _advise_on_values(
+  config: ml_collections.ConfigDict, measured: _Measurements
+) -> str | None:
+  """Returns advice if a network's values say nothing about the returns."""
+  explained = measured.metrics.get("explained_variance")
+  if explained is None or not explained < _MIN_EXPLAINED:
+    return None
+  unset = _find_unset(config, "observations", "rewards")
+  return (
+    f"values explain {max(0.0, explained):.0%} of the variance of the returns, "
+    "so advantages are mostly noise: "
+    + (f"set {' and '.join(unset)}, " if unset else "")
+    + "raise config.learner.learning_rate="
+    f"{config.learner.learning_rate:g}, or observe what the rewards depend on"
+  )
+
+
+def _advise_on_large_values(
+  config: ml_collections.ConfigDict, measured: _Measurements
+) -> str | None:
+  """Returns advice if action values are too large for a network's outputs."""
+  value = measured.metrics.get("q_mean")
+  # The losses of other heads do not grow with the values.
+  has_mse = fields.get(config, "learner.huber_delta") is None
+  if value is None or not has_mse or not abs(value) > _MAX_VALUE:
+    return None
+  return (
+    f"action values of {value:.3g} on average take a network long to reach, "
+    "and their errors drown the policy's loss: set "
+    "config.normalization.rewards=True, or scale the returns to the order of 1 "
+    "to 100 by config.environment.reward_scale="
+    f"{config.environment.reward_scale:g}"
+  )
+
+
+def _advise_on_small_rewards(
+  config: ml_collections.ConfigDict, measured: _Measurements
+) -> str | None:
+  """Returns advice if evaluations differ by next to nothing."""
+  returns = measured.returns
+  if len(returns) < _EQUAL_RETURNS:
+    return None
+  spread = max(returns) - min(returns)
+  if not 0.0 < spread < _MIN_SPREAD:
+    return None
+  if fields.get(config, "normalization.rewards") is not False:
+    return None
+  return (
+    f"the last {len(returns)} evaluations have mean returns between "
+    f"{min(returns):.3g} and {max(returns):.3g}, whose differences are too "
+    "small beside entropy and noise: set config.normalization.rewards=True, or "
+    "raise config.environment.reward_scale="
+    f"{config.environment.reward_scale:g}"
+  )
+
+
+def _find_unset(config: ml_collections.ConfigDict, *names: str) -> list[str]:
+  """Returns the normalizations among `names` that a config could turn on."""
+  return [
+    f"config.normalization.{name}=True"
+    for name in names
+    if fields.get(config, f"normalization.{name}") is False
+  ]
 
 
 def _advise_on_missing_info(
@@ -253,6 +359,10 @@ _RULES: dict[_Rule, float] = {
   _advise_on_clipping: _AFTER_S,
   _advise_on_gradients: _AFTER_S,
   _advise_on_dead_units: _AFTER_S,
+  _advise_on_values: _VALUES_AFTER_S,
+  _advise_on_large_values: _AFTER_S,
   _advise_on_equal_returns: 0.0,  # ten evaluations are long enough
+  _advise_on_greedy_evaluations: 0.0,
+  _advise_on_small_rewards: 0.0,
   _advise_on_missing_info: 0.0,  # an evaluation has several episodes
 }

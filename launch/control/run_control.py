@@ -130,6 +130,7 @@ class RunControl(control_service.ControlService):
     self._hooks = (earlier and earlier.hooks) or caller.Caller(
       self._config, folder.path
     )
+    self._hooks.stop_run = self.stop
     self._results.write_config(self._config)
     self._hooks.send("start", self.status)
 

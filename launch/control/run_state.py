@@ -123,7 +123,12 @@ class RunState:
     if not isinstance(report, messages.TrainerReport):
       return
     evaluations = self.evaluations
-    self._advisor.update(report.metrics, evaluations.returns, evaluations.info)
+    self._advisor.update(
+      report.metrics,
+      evaluations.returns,
+      evaluations.info,
+      self._training_return(),
+    )
     if self._first_step_at_s is None and report.first_step_at_s is not None:
       self._first_step_at_s = report.first_step_at_s
       self._learning_since = run_status.Milestone(
@@ -168,11 +173,7 @@ class RunState:
     """
     config = self._config
     counts, trainer = self.nodes.sum_counts(), self._trainer()
-    reports = [
-      report
-      for role in node_states.COLLECTING
-      for report in self.nodes.reports(role, messages.WorkerReport)
-    ]
+    reports = self._collectors()
     restarts = self.nodes.restarts()
     return run_status.RunStatus(
       **msgspec.structs.asdict(counts),
@@ -188,7 +189,7 @@ class RunState:
       ),
       learning_since=self._learning_since,
       trainer_steps=self._trainer_steps(),
-      training_return=_mean(report.training_return for report in reports),
+      training_return=self._training_return(),
       replay=self._replay(),
       rates=self._rates_status(counts.env_steps),
       variables=run_status.VariablesStatus(
@@ -210,6 +211,18 @@ class RunState:
       externals=self._statuses(messages.EXTERNAL),
       unwritten=self._unwritten(),
     )
+
+  def _collectors(self) -> list[messages.WorkerReport]:
+    """Returns the reports of all workers and external processes."""
+    return [
+      report
+      for role in node_states.COLLECTING
+      for report in self.nodes.reports(role, messages.WorkerReport)
+    ]
+
+  def _training_return(self) -> float | None:
+    """Returns the mean return of the workers' last episodes, or None."""
+    return _mean(report.training_return for report in self._collectors())
 
   def _unwritten(self) -> list[str]:
     """Returns the names of the files that the trainer or evaluator can't write.

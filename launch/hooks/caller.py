@@ -30,9 +30,13 @@ class Caller:
 
   ```python
   caller = Caller(config, folder.path)
+  caller.stop_run = control.stop
   caller.send('start', control.status)
   caller.close(control.status)
   ```
+
+  Attributes:
+    stop_run: function that stops the run, which hooks call by `Event.stop`.
   """
 
   def __init__(self, config: ml_collections.ConfigDict, folder: pathlib.Path):
@@ -46,6 +50,7 @@ class Caller:
     self._config.lock()
     self._folder = folder
     self._threads = [_HookThread(name) for name in config.hooks]
+    self.stop_run: Callable[[str], object] = lambda reason: None
 
   @property
   def failed(self) -> dict[str, str]:
@@ -68,7 +73,14 @@ class Caller:
     """
     if not self._threads:
       return
-    event = event_lib.Event(name, status(), self._folder, self._config)
+    # Not the function as it is now: a run that is resumed gets another one.
+    event = event_lib.Event(
+      name,
+      status(),
+      self._folder,
+      self._config,
+      lambda reason: self.stop_run(reason),
+    )
     for thread in self._threads:
       thread.send(event)
 

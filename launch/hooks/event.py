@@ -9,6 +9,8 @@ import ml_collections
 from slipway.configs import fields
 from slipway.launch.runs import run_status
 
+# Reason of a stop by a hook that gives none.
+HOOK_STOP = "a hook stopped it"
 # Names of the events.
 Name = typing.Literal["start", "evaluation", "snapshot", "end"]
 # Type of a hook: a function that takes an event, and whose result is ignored.
@@ -23,6 +25,8 @@ class Event:
   def notify(event):
     if event.name == "evaluation":
       print(event.status.evaluation.mean_return, event.metrics)
+      if event.status.evaluation.info.get("success", 0.0) >= 0.9:
+        event.stop("it succeeds")
   ```
 
   Attributes:
@@ -30,12 +34,22 @@ class Event:
     status: the run's status at that moment.
     folder: the run's folder.
     config: the whole config, read-only.
+    stop_run: function that stops the run, for `stop`.
   """
 
   name: Name
   status: run_status.RunStatus
   folder: pathlib.Path
   config: ml_collections.ConfigDict
+  stop_run: typing.Callable[[str], object]
+
+  def stop(self, reason: str = "") -> None:
+    """Stops the run, which saves and ends; has no effect once it is stopping.
+
+    Args:
+      reason: words for the user, such as 'it succeeds'.
+    """
+    self.stop_run(f"a hook stopped it: {reason}" if reason else HOOK_STOP)
 
   @property
   def metrics(self) -> dict[str, float]:

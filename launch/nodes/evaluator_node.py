@@ -1,5 +1,7 @@
 """Evaluator node: runs the evaluator of a distributed run."""
 
+import time
+
 import ml_collections
 import msgspec
 from absl import logging
@@ -35,7 +37,7 @@ class EvaluatorNode:
       data: addresses of the server or proxy that has the variables.
       control: client of the control.
     """
-    self._period_s = config.evaluation.period_s
+    self._settings = config.evaluation
     self._step_timeout_s = config.environment.step_timeout_s
     self._folder, self._control = folder, control
     builder = registry.make_builder(config.agent)
@@ -58,8 +60,12 @@ class EvaluatorNode:
         newest = self._variables.poll()
         if newest is None:
           continue
+        began_s = time.monotonic()
         self._evaluator.evaluate(newest, lambda: node_link.stopping)
-        node_link.wait(self._period_s)
+        took_s = time.monotonic() - began_s
+        longest_share = self._settings.max_share
+        pause_s = took_s * (1.0 - longest_share) / longest_share
+        node_link.wait(max(self._settings.period_s, pause_s))
       outbox.flush()
       if names := outbox.unwritten():
         logging.warning(

@@ -2,6 +2,7 @@
 
 import pickle
 
+import ml_collections
 import numpy as np
 import pytest
 from acme import specs
@@ -132,9 +133,27 @@ def test_frequencies_of_categorical_actions_are_their_probabilities():
   )
 
 
+def make_evaluation_config(policy):
+  return ml_collections.ConfigDict(
+    {"seed": 3, "evaluation": {"policy": policy}}
+  )
+
+
+def test_a_sampled_evaluation_samples(policy):
+  variables, observations = make_variables(policy), make_observations()
+  actor = ActorBuilder(policy).make_greedy_actor(
+    make_evaluation_config("sampled"), None
+  )
+  actor.load(variables)
+  (first, _), (second, _) = (act(actor, observations) for _ in range(2))
+  assert (first != second).any()
+
+
 def test_the_greedy_actor_takes_modes(policy):
   variables, observations = make_variables(policy), make_observations()
-  actor = ActorBuilder(policy).make_greedy_actor(None, None)
+  actor = ActorBuilder(policy).make_greedy_actor(
+    make_evaluation_config("greedy"), None
+  )
   actor.load(variables)
   expected = make_distribution(policy, variables, observations).mode()
   for _ in range(2):

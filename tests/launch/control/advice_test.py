@@ -80,6 +80,29 @@ CASES = [
     {"dead_units": 1.0},
     "100% of a network's hidden units",
   ),
+  ("ppo", {}, {"explained_variance": 0.03}, None),
+  (
+    "ppo",
+    {},
+    {"explained_variance": 0.0002},
+    "values explain 0% of the variance of the returns, so advantages are "
+    "mostly noise: set config.normalization.observations=True and "
+    "config.normalization.rewards=True, raise config.learner.learning_rate",
+  ),
+  (
+    "ppo",
+    {"normalization__observations": True, "normalization__rewards": True},
+    {"explained_variance": -0.5},
+    "noise: raise config.learner.learning_rate=0.001",
+  ),
+  ("sac", {}, {"q_mean": -900.0}, None),
+  (
+    "sac",
+    {},
+    {"q_mean": -25_000.0},
+    "action values of -2.5e+04 on average",
+  ),
+  ("dqn", {}, {"q_mean": -25_000.0}, None),
   ("dqn", {}, {"td_error_abs_mean": None}, None),
   ("dqn", {}, {"td_error_abs_mean": math.nan}, None),
 ]
@@ -154,7 +177,6 @@ def test_returns_that_never_change(returns, is_advised):
     ),
     ("ppo", {"bonus__kind": "icm"}, "set config.normalization.observations=T"),
     ("r2d2", {"network__torso": "nature_cnn"}, "its noise, or let the"),
-    ("dqn", {"environment__action_mask": True}, "set config.bonus.kind='rnd'"),
   ],
 )
 def test_what_helps_to_find_rare_rewards(algorithm, changes, words):
@@ -162,6 +184,32 @@ def test_what_helps_to_find_rare_rewards(algorithm, changes, words):
   advisor.update({}, [-200.0] * 10)
   (sentence,) = advisor.sentences
   assert words in sentence and "\n" not in sentence
+
+
+# mean returns of evaluations, that of training, words of the only advice
+COMPARED = [
+  ([-200.0] * 10, -10.0, "set config.evaluation.policy='sampled'"),
+  ([-200.0] * 10, -199.5, "may never have seen a better one"),
+  ([-200.0] * 10, None, "may never have seen a better one"),
+  ([*[-200.0] * 9, -12.0], -10.0, None),
+  (
+    [1.0 + i * 1e-3 for i in range(10)],
+    1.0,
+    "set config.normalization.rewards",
+  ),
+  ([1.0 + i * 1e-2 for i in range(10)], 1.0, None),
+]
+
+
+@pytest.mark.parametrize(("returns", "trained", "words"), COMPARED)
+def test_evaluations_are_compared_with_training(returns, trained, words):
+  advisor = make_advisor("ppo")
+  advisor.update({}, returns, training_return=trained)
+  if words is None:
+    assert advisor.sentences == []
+  else:
+    (sentence,) = advisor.sentences
+    assert words in sentence and "\n" not in sentence
 
 
 @pytest.mark.parametrize("norm", [math.nan, math.inf])

@@ -20,6 +20,8 @@ def notify(event):
 def fail(event):
   calls.append(event.name)
   raise ValueError("boom")
+def stop(event):
+  event.stop("seen enough")
 def leave(event):
   raise SystemExit(3)
 def wait(event):
@@ -222,3 +224,12 @@ def test_wandb_offline(tmp_path, monkeypatch):
   record = (folder / f"run-{run_id}.wandb").read_bytes()
   for word in (b"a-run", b"evaluation/mean_return", b"hidden_sizes", b"SIGINT"):
     assert word in record
+
+
+def test_a_hook_stops_the_run(mine, tmp_path):
+  hooks, reasons = make_caller(tmp_path, "my_hooks:stop"), []
+  hooks.stop_run = reasons.append
+  hooks.send("evaluation", lambda: status_at(7))
+  hooks.close(lambda: status_at(8))
+  assert reasons == 2 * ["a hook stopped it: seen enough"]
+  assert not hooks.failed
