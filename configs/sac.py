@@ -34,7 +34,11 @@ _TASKS = {
     **actor_critic.SMALL_REPLAY,
     "replay.capacity": 200_000,
     **tasks.GENERIC,
-    "learner.learning_rate": 7.3e-4,  # as of LunarLander and BipedalWalker
+    # LunarLander's, with an update per two environment steps.
+    "replay.samples_per_insert": 128.0,
+    "network.hidden_sizes": (128, 128),
+    "adder.n_step": 5,
+    "learner.learning_rate": 7.3e-4,
     "learner.tau": 0.01,
     "evaluation.period_s": 2.0,
   },
