@@ -26,6 +26,7 @@ _PUBLIC = {
   "RunEndedError": "slipway.launch.api.external",
   "Training": "slipway.launch.api.session",
   "connect": "slipway.launch.api.external",
+  "environment_context": "slipway.environments.context",
   "load": "slipway.launch.api.policy",
   "load_config": "slipway.launch.api.session",
   "load_result": "slipway.launch.api.session",
@@ -38,6 +39,7 @@ __all__ = [
   "RunResult",
   "Training",
   "connect",
+  "environment_context",
   "load",
   "load_config",
   "load_result",
@@ -46,6 +48,9 @@ __all__ = [
 ]
 
 if typing.TYPE_CHECKING:
+  from slipway.environments.context import (
+    environment_context as environment_context,
+  )
   from slipway.launch.api.external import RunEndedError as RunEndedError
   from slipway.launch.api.external import connect as connect
   from slipway.launch.api.policy import Policy as Policy

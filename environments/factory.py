@@ -28,6 +28,7 @@ from slipway.configs import base
 from slipway.environments import (
   asynchronous,
   checked,
+  context,
   external,
   ids,
   process_settings,
@@ -55,6 +56,8 @@ def make(
   num_envs: int,
   seed: int,
   info_names: Sequence[str] = (),
+  role: str = "",
+  worker: int = 0,
 ) -> vector.VectorEnvironment:
   """Makes a batch of environments from a config.
 
@@ -71,6 +74,8 @@ def make(
       trajectories; environments of batches with different seeds differ, with
       a high probability.
     info_names: Names of the numbers that `VectorEnvironment.info` has.
+    role: Role of this process, for `context.EnvironmentContext`.
+    worker: The same for the index of the worker.
 
   Returns:
     The environments, not yet reset.
@@ -91,7 +96,9 @@ def make(
   name, kwargs = ids.get_name_and_kwargs(config)
   spec = ids.find_spec(name)
   masked = bool(config.get("action_mask", False))
-  envs = _construct(config, spec, name, kwargs, num_envs, masked, info_names)
+  check_envs = checked.BatchChecker(masked, info_names)
+  with context.constructing(role, worker, lambda: check_envs.count):
+    envs = _construct(config, spec, name, kwargs, num_envs, check_envs)
   try:
     return vector.VectorEnvironment(
       envs,
@@ -183,7 +190,7 @@ def make_external(
   name, kwargs = ids.get_name_and_kwargs(config)
   base.check_external(config)
   spec = ids.find_spec(name)
-  template = _construct(config, spec, name, kwargs, 1, masked=False)
+  template = _construct(config, spec, name, kwargs, 1, checked.BatchChecker())
   template.close()
   spaces = template.single_observation_space, template.single_action_space
   exchange = external.Exchange(spaces[0], bool(config.get("wrappers", ())))
@@ -233,8 +240,7 @@ def _construct(
   name: str,
   kwargs: dict[str, Any],
   num_envs: int,
-  masked: bool,
-  info_names: Sequence[str] = (),
+  check_envs: checked.BatchChecker,
 ) -> gymnasium.vector.VectorEnv:
   atari = ids.is_atari(spec)
   _check_arguments(kwargs, atari)
@@ -261,7 +267,6 @@ def _construct(
       arguments["max_episode_steps"] = limit
     else:
       mode = "sync"
-  check_envs = checked.BatchChecker(masked, info_names)
   if mode == "sync":
     if limit:
       arguments["max_episode_steps"] = -1  # no limit of its own

@@ -57,6 +57,7 @@ def main(argv: Sequence[str]) -> int:
       min(flags.episodes, _MAX_ENVS),
       flags.seed,
       config.evaluation.info,
+      role="evaluator",
     )
     if flags.record is not None:
       with recordings.Recorder(

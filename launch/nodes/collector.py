@@ -56,7 +56,9 @@ class Collector:
     if environment is None:
       seed = seeds.for_worker(config.seed, worker, restarts)
       seeds.seed_global_generators(seed)
-      environment = factory.make(config.environment, num_envs, seed)
+      environment = factory.make(
+        config.environment, num_envs, seed, role="worker", worker=worker
+      )
     self._environment = environment
     specs_lib.check_equal(self._environment.name, self._environment.spec, spec)
     # The newest step, with the observations that the actor acts on next; None

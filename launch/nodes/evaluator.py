@@ -92,7 +92,11 @@ class Evaluator:
     seed = seeds.for_evaluation(config.seed, restarts)
     seeds.seed_global_generators(seed)
     self._environment = factory.make(
-      config.environment, self._episodes, seed, config.evaluation.info
+      config.environment,
+      self._episodes,
+      seed,
+      config.evaluation.info,
+      role="evaluator",
     )
     specs_lib.check_equal(self._environment.name, self._environment.spec, spec)
 
