@@ -1,5 +1,6 @@
 """Evaluation: plays whole episodes in a batch of environments."""
 
+import math
 import time
 import typing
 from collections.abc import Callable
@@ -30,11 +31,14 @@ class Episodes(typing.NamedTuple):
     lengths: environment steps of each episode.
     info: by name, the numbers of `VectorEnvironment.info` of the episodes that
       have them.
+    unfinished: number of episodes that were cut off at `max_steps`, and whose
+      returns are those until then.
   """
 
   returns: list[float]
   lengths: list[int]
   info: dict[str, list[float]]
+  unfinished: int = 0
 
   @property
   def mean_info(self) -> dict[str, float]:
@@ -48,6 +52,8 @@ def play(
   episodes: int,
   should_stop: Callable[[], bool] = lambda: False,
   observe: Observer | None = None,
+  max_steps: float = math.inf,
+  warn_after_s: float = _WARN_AFTER_S,
 ) -> Episodes | None:
   """Plays a number of episodes to their end; returns their results.
 
@@ -61,6 +67,10 @@ def play(
     episodes: number of episodes.
     should_stop: function called at each step; True stops the evaluation.
     observe: function called with the reset and with each step, or None.
+    max_steps: environment steps after which an episode that has not ended
+      counts as it is.
+    warn_after_s: seconds without an episode's end after which a warning is
+      logged.
 
   Returns:
     The finished episodes, or None if the evaluation was stopped.
@@ -70,7 +80,7 @@ def play(
   shares = np.full(num_envs, episodes // num_envs)
   shares[: episodes % num_envs] += 1
   returns, lengths = np.zeros(num_envs), np.zeros(num_envs, np.int64)
-  finished = Episodes([], [], {})
+  finished, unfinished = Episodes([], [], {}), 0
   # Steps and time since an episode has ended.
   steps, since_s, warned = 0, time.monotonic(), False
   step = environment.reset()
@@ -81,7 +91,7 @@ def play(
       return None
     steps += 1
     waited_s = time.monotonic() - since_s
-    is_long = steps > _WARN_AFTER_STEPS or waited_s > _WARN_AFTER_S
+    is_long = steps > _WARN_AFTER_STEPS or waited_s > warn_after_s
     if is_long and not warned:
       _warn_of_long_episode(
         environment.name, np.where(shares > 0, lengths, 0), waited_s
@@ -93,7 +103,9 @@ def play(
       observe(output.action, step, shares > 0)
     returns += step.raw_reward
     lengths += ~step.first
-    for env in np.flatnonzero(step.terminated | step.truncated):
+    ended = step.terminated | step.truncated
+    unfinished += int(((lengths >= max_steps) & ~ended & (shares > 0)).sum())
+    for env in np.flatnonzero(ended | (lengths >= max_steps)):
       if shares[env]:
         shares[env] -= 1
         steps, since_s = 0, time.monotonic()
@@ -103,7 +115,7 @@ def play(
           if not np.isnan(numbers[env]):
             finished.info.setdefault(name, []).append(float(numbers[env]))
       returns[env], lengths[env] = 0.0, 0
-  return finished
+  return finished._replace(unfinished=unfinished)
 
 
 def _warn_of_long_episode(

@@ -165,3 +165,13 @@ def test_evaluations_of_one_seed_are_equal():
     assert episodes.returns == episodes.lengths  # CartPole: reward 1 per step
     played.append(episodes)
   assert played[0] == played[1] != played[2]
+
+
+def test_episodes_that_do_not_end_count_as_they_are():
+  environment = Scripted([3, 10**9])
+  found = evaluation.play(environment, Echo(), 4, max_steps=5)
+  # Both episodes of the second environment are cut off.
+  assert sorted(found.returns) == [3.0, 3.0, 10.0, 10.0]
+  assert sorted(found.lengths) == [3, 3, 5, 5]
+  assert found.unfinished == 2
+  assert evaluation.play(Scripted([3]), Echo(), 2).unfinished == 0
