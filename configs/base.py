@@ -413,15 +413,6 @@ def check_evaluations(config: ml_collections.ConfigDict) -> None:
       )
 
 
-def check_external(config: ml_collections.ConfigDict) -> None:
-  """Checks that external processes can collect in an environment."""
-  if config.get("action_mask", False):
-    raise ValueError(
-      "config.environment.action_mask=True has no effect for external "
-      "processes, which pass no masks: use --noconfig.environment.action_mask"
-    )
-
-
 def check_workers(count: int) -> None:
   """Checks that a run with worker processes may change their number to `count`.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import ml_collections
 
-from slipway.configs import base, fields
+from slipway.configs import fields
 
 # The smallest valid distance of neighbouring atoms, relative to the largest
 # absolute atom. Closer atoms may be equal in float32.
@@ -203,7 +203,6 @@ def _check_collection(config: ml_collections.ConfigDict) -> None:
       "processes write through a proxy, so nothing would be collected; use "
       "True, or 1 or more workers"
     )
-  base.check_external(config.environment)
 
 
 def _check_shards(config: ml_collections.ConfigDict) -> None:

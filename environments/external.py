@@ -36,6 +36,7 @@ from slipway.environments import (
   checked,
   conversion,
   inputs,
+  masks,
   spaces,
   specs,
 )
@@ -53,6 +54,24 @@ class Interrupted(KeyboardInterrupt):
   """
 
 
+class Step(typing.NamedTuple):
+  """What a loop passes to a worker, as a gymnasium environment's `step` does.
+
+  Attributes:
+    observation: element of the observation space.
+    reward: reward of the last action; 0 at the start of an episode.
+    terminated: whether the environment has ended the episode.
+    truncated: whether a limit has ended the episode.
+    info: the observation's action mask, if there are any.
+  """
+
+  observation: typing.Any
+  reward: float
+  terminated: bool
+  truncated: bool
+  info: dict[str, np.ndarray]
+
+
 class _NextCall(enum.Enum):
   """The method of `Exchange` that the external loop must call next."""
 
@@ -67,21 +86,29 @@ class Exchange:
   other methods.
   """
 
-  def __init__(self, observation_space: gymnasium.Space, bounded: bool = False):
+  def __init__(
+    self,
+    observation_space: gymnasium.Space,
+    action_space: gymnasium.Space,
+    bounded: bool = False,
+    masked: bool = False,
+  ):
     """Makes an exchange; the loop's first call must be `act`.
 
     Args:
       observation_space: space of the loop's observations, which are checked.
+      action_space: space of the actions.
       bounded: whether observations beyond the space's bounds are errors.
+      masked: whether the loop passes action masks.
     """
     self._space, self._bounded = observation_space, bounded
+    self._masked = masked
+    self._inputs = inputs.InputReader(observation_space, action_space)
     self._changed = threading.Condition()
     self._next = _NextCall.ACT
     # Whether the next `act` has the first observation of an episode.
     self._begins_episode = True
-    # The step that the worker has not taken yet: observation, reward,
-    # terminated and truncated.
-    self._pending_step: tuple[typing.Any, float, bool, bool] | None = None
+    self._pending_step: Step | None = None  # not taken by the worker yet
     self._action: typing.Any = None  # for the loop
     self._has_action = self._is_closed = False
     self._reward = 0.0  # of the step that `observe` reported last
@@ -91,17 +118,20 @@ class Exchange:
     """Sets the function that says, ten times per second, to stop the worker."""
     self._should_stop = should_stop
 
-  def act(self, observation: typing.Any) -> typing.Any:
+  def act(
+    self, observation: typing.Any, action_mask: typing.Any = None
+  ) -> typing.Any:
     """Waits for the worker's action for an observation; called by the loop."""
     with self._changed:
       if self._is_closed:
         raise Interrupted
       self._check_order(_NextCall.ACT)
       observation = self._check_observation(observation)
+      info = self._read_mask("act", action_mask)
       reward = 0.0 if self._begins_episode else self._reward
       self._begins_episode = False
       self._next = _NextCall.OBSERVE
-      self._pass_step((observation, reward, False, False))
+      self._pass_step(Step(observation, reward, False, False, info))
       while not self._has_action:
         if self._is_closed:
           raise Interrupted
@@ -115,6 +145,7 @@ class Exchange:
     terminated: bool,
     truncated: bool,
     observation: typing.Any,
+    action_mask: typing.Any = None,
   ) -> None:
     """Reports the result of the last action; called by the loop.
 
@@ -123,6 +154,7 @@ class Exchange:
     Args:
       terminated: whether the environment has ended the episode.
       truncated: whether a limit has ended the episode.
+      action_mask: mask of `observation`, which a truncated episode needs.
 
     Raises:
       ValueError: the call or a value is invalid, and had no effect.
@@ -136,13 +168,16 @@ class Exchange:
       terminated = _read_flag("terminated", terminated)
       truncated = _read_flag("truncated", truncated)
       observation = self._check_observation(observation)
+      info: dict[str, np.ndarray] = {}
+      if action_mask is not None or (truncated and not terminated):
+        info = self._read_mask("observe", action_mask)
       self._next = _NextCall.ACT
       self._reward = reward
       if terminated or truncated:
         self._begins_episode = True
-        self._pass_step((observation, reward, terminated, truncated))
+        self._pass_step(Step(observation, reward, terminated, truncated, info))
 
-  def wait_for_step(self) -> tuple[typing.Any, float, bool, bool]:
+  def wait_for_step(self) -> Step:
     """Waits for the loop's next step; called by the worker.
 
     Raises:
@@ -169,7 +204,7 @@ class Exchange:
       self._is_closed = True
       self._changed.notify_all()
 
-  def _pass_step(self, step: tuple[typing.Any, float, bool, bool]) -> None:
+  def _pass_step(self, step: Step) -> None:
     """Passes a step to the worker, once it has taken the previous one."""
     # The worker may not have taken an episode's end when the next one begins.
     while self._pending_step is not None:
@@ -192,6 +227,23 @@ class Exchange:
       "observe was called before act, so there is no action whose result "
       "it could report: call act first, and observe once after it"
     )
+
+  def _read_mask(self, method: str, mask: typing.Any) -> dict[str, np.ndarray]:
+    """Returns the info with an observation's action mask, if there are any."""
+    if not self._masked:
+      if mask is not None:
+        raise ValueError(
+          f"{method} got an action_mask, which has no effect, since "
+          "config.environment.action_mask is False: leave it out"
+        )
+      return {}
+    if mask is None:
+      raise ValueError(
+        f"{method} got no action_mask, since config.environment.action_mask is "
+        "True, so illegal actions would be chosen: pass the mask, with ones "
+        "for legal actions"
+      )
+    return {masks.KEY: self._inputs.read_masks(mask, 1)[0]}
 
   def _check_observation(self, observation: typing.Any) -> typing.Any:
     mismatch = spaces.find_mismatch(self._space, observation)
@@ -244,32 +296,35 @@ class ExternalEnvironment(gymnasium.Env):
     self.observation_space = observation_space
     self.action_space = action_space
     self._exchange = exchange
-    # Observation of the step that has ended an episode, until the next reset.
-    self._last_observation: typing.Any = None
+    # The step that has ended an episode, until the next reset.
+    self._last: Step | None = None
+    sizes = spaces.component_sizes(action_space) or ()
+    # An observation that no action follows needs no mask of its own.
+    self._all_legal = {masks.KEY: np.ones(sum(sizes), np.bool_)}
     # Whether a reset has replaced the next episode's first observation.
     self._is_interrupted = False
 
   def reset(self, *, seed=None, options=None):
     """Waits for the first observation of an episode; ignores the seed."""
     self._check_not_interrupted()
-    last, self._last_observation = self._last_observation, None
+    last, self._last = self._last, None
     try:
-      return self._exchange.wait_for_step()[0], {}
+      step = self._exchange.wait_for_step()
+      return step.observation, step.info
     except Interrupted:
       if last is None:
         raise
       self._is_interrupted = True
-      return last, {}
+      return last.observation, last.info or self._all_legal
 
   def step(self, action):
     """Sends an action to the loop, and waits for the result of the action."""
     self._check_not_interrupted()
     self._exchange.send_action(np.copy(action)[()])
     step = self._exchange.wait_for_step()
-    observation, _, terminated, truncated = step
-    if terminated or truncated:
-      self._last_observation = observation
-    return *step, {}
+    if step.terminated or step.truncated:
+      self._last = step
+    return step
 
   def _check_not_interrupted(self) -> None:
     """Raises `Interrupted` if a reset has been interrupted."""

@@ -24,7 +24,6 @@ import numpy as np
 from absl import logging
 from gymnasium.envs import registration
 
-from slipway.configs import base
 from slipway.environments import (
   asynchronous,
   checked,
@@ -188,13 +187,15 @@ def make_external(
     Exception: as `make`.
   """
   name, kwargs = ids.get_name_and_kwargs(config)
-  base.check_external(config)
   spec = ids.find_spec(name)
   template = _construct(config, spec, name, kwargs, 1, checked.BatchChecker())
   template.close()
   spaces = template.single_observation_space, template.single_action_space
-  exchange = external.Exchange(spaces[0], bool(config.get("wrappers", ())))
-  check = checked.BatchChecker()
+  masked = bool(config.get("action_mask", False))
+  exchange = external.Exchange(
+    *spaces, bool(config.get("wrappers", ())), masked
+  )
+  check = checked.BatchChecker(masked)
   envs = gymnasium.vector.SyncVectorEnv(
     [lambda: check(external.ExternalEnvironment(*spaces, exchange))], copy=False
   )
@@ -202,6 +203,7 @@ def make_external(
     envs,
     name,
     seed=0,
+    masked=masked,
     transform_rewards=wrappers.make_reward_transform(config),
   )
   return environment, exchange

@@ -90,7 +90,9 @@ class Connection:
     self._thread.start()
     atexit.register(self.close)
 
-  def act(self, observation: typing.Any) -> typing.Any:
+  def act(
+    self, observation: typing.Any, action_mask: typing.Any = None
+  ) -> typing.Any:
     """Returns an action of the newest policy, with exploration as a worker's.
 
     Blocks while the run is paused, has published no variables yet, or can take
@@ -98,6 +100,8 @@ class Connection:
 
     Args:
       observation: an element of the environment's `observation_space`.
+      action_mask: [M], ones for the legal ones of M actions, if
+        `config.environment.action_mask` is True.
 
     Returns:
       An action of the environment's `action_space`.
@@ -109,7 +113,7 @@ class Connection:
       RuntimeError: the connection failed; the cause is chained.
     """
     try:
-      return self._exchange.act(observation)
+      return self._exchange.act(observation, action_mask)
     except external.Interrupted:
       raise self._explain_end("act") from self._error
 
@@ -119,6 +123,7 @@ class Connection:
     terminated: bool,
     truncated: bool,
     observation: typing.Any,
+    action_mask: typing.Any = None,
   ) -> None:
     """Reports the outcome of the last action; does not block.
 
@@ -128,6 +133,8 @@ class Connection:
       truncated: whether the episode was cut off, as by a time limit.
       observation: observation after the step. If it ends the episode, the next
         `act` begins another one.
+      action_mask: mask of `observation`, as for `act`; required if the episode
+        is truncated, since the last observation then has a value.
 
     Raises:
       ValueError: a value can't be used, or `act` was not called;
@@ -136,7 +143,9 @@ class Connection:
       RuntimeError: the connection failed; the cause is chained.
     """
     try:
-      self._exchange.observe(reward, terminated, truncated, observation)
+      self._exchange.observe(
+        reward, terminated, truncated, observation, action_mask
+      )
     except external.Interrupted:
       raise self._explain_end("observe") from self._error
 

@@ -338,22 +338,6 @@ REJECTED = [
     {"environment__external": True},
     "with config.environment.external=True, an environment without steps",
   ),
-  *(
-    (
-      agent,
-      {
-        "environment__external": external,
-        "environment__name": "tests.environments.shaped:Shaped-v0",
-        "environment__kwargs__masked": True,
-        "environment__action_mask": True,
-        "topology__workers": 0,
-        "mode": "async",
-      },
-      "config.environment.action_mask=True has no effect for external",
-    )
-    for agent in ("dqn", "ppo")
-    for external in (False, True)
-  ),
   (
     "sac",
     {"learner__target_critics": 3},

@@ -13,6 +13,8 @@ _CARTPOLE = ml_collections.ConfigDict(
   {"name": "CartPole-v1", "kwargs": ml_collections.ConfigDict()}
 )
 
+ACTIONS = gymnasium.spaces.Discrete(2)
+
 
 def make_observation(number):
   """Returns an observation that holds a number."""
@@ -193,7 +195,7 @@ _PARTS = gymnasium.spaces.Dict(
 def test_a_wrong_part_of_an_observation_changes_nothing(
   space, observation, line
 ):
-  exchange = external.Exchange(space)
+  exchange = external.Exchange(space, ACTIONS)
   right = space.sample()
   if isinstance(observation, dict):
     observation = right | observation
@@ -207,7 +209,7 @@ def test_a_wrong_part_of_an_observation_changes_nothing(
 
 def test_observations_that_wrappers_have_not_changed_are_rejected():
   space = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
-  exchange = external.Exchange(space, bounded=True)
+  exchange = external.Exchange(space, ACTIONS, bounded=True)
   exchange.send_action(1)
   with pytest.raises(ValueError, match="wrappers"):
     exchange.act([500.0, 0.0])
@@ -240,3 +242,48 @@ def test_values_of_the_loop_are_those_of_the_spaces():
   thread.join(5)
   assert step.truncated[0] and step.reward[0] == -1.0
   np.testing.assert_allclose(taken[0], [1.0])  # 0.5 of [-1, 1] is 1 of [-2, 2]
+
+
+_MASKED = ml_collections.ConfigDict(
+  {
+    "name": "CartPole-v1",
+    "kwargs": ml_collections.ConfigDict(),
+    "action_mask": True,
+  }
+)
+
+
+def test_a_loop_passes_action_masks():
+  worker = Worker(_MASKED)
+  act, observe = worker.exchange.act, worker.exchange.observe
+  act(make_observation(0), [False, True])
+  observe(1.0, False, False, make_observation(1))
+  act(make_observation(1), np.array([1, 0]))
+  observe(2.0, False, True, make_observation(2), [1, 1])
+  act(make_observation(10), [0, 1])
+  observe(3.0, True, False, make_observation(11))
+  act(make_observation(20), [1, 0])
+  worker.end()
+  found = [step.observation[0].tolist() for step in worker.steps]
+  # Observation 11 has no action, so its mask is of no importance.
+  assert [x[4:] for x in found] == [
+    *([0, 1], [1, 0], [1, 1], [0, 1], [1, 1], [1, 0])
+  ]
+  assert [x[0] for x in found] == [0, 1, 2, 10, 11, 20]
+
+
+@pytest.mark.parametrize(
+  ("config", "mask", "words"),
+  [
+    (_MASKED, None, "act got no action_mask"),
+    (_MASKED, [0, 0], "without a legal action"),
+    (_MASKED, [1, 1, 1], r"NumPy array of bools \[1, 2\]"),
+    (_CARTPOLE, [1, 1], "action_mask, which has no effect"),
+  ],
+)
+def test_a_wrong_mask_is_an_error_of_one_line(config, mask, words):
+  worker = Worker(config)
+  with pytest.raises(ValueError, match=words) as caught:
+    worker.exchange.act(make_observation(0), mask)
+  assert "\n" not in str(caught.value)
+  worker.end()
