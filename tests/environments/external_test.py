@@ -204,7 +204,7 @@ def test_a_wrong_part_of_an_observation_changes_nothing(
     exchange.act(observation)
   assert "\n" not in str(caught.value)
   assert exchange.act(right) == 1
-  assert exchange.wait_for_step()[1:] == (0.0, False, False)
+  assert exchange.wait_for_step()[1:] == (0.0, False, False, {})
 
 
 def test_observations_that_wrappers_have_not_changed_are_rejected():
