@@ -106,6 +106,12 @@ LEARNER: fields.Fields = {
       10_000, "a call could not be interrupted for hours"
     ),
   ),
+  "learner.init_from": Field(
+    "",
+    "folder of a run, from whose newest snapshot a new run takes the weights "
+    "of all networks and the statistics of observations, but neither optimizer "
+    "nor replay, as for another reward or a harder task; '': new weights",
+  ),
   "learner.device": Field(
     "auto",
     "processor of the updates: 'auto', the first GPU if there is one; 'cpu'; "

@@ -29,6 +29,7 @@ _FIXED_FIELDS = {
   "adder": "the saved transitions were formed by other rules",
   "bonus.kind": "the saved variables have another bonus, or none",
   "bonus.features": "the saved variables would not fit",
+  "learner.init_from": "the snapshot has the run's own weights by now",
   "learner.averaging": "the saved variables have an average, or have none",
   "learner.critic_target": "the saved items were formed for the other target",
   "learner.kl_multiplier": "the adapted value of the snapshot replaces it",

@@ -7,7 +7,12 @@ from slipway.agents import core, registry
 from slipway.agents.networks import network
 from slipway.configs import base, fields
 from slipway.environments import factory, specs
-from slipway.launch.checks import environment_check, memory, overrides
+from slipway.launch.checks import (
+  environment_check,
+  initial_weights,
+  memory,
+  overrides,
+)
 from slipway.launch.hooks import catalog as hooks
 from slipway.launch.launchers import host_plan
 from slipway.launch.processes import processors
@@ -56,6 +61,7 @@ def check(
   # Made here, so that an error of the user's own network comes first.
   network.variable_shapes(builder.make_network(whole, spec))
   hooks.check(config.hooks)
+  initial_weights.check(config, spec)
   _check_shards(config, on_cluster)
   if not on_cluster:
     processors.check_device(config.learner.device)

@@ -95,8 +95,7 @@ class SingleLoop:
     self._rates = rates_lib.Rates(config, table)
     devices.check(config.learner.device)
     learner = self._learner = builder.make_learner(config, spec)
-    if newest:
-      checkpoints.restore(newest.path, learner)
+    checkpoints.start(learner, newest or None, config.learner.init_from)
     published = state["published"] if state else None
     self._variables = local_ports.LocalVariables(
       variable_packing.VersionedVariables(*published) if published else None

@@ -76,8 +76,8 @@ class TrainerNode:
         config, spec, folder, snapshot, servers[0], passing_path
       )
     learner = builder.make_learner(config, spec)
+    checkpoints.start(learner, snapshot, config.learner.init_from)
     if snapshot:
-      checkpoints.restore(snapshot.path, learner)
       logging.info("resumes from snapshot %d", snapshot.number)
     for server in servers:
       routes.wait_for_server(server, _CONNECT_TIMEOUT_S)
