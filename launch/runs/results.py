@@ -16,6 +16,7 @@ from slipway.launch.runs import (
   curves,
   events,
   outbox,
+  records,
   run_folder,
   run_status,
 )
@@ -133,7 +134,7 @@ class Results:
 
   def write_summary(self, status: run_status.RunStatus) -> None:
     """Writes summary.json, the run's last status."""
-    outbox.replace(self._folder.summary, run_status.to_summary(status))
+    outbox.replace(self._folder.summary, records.to_json(status))
 
   def draw_curves(self) -> None:
     """Draws curves.csv as curves.png, unless rows of it are unwritten.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from slipway.launch.runs import error_text, outbox, run_folder
+from slipway.launch.runs import outbox, records, run_folder
 
 
 class RunAddress(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ def published(folder: run_folder.RunFolder, address: str) -> Iterator[None]:
     OSError: the file can't be written; see `outbox.replace`.
   """
   own = RunAddress.of_this_process(address)
-  outbox.replace(path_in(folder), msgspec.json.encode(own) + b"\n")
+  outbox.replace(path_in(folder), records.to_json(own))
   try:
     yield
   finally:
@@ -69,14 +69,12 @@ def read(folder: run_folder.RunFolder) -> RunAddress | None:
   Raises:
     ValueError: the file can't be read, or has another format.
   """
-  path = path_in(folder)
   try:
-    return msgspec.json.decode(path.read_bytes(), type=RunAddress)
+    return records.read(
+      path_in(folder),
+      RunAddress,
+      ", so the run can't be found: remove the file, and stop the run by a "
+      "signal to its launcher",
+    )
   except FileNotFoundError:
     return None
-  except (OSError, ValueError, RecursionError) as error:
-    text = error_text.one_line(error)
-    raise ValueError(
-      f"{str(path)!r} can't be read ({text}), so the run can't be found: "
-      "remove the file, and stop the run by a signal to its launcher"
-    ) from error

@@ -40,13 +40,17 @@ class NodeCounters(msgspec.Struct, frozen=True):
     return run_status.NodeCounts.from_sum([self.earlier, self.newest])
 
 
-class RunCounters(msgspec.Struct, frozen=True):
+class RunCounters(
+  msgspec.Struct, frozen=True, tag_field="format_version", tag=2
+):
   """The counts from which a resumed run continues.
 
   ```python
   counters.write(folder)
   counters = RunCounters.read(folder)
   ```
+
+  Files of another format version are rejected.
 
   Attributes:
     status: the run's status at the snapshot.
@@ -59,25 +63,9 @@ class RunCounters(msgspec.Struct, frozen=True):
   eval_returns: list[float]
   nodes: dict[str, dict[int, NodeCounters]]
 
-  def to_json(self) -> str:
-    """Returns the counters as a JSON text, which `from_json` parses."""
-    return records.to_json(self)
-
-  @classmethod
-  def from_json(cls, text: str) -> "RunCounters":
-    """Parses counters from a JSON text.
-
-    Args:
-      text: a text from `to_json`.
-
-    Raises:
-      ValueError: the text has another format.
-    """
-    return records.from_json(text, cls)
-
   def write(self, folder: pathlib.Path) -> None:
     """Writes the counters to the file run.json in a snapshot's folder."""
-    (folder / FILE).write_text(self.to_json(), encoding="utf-8")
+    (folder / FILE).write_bytes(records.to_json(self))
 
   @classmethod
   def read(cls, folder: pathlib.Path) -> "RunCounters":
@@ -86,4 +74,8 @@ class RunCounters(msgspec.Struct, frozen=True):
     Raises:
       ValueError: the file cannot be read, or has another format.
     """
-    return records.read(folder / FILE, cls, "resume from another snapshot")
+    path, advice = folder / FILE, ": resume from another snapshot"
+    try:
+      return records.read(path, cls, advice)
+    except FileNotFoundError as error:
+      raise ValueError(f"{str(path)!r} does not exist{advice}") from error

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from slipway.launch.runs import error_text, records, run_folder
+from slipway.launch.runs import records, run_folder
 from slipway.replay.tables import table_status
 
 # Types of fields with a range; a message or file with another value is
@@ -417,12 +417,6 @@ def _find_numbers(
       yield f"{path}/{name}", float(value)
 
 
-def to_summary(status: RunStatus) -> bytes:
-  """Returns a run's last status as the content of summary.json."""
-  encoded = msgspec.json.encode(status, enc_hook=records.to_number)
-  return msgspec.json.format(encoded, indent=2) + b"\n"
-
-
 def read_summary(folder: run_folder.RunFolder) -> RunStatus:
   """Reads a run's last status from its summary.json.
 
@@ -430,17 +424,13 @@ def read_summary(folder: run_folder.RunFolder) -> RunStatus:
     FileNotFoundError: there is no such file, since the run has not ended.
     ValueError: the file can't be read, or has no valid content.
   """
-  try:
-    status = msgspec.json.decode(folder.summary.read_bytes(), type=RunStatus)
-    if status.stopped_because is None:
-      raise ValueError("it does not say why the run stopped")
-    return status
-  except FileNotFoundError:
-    raise
-  except (OSError, ValueError, RecursionError) as error:
-    text = error_text.one_line(error)
+  advice = (
+    ", so the run's results are unknown: restore the file, or remove it; a "
+    "resumed run writes a new one at its end"
+  )
+  status = records.read(folder.summary, RunStatus, advice)
+  if status.stopped_because is None:
     raise ValueError(
-      f"{str(folder.summary)!r} can't be read ({text}), so the run's results "
-      "are unknown: restore the file, or remove it; a resumed run writes a "
-      "new one at its end"
-    ) from error
+      f"{str(folder.summary)!r} does not say why the run stopped{advice}"
+    )
+  return status

@@ -23,6 +23,7 @@ from slipway.launch.runs import (
   config_file,
   curves,
   manifest,
+  records,
   run_address,
   run_counters,
   run_folder,
@@ -241,8 +242,8 @@ def test_a_snapshot(folder, data):
 
 @fuzz
 @hypothesis.given(
-  content=damaged(saved.COUNTERS.to_json().encode())
-  | exchanged(json.loads(saved.COUNTERS.to_json()))
+  content=damaged(records.to_json(saved.COUNTERS))
+  | exchanged(json.loads(records.to_json(saved.COUNTERS)))
 )
 def test_run_json(folder, content):
   (folder.path / run_counters.FILE).write_bytes(content)

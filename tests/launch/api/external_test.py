@@ -6,6 +6,7 @@ import pytest
 import slipway
 from slipway.configs import bc, dqn
 from slipway.launch.runs import (
+  records,
   run_address,
   run_folder,
   run_lock,
@@ -39,7 +40,7 @@ def test_no_run(tmp_path):
 def test_a_run_that_has_ended(tmp_path):
   folder = make_run(tmp_path, dqn.get_config())
   status = run_status.RunStatus(stopped_because="trainer_steps")
-  folder.summary.write_bytes(run_status.to_summary(status))
+  folder.summary.write_bytes(records.to_json(status))
   with pytest.raises(slipway.RunEndedError, match="has ended: the limit of tr"):
     slipway.connect(folder.path)
 

@@ -21,13 +21,14 @@ from slipway.launch.control import control_service, messages
 from slipway.launch.nodes import link
 from slipway.launch.rpc import client as rpc_client
 from slipway.launch.rpc import server
-from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import (
+  records,
   run_address,
   run_folder,
   run_lock,
   run_status,
 )
+from slipway.launch.runs import run as run_lib
 from tests import polling
 from tests.launch import controlled
 
@@ -331,7 +332,7 @@ def test_the_status_of_a_run_that_has_ended(folder, control):
   status = run_status.RunStatus(
     phase="stopped", stopped_because="SIGTERM", advice=["lower it"]
   )
-  folder.summary.write_bytes(run_status.to_summary(status))
+  folder.summary.write_bytes(records.to_json(status))
   code, out, _ = control(folder, "status")
   assert code == 1  # since the run has ended
   assert "stopped: SIGTERM" in out

@@ -6,7 +6,7 @@ import pytest
 
 from slipway.configs import dqn
 from slipway.launch.commands import ending
-from slipway.launch.runs import run_folder, run_status
+from slipway.launch.runs import records, run_folder, run_status
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def make_run(tmp_path):
         written=written, late=late, uploaded=uploaded
       ),
     )
-    folder.summary.write_bytes(run_status.to_summary(status))
+    folder.summary.write_bytes(records.to_json(status))
     if best:
       folder.best.write_bytes(b"")
     if snapshot:

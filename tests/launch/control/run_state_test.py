@@ -1,12 +1,13 @@
 """Tests of RunState: the status, counters, and restarts."""
 
+import msgspec
 import pytest
 
 from slipway.configs import apex_dqn, ppo
 from slipway.environments import factory
 from slipway.launch.control import messages, node_state, node_states, run_state
 from slipway.launch.control import rates as rates_lib
-from slipway.launch.runs import curves, run_counters, run_status
+from slipway.launch.runs import curves, records, run_counters, run_status
 from slipway.replay.tables import table_status
 from tests.launch.control import given
 
@@ -337,7 +338,9 @@ def test_a_resumed_run_continues_its_counts(clock):
   clock.now_s = 100.0
   state = make_state_with_counts()
   before = state.status()
-  saved = run_counters.RunCounters.from_json(state.counters().to_json())
+  saved = msgspec.json.decode(
+    records.to_json(state.counters()), type=run_counters.RunCounters
+  )
 
   resumed = make_state(saved)
   status = resumed.status()

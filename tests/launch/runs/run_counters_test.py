@@ -32,7 +32,7 @@ COUNTERS = run_counters.RunCounters(
 def change(path, **fields):
   """Changes fields of the record's status in a file, or of the record."""
   found = json.loads(path.read_text())
-  record = found["record"]
+  record = found
   for name, value in fields.items():
     (record if name in record else record["status"])[name] = value
   path.write_text(json.dumps(found))
@@ -41,7 +41,6 @@ def change(path, **fields):
 def test_read_counters_equal_the_written_ones(tmp_path):
   COUNTERS.write(tmp_path)
   assert run_counters.RunCounters.read(tmp_path) == COUNTERS
-  assert run_counters.RunCounters.from_json(COUNTERS.to_json()) == COUNTERS
 
 
 @pytest.mark.parametrize(
@@ -74,6 +73,7 @@ def test_other_values_are_rejected(tmp_path, fields, path_of_the_field):
   [
     *("", "{", "[]", '{"trainer_steps": 3}', "\udcff"),
     '{"format_version": 1, "record": {}}',
+    '{"format_version": 2, "status": {}}',
   ],
 )
 def test_other_files_are_rejected(tmp_path, text):
@@ -89,8 +89,8 @@ def test_another_format_is_rejected(tmp_path):
   COUNTERS.write(tmp_path)
   path = tmp_path / run_counters.FILE
   found = json.loads(path.read_text())
-  path.write_text(json.dumps({**found, "format_version": 2}))
-  with pytest.raises(ValueError, match="format_version is 2"):
+  path.write_text(json.dumps({**found, "format_version": 3}))
+  with pytest.raises(ValueError, match="format_version"):
     run_counters.RunCounters.read(tmp_path)
 
 

@@ -5,7 +5,7 @@ import pathlib
 import numpy as np
 
 from slipway.configs import dqn
-from slipway.launch.runs import curves, run_status
+from slipway.launch.runs import curves, records, run_status
 from slipway.launch.sweeps import plan, scoring, space, study
 from slipway.launch.sweeps import runs as runs_lib
 
@@ -76,4 +76,4 @@ def write_curves(run, returns, period=1_000):
 def write_summary(run, **status):
   summary = run_status.RunStatus(**{"stopped_because": "SIGINT", **status})
   run.folder.path.mkdir(exist_ok=True)
-  run.folder.summary.write_bytes(run_status.to_summary(summary))
+  run.folder.summary.write_bytes(records.to_json(summary))

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from slipway.launch.runs import run_status
+from slipway.launch.runs import records, run_status
 from tests import polling
 from tests.launch.sweeps import given
 
@@ -62,7 +62,7 @@ def summary(stopped_because, trainer_steps):
   status = run_status.RunStatus(
     stopped_because=stopped_because, trainer_steps=trainer_steps
   )
-  return run_status.to_summary(status).decode()
+  return records.to_json(status).decode()
 
 
 def start(folder, content, error="", stops=1, plan=None, **streams):
