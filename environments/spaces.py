@@ -93,6 +93,41 @@ def leaf_slices(space: gymnasium.Space) -> Iterator[tuple[Leaf, slice]]:
     yield leaf, slice(starts[index], starts[index] + leaf.size)
 
 
+def describe_layout(
+  space: gymnasium.Space, mask_size: int = 0
+) -> list[dict[str, typing.Any]]:
+  """Returns where each part of a flat observation is, for other programs.
+
+  Args:
+    mask_size: number of entries of the action mask, which follows; 0: none.
+
+  Returns:
+    A dict per part: its `key` as subscripts (such as "['goal'][0]", or '' for
+    the whole observation), its `start` and `stop`, and its `space`. Discrete
+    parts are one-hot.
+  """
+  layout = [
+    {
+      "key": subscripts(leaf.path),
+      "start": columns.start,
+      "stop": columns.stop,
+      "space": describe(leaf.space),
+    }
+    for leaf, columns in leaf_slices(space)
+  ]
+  if mask_size:
+    start = sum(leaf.size for leaf in leaves(space))
+    layout.append(
+      {
+        "key": "action_mask",
+        "start": start,
+        "stop": start + mask_size,
+        "space": f"{mask_size} numbers, 1 for legal actions and 0 for others",
+      }
+    )
+  return layout
+
+
 def split(space: gymnasium.Space, vectors: typing.Any) -> typing.Any:
   """Splits flat observations into the parts of a Dict or Tuple, for a torso.
 

@@ -1,5 +1,6 @@
 """Policy: loads the trained policy of a run, for use in a user's own loop."""
 
+import json
 import os
 import pathlib
 import typing
@@ -17,6 +18,7 @@ from slipway.environments import (
   conversion,
   factory,
   inputs,
+  spaces,
   specs,
   vector,
 )
@@ -239,7 +241,10 @@ class Policy:
 
     The input `observation` [batch, ...] and the output `action` [batch, ...]
     are in the environment's terms where these are arrays of numbers: actions
-    count from the space's first one, or lie within its bounds.
+    count from the space's first one, or lie within its bounds. Observations of
+    several parts, and those with action masks, are one flat vector: its
+    metadata `observation` is a JSON list with the key, start and stop of each
+    part, `spaces.describe_layout`.
 
     The model of a recurrent network is called once per step, with these inputs
     besides:
@@ -261,10 +266,17 @@ class Policy:
         the learner's networks is the policy.
     """
     variables = self._select_variables()
+    expected = self._spec.observations
+    mask_size = 0
+    if isinstance(expected, arrays.MaskedArray):
+      mask_size = expected.mask_size
     notes = {
       "agent": str(self.config.agent),
       "environment": str(self.config.environment.name),
       "version": str(self.version),
+      "observation": json.dumps(
+        spaces.describe_layout(self.observation_space, mask_size)
+      ),
     }
     try:
       from slipway.agents.networks import onnx_export

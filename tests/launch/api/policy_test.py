@@ -1,6 +1,7 @@
 """Tests of Policy: actions of a config's network, and of its ONNX model."""
 
 import copy
+import json
 import pickle
 
 import gymnasium
@@ -12,7 +13,7 @@ import tree
 import slipway
 from slipway.agents import registry
 from slipway.agents.networks import network as network_lib
-from slipway.environments import factory
+from slipway.environments import factory, spaces
 from slipway.launch.api import policy as policy_lib
 from tests.environments import shaped
 
@@ -138,6 +139,36 @@ def test_a_model_chooses_legal_actions_of_several_components(
   (actions,) = model.run(["action"], {"observation": joined})
   wanted = policy(observation, action_mask=mask)
   np.testing.assert_array_equal(actions, wanted)
+
+
+@pytest.mark.parametrize("observation", ["parts", "small_image_and_numbers"])
+def test_a_model_says_where_each_part_of_an_observation_is(
+  observation, tmp_path
+):
+  environment = shaped.config_of(observation=observation, masked=True)
+  policy = make_policy(make_config("ppo", environment), "policy/")
+  model = open_model(policy, tmp_path / "policy.onnx")
+  notes = model.get_modelmeta().custom_metadata_map
+  layout = json.loads(notes["observation"])
+  space = policy.observation_space
+  sample = space.sample()
+  flat = np.full(model.get_inputs()[0].shape[1], np.nan, np.float32)
+  for part in layout[:-1]:
+    value = eval(f"sample{part['key']}", {"sample": sample})
+    (leaf,) = (
+      leaf
+      for leaf in spaces.leaves(space)
+      if spaces.subscripts(leaf.path) == part["key"]
+    )
+    flat[part["start"] : part["stop"]] = gymnasium.spaces.flatten(
+      leaf.space, value
+    )
+  mask = make_mask(shaped.SIZES["discrete"], np.random.default_rng(0))
+  assert layout[-1]["key"] == "action_mask"
+  flat[layout[-1]["start"] : layout[-1]["stop"]] = mask
+  assert not np.isnan(flat).any()
+  (actions,) = model.run(["action"], {"observation": flat[None]})
+  assert actions[0] == policy(sample, action_mask=mask)
 
 
 def test_the_weights_of_the_actors_network_are_exported(tmp_path):
