@@ -1,15 +1,22 @@
 """TypedConfig: the config whose fields accept each number of their type.
 
+It also parses the texts of values, as on a command line.
+
 `config.limits.environment_steps = 1e5` sets the int 100,000, and a NumPy number
 becomes the int or float that the field holds. A ConfigDict of ml_collections
 rejects both.
 """
 
+import ast
 import numbers
 import typing
 from collections.abc import Mapping
 
 import ml_collections
+
+# Texts of bools, in small letters.
+_BOOLS = {"true": True, "t": True, "1": True}
+_BOOLS |= {"false": False, "f": False, "0": False}
 
 
 class TypedConfig(ml_collections.ConfigDict):
@@ -98,3 +105,46 @@ def parse_int(text: str) -> int:
     if not number.is_integer():  # neither is inf or nan
       raise ValueError(f"{text!r} is no whole number") from None
     return int(number)
+
+
+def parse(text: str, like: typing.Any) -> typing.Any:
+  """Returns the value that a text stands for.
+
+  Args:
+    text: such as '1e5' for an int. Items of a tuple are separated by commas, as
+      in '64,64'; a Python literal, '(64, 64)', is one, too.
+    like: a value of the type. An empty tuple is one of texts.
+
+  Raises:
+    ValueError: no value of this type has the text.
+  """
+  if isinstance(like, bool):
+    if text.lower() not in _BOOLS:
+      raise ValueError(f"{text!r} is no bool")
+    return _BOOLS[text.lower()]
+  if isinstance(like, int):
+    return parse_int(text)
+  if isinstance(like, float):
+    return float(text)
+  if not isinstance(like, tuple):
+    return text
+  first = like[0] if like else ""
+  if isinstance(first, str) and not text.startswith(("(", "[", "'", '"')):
+    return tuple(x.strip() for x in text.split(",") if x.strip())
+  value = parse_literal(text)
+  items = value if isinstance(value, tuple | list) else (value,)
+  items = tuple(to_type_of(first, item) for item in items)
+  if not {*map(type, items)} <= {type(first), *map(type, like)}:
+    raise ValueError(f"{text!r} has items of another type")
+  return items
+
+
+def parse_literal(text: str) -> typing.Any:
+  """Returns the Python literal that a text is, or the text itself."""
+  if text in ("true", "false"):
+    return _BOOLS[text]
+  try:
+    return ast.literal_eval(text)
+  # Deep nesting and `{[]: 1}` raise errors of other types.
+  except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+    return text

@@ -67,15 +67,7 @@ class Connection:
     exchange: external.Exchange,
     control: control_service.ControlService,
   ):
-    """Starts the worker's thread; to be called by `connect` only.
-
-    Args:
-      folder: the run's folder.
-      node: the worker, which runs in the thread.
-      external_parts: objects of the worker that this process provides.
-      exchange: passes observations to the worker, and actions back.
-      control: client of the run's launcher.
-    """
+    """Starts the worker's thread; to be called by `connect` only."""
     self.index = external_parts.index
     self._name = str(folder.path)
     self._node, self._exchange = node, exchange
@@ -222,17 +214,12 @@ def connect(run: str | os.PathLike[str]) -> Connection:
   folder = run_folder.RunFolder.open(run)
   try:
     address = running.find(folder)
+    config = run_config.read(run)
+    _check_accepts_external(config, folder)
+    with running.connect(folder) as control:
+      because = control.status().stopped_because
   except running.RunUnavailableError as error:
     raise RunEndedError(str(error)) from error
-  config = run_config.read(run)
-  _check_accepts_external(config, folder)
-  control = rpc_client.connect(control_service.ControlService, address.address)
-  try:
-    because = control.status().stopped_because
-  except rpc_client.UnreachableError as error:
-    raise RunEndedError(
-      f"run {str(folder.path)!r} does not reply: {error}"
-    ) from error
   if because is not None:
     reason = rows.describe_reason(because)
     raise RunEndedError(f"run {str(folder.path)!r} is stopping: {reason}")

@@ -341,12 +341,9 @@ def _find_prefixes(
   variables: Mapping[str, np.ndarray],
   source: str,
 ) -> list[str]:
-  """Returns the prefixes of the networks that may be the policy's.
-
-  A learner with several networks puts the network's name and a slash before
-  each variable's name. A prefix fits if all variables of the declaration exist
-  with this prefix.
-  """
+  """Returns the prefixes with which all variables of the declaration exist."""
+  # A learner with several networks puts the network's name and a slash before
+  # each variable's name.
   shapes = network_lib.variable_shapes(declaration)
   missing = {}  # names of the variables that are missing, by prefix
   for prefix in ("", *_list_prefixes(variables)):

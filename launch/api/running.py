@@ -34,10 +34,7 @@ def find(
 ) -> run_address.RunAddress:
   """Returns the address of an active run's launcher on this machine.
 
-  Args:
-    folder: the run's folder.
-    launcher_pid: process id of the launcher whose run is wanted, or None for
-      the run of any launcher.
+  If `launcher_pid` is given, only the run of that process counts.
 
   Raises:
     RunUnavailableError: the run is not active, is on another machine, or is
@@ -77,10 +74,7 @@ def connect(
     control.set("limits.target_return", 475.0)
   ```
 
-  Args:
-    folder: the run's folder.
-    launcher_pid: process id of the launcher whose run is wanted, or None for
-      the run of any launcher.
+  The arguments are those of `find`.
 
   Raises:
     RunUnavailableError: the run is not active, is on another machine, is that

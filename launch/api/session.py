@@ -18,7 +18,7 @@ import tempfile
 import threading
 import time
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import ml_collections
 import numpy as np
@@ -133,7 +133,7 @@ def start(
   mode: str | None = None,
   resume: str | os.PathLike[str] | None = None,
   overwrite: bool = False,
-  flags: typing.Sequence[str] = (),
+  flags: Sequence[str] = (),
 ) -> "Training":
   """Starts a training in processes of its own, and returns at once.
 
@@ -216,17 +216,10 @@ class Training:
   def __init__(
     self,
     folder: pathlib.Path,
-    arguments: typing.Sequence[str],
+    arguments: Sequence[str],
     resources: contextlib.ExitStack,
   ):
-    """Starts the training's process; to be called by `start` only.
-
-    Args:
-      folder: the run's folder.
-      arguments: flags of `slipway train`.
-      resources: stack with what the training needs until its end, when it is
-        closed.
-    """
+    """Starts the training's process; to be called by `start` only."""
     self.folder = folder.absolute()
     self._errors: collections.deque[str] = collections.deque(
       maxlen=_KEPT_ERROR_LINES
@@ -236,7 +229,7 @@ class Training:
     # Whether the run uses this process's terminal. It then shows the panel, and
     # Ctrl-C interrupts both processes.
     self._shares_terminal = sys.stdout is sys.__stdout__ and sys.stdout.isatty()
-    self._process, alive_pipe = attached_process.start(
+    self._process = attached_process.AttachedProcess(
       arguments,
       stdout=None if self._shares_terminal else subprocess.PIPE,
       stderr=subprocess.PIPE,
@@ -245,15 +238,18 @@ class Training:
       errors="replace",
     )
     self._resources = resources.pop_all()
-    self._resources.callback(attached_process.close, alive_pipe)
+    self._resources.callback(self._process.detach)
     # For scripts that end without `wait`.
     atexit.register(self._resources.close)
     self._resources.callback(atexit.unregister, self._resources.close)
-    self._printers = [threading.Thread(target=self._print_errors, daemon=True)]
-    if not self._shares_terminal:
-      self._printers.append(
-        threading.Thread(target=self._print_lines, daemon=True)
+    self._printers = [
+      threading.Thread(target=target, args=(stream,), daemon=True)
+      for target, stream in (
+        (self._print_errors, self._process.stderr),
+        (self._print_lines, self._process.stdout),
       )
+      if stream is not None
+    ]
     for printer in self._printers:
       printer.start()
 
@@ -388,21 +384,15 @@ class Training:
   def _connect(
     self,
   ) -> contextlib.AbstractContextManager[control_service.ControlService]:
-    """Returns `running.connect` of this training's own run.
-
-    While the training starts, and if it is rejected because its folder is in
-    use, the folder belongs to another run, which gets no command from here.
-    """
+    """Returns `running.connect` of this training's own run."""
+    # While the training starts, and if it is rejected because its folder is in
+    # use, the folder belongs to another run.
     return running.connect(run_folder.RunFolder(self.folder), self._process.pid)
 
   def _send(
     self, command: Callable[[control_service.ControlService], None]
   ) -> None:
-    """Sends a command to the run, as soon as the run is up.
-
-    The command is sent again if there was no reply, since the run may still be
-    starting; so it must be idempotent.
-    """
+    """Sends an idempotent command to the run, as soon as the run is up."""
     while True:
       # Read first: a run that ends after this check may still reply.
       was_running = self.running
@@ -419,44 +409,33 @@ class Training:
       time.sleep(_COMMAND_POLL_S)
 
   def _check_exit_status(self) -> None:
-    """Raises an error if the training's process has failed.
-
-    It must have ended. Its resources are closed.
-    """
+    """Raises an error if the training's process, which has ended, failed."""
     for printer in self._printers:
       printer.join()
     status = self._process.returncode
     self._resources.close()
     if status == 0:
       return
-    messages = [line for line in self._errors if line.startswith("train: ")]
-    message = messages[-1].removeprefix("train: ") if messages else None
+    message = self._process.explain_end(self._errors)
     if status == 2:
-      raise ValueError(
-        message or "the training was rejected; see the lines above"
+      raise ValueError(message)
+    if not any(map(attached_process.is_explanation, self._errors)):
+      message += (
+        f" (exit status {status}); see its logs in "
+        f"{str(self.folder / 'logs')!r}"
       )
-    raise RuntimeError(
-      message
-      or f"the training ended with exit status {status}; see its logs in "
-      f"{str(self.folder / 'logs')!r}"
-    )
+    raise RuntimeError(message)
 
-  def _print_lines(self) -> None:
+  def _print_lines(self, stream: typing.IO[str]) -> None:
     """Prints the run's standard output to its end; the function of a thread."""
-    assert self._process.stdout is not None
-    for line in self._process.stdout:
+    for line in stream:
       print(line, end="", flush=True)
 
-  def _print_errors(self) -> None:
-    """Prints the run's standard error; the function of a thread.
-
-    Error messages of `slipway train` are not printed, because the exception
-    contains them.
-    """
-    assert self._process.stderr is not None
-    for line in self._process.stderr:
+  def _print_errors(self, stream: typing.IO[str]) -> None:
+    """Prints the run's standard error, but for what an exception contains."""
+    for line in stream:
       self._errors.append(line.rstrip("\n"))
-      if not line.startswith("train: "):  # shown by the exception
+      if not attached_process.is_explanation(line):
         print(line, end="", file=sys.stderr, flush=True)
 
 

@@ -1,138 +1,253 @@
-"""Flags: parses the flags of commands, with errors that advise."""
+"""Flags: a command's flags, by absl, with errors that advise."""
 
 import sys
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from absl import flags
 
-from slipway.configs import catalog, names, typed_config
+from slipway.configs import catalog, fields, names, typed_config
 from slipway.launch.checks import overrides
-from slipway.launch.runs import error_text, run_folder
+from slipway.launch.runs import run_folder
+
+flags.disclaim_key_flags()  # the help names the command's module, not this one
 
 
-def define_trust(values: flags.FlagValues) -> None:
-  """Defines --trust, for a command that executes what a run's files name."""
-  flags.DEFINE_bool(
-    "trust",
-    False,
-    "Use a run although another user made it, or any user can write to its "
-    "folder. Code that its config.json, python_path.json and single.pkl name "
-    "or contain is executed, also of a run of your own that you have received.",
-    flag_values=values,
-  )
+class CommandLine(typing.NamedTuple):
+  """The arguments of a command line in three groups, from `Flags.split`.
 
-
-def parse_known(
-  values: flags.FlagValues, argv: Sequence[str], usage: str
-) -> tuple[flags.FlagValues, list[str]]:
-  """Parses the flags of a command that has flags of another command, too.
-
-  Args:
-    values: the command's flags, which get the values of the command line.
-    argv: the program's name and its arguments.
-    usage: sentences that begin the help.
-
-  Returns:
-    `values`, and the arguments that are no flags of `values`, in their order.
-
-  Raises:
-    ValueError: a value is invalid, or an argument is no flag.
-    SystemExit: help was requested and printed.
+  Attributes:
+    own: names and texts of the command's flags; None if the text is missing.
+    others: arguments that are no flags of the command, such as
+      '--config.seed=3'; a value that was an argument of its own is joined.
+    words: arguments that are no flags at all.
   """
-  own: list[str] = [argv[0]]
-  others: list[str] = []
-  known = {*values, *(f"no{name}" for name in values if values[name].boolean)}
-  to = own
-  for argument in argv[1:]:
-    if argument.startswith("-") and not is_number(argument):
-      to = own if argument.lstrip("-").partition("=")[0] in known else others
-    to.append(argument)  # a value that is an argument of its own follows
-  return parse(values, own, usage), others
+
+  own: list[tuple[str, str | None]]
+  others: list[str]
+  words: list[str]
 
 
-def parse(
-  values: flags.FlagValues,
-  argv: Sequence[str],
-  usage: str,
-  field_values: Mapping[str, typing.Any] | None = None,
-  epilogue: str = "",
-) -> flags.FlagValues:
-  """Parses the flags of a command line, or prints the command's help.
+class Flags(flags.FlagValues):
+  """The flags of a command, of which each has --help.
 
-  Args:
-    values: the command's flags, which get the values of the command line.
-    argv: the program's name and its arguments.
-    usage: sentence that begins the help.
-    field_values: the config's values by field name, for error messages, or None
-      if the command has no config.
-    epilogue: text at the end of the help.
-
-  Returns:
-    `values`.
-
-  Raises:
-    ValueError: a flag or its value is invalid; the message suggests another.
-    SystemExit: help was requested and printed.
+  ```python
+  values = Flags()
+  values.add_integer("episodes", 20, "Number of episodes.", 1, 1_000)
+  values.parse(["slipway evaluate", "--episodes=5"], "Plays episodes.")
+  print(values.episodes)
+  ```
   """
-  field_values = field_values or {}
-  if requests_help(argv):
-    print(f"{usage}\n\n{values.get_help()}\n\n{epilogue}".rstrip())
-    sys.exit(0)
-  try:
-    rest = values(_write_whole_numbers(values, argv))
-  except flags.UnrecognizedFlagError as error:
-    raise ValueError(
-      f"--{error.flagname} is no flag, so it would do nothing: "
-      f"{_suggest_flag(error.flagname, list(values), field_values, argv[0])}"
-    ) from error
-  except flags.Error as error:
-    words = split_words(values, argv)[1]
-    raise ValueError(
-      _explain_error(error, values, field_values, words)
-    ) from error
-  for name in values:
-    value = values[name].value
-    if isinstance(value, str) and value.startswith("~"):
-      values[name].value = str(run_folder.expand(value))
-  if len(rest) > 1:
-    raise ValueError(
-      f"{rest[1]!r} is no flag, so it would do nothing: "
-      f"{_suggest_dashes(rest[1], values)}"
+
+  def __init__(self):
+    """Has no other flag than --help yet."""
+    super().__init__()
+    self.add_bool("help", False, "Show this help.")
+
+  def add_bool(self, name: str, default: bool, meaning: str) -> None:
+    """Adds a flag --NAME, or --noNAME."""
+    flags.DEFINE_bool(name, default, meaning, self)
+
+  def add_text(self, name: str, default: str | None, meaning: str) -> None:
+    """Adds a flag --NAME=TEXT; a path may begin with ~."""
+    flags.DEFINE_string(name, default, meaning, self)
+
+  def add_texts(self, name: str, meaning: str) -> None:
+    """Adds a flag --NAME=TEXT that can be given several times."""
+    flags.DEFINE_multi_string(name, [], meaning, self)
+
+  def add_choice(
+    self, name: str, default: str | None, choices: Sequence[str], meaning: str
+  ) -> None:
+    """Adds a flag whose text is one of several."""
+    flags.DEFINE_enum(name, default, choices, meaning, self)
+
+  def add_integer(
+    self, name: str, default: int | None, meaning: str, low: int, high: int
+  ) -> None:
+    """Adds a flag with an integer from `low` to `high`."""
+    flags.DEFINE(_WholeNumber(low, high), name, default, meaning, self)
+
+  def add_run(self, meaning: str) -> None:
+    """Adds --run, which must be given."""
+    self.add_text("run", None, meaning)
+
+  def add_trust(self) -> None:
+    """Adds --trust, for a command that executes what a run's files name."""
+    self.add_bool(
+      "trust",
+      False,
+      "Use a run although another user made it, or any user can write to its "
+      "folder. Code that its config.json, python_path.json and single.pkl name "
+      "or contain is executed, also of a run of your own that you have "
+      "received.",
     )
-  return values
+
+  def parse(
+    self, argv: Sequence[str], usage: str, has_words: bool = False
+  ) -> list[str]:
+    """Sets the flags from a command line, or prints the help and exits.
+
+    Returns:
+      The arguments that are no flags, which may be negative numbers.
+
+    Raises:
+      ValueError: a flag or its value is invalid; the message suggests another.
+      SystemExit: help was requested and printed.
+    """
+    line = self._parse(argv, usage)
+    self.reject(line.others + (not has_words) * line.words, argv[0])
+    return line.words
+
+  def parse_known(self, argv: Sequence[str], usage: str) -> CommandLine:
+    """As `parse`, but returns a command line that may have other flags."""
+    line = self._parse(argv, usage)
+    self.reject(line.words, argv[0])
+    return line
+
+  def _parse(self, argv: Sequence[str], usage: str) -> CommandLine:
+    """Sets the flags from a command line, which may have other arguments."""
+    line = self.split(argv)
+    if ("help", "true") in line.own:
+      self.show_help(usage)
+    self.set(line)
+    return line
+
+  def split(self, argv: Sequence[str]) -> CommandLine:
+    """Returns the arguments of a command line in groups; sets nothing.
+
+    Raises:
+      ValueError: a file of flags (--flagfile) can't be read.
+    """
+    try:
+      arguments = self.read_flags_from_files(argv[1:])[::-1]
+    except (flags.Error, UnicodeDecodeError) as error:
+      raise ValueError(
+        f"a flag file can't be used ({error.__context__ or error}), so nothing "
+        "was done: give --flagfile=PATH of a text with a flag per line"
+      ) from error
+    line = CommandLine([], [], [])
+    while arguments:
+      argument = arguments.pop()
+      name, given, text = argument.lstrip("-").partition("=")
+      value = text if given else None
+      positive = name.removeprefix("no")
+      if not _is_flag(argument):
+        line.words.append(argument)
+      elif argument in ("-h", "--helpfull"):
+        line.own.append(("help", "true"))
+      elif name in self:
+        if value is None and self[name].boolean:
+          value = "true"
+        elif value is None and arguments:
+          value = arguments.pop()
+        line.own.append((name, value))
+      elif positive in self and self[positive].boolean and not given:
+        line.own.append((positive, "false"))
+      else:
+        if not given and arguments and not _is_flag(arguments[-1]):
+          argument += f"={arguments.pop()}"
+        line.others.append(argument)
+    return line
+
+  def show_help(self, usage: str, epilogue: str = "") -> typing.NoReturn:
+    """Prints the help of the command, and exits."""
+    flags_help = self.get_help(include_special_flags=False)
+    file_help = "  --flagfile: Path of a file with further flags, one a line."
+    print(f"{usage}\n\n{flags_help}\n{file_help}\n\n{epilogue}".rstrip())
+    sys.exit(0)
+
+  def set(self, line: CommandLine) -> None:
+    """Sets the values of the command's flags.
+
+    Raises:
+      ValueError: a value is missing or invalid, or a run is.
+    """
+    for name, text in line.own:
+      self._set(name, text)
+    self.mark_as_parsed()
+    if "run" in self and self["run"].value is None:
+      advice = (
+        f"did you mean --run={line.words[0]}?"
+        if line.words
+        else "give --run=FOLDER, such as runs/first"
+      )
+      raise ValueError(f"--run is missing, so the command has no run: {advice}")
+
+  def _set(self, name: str, text: str | None) -> None:
+    """Sets one flag."""
+    flag = self[name]
+    if text is None:
+      raise ValueError(
+        f"--{name} has no value, so it would do nothing: give --{name}=VALUE"
+      )
+    try:
+      flag.parse(text)
+    except flags.Error as error:
+      argument = fields.shorten(f"--{name}={text}")
+      choices = getattr(flag.parser, "enum_values", None)
+      if flag.boolean:
+        why = f"is neither True nor False: give --{name} or --no{name}"
+      elif choices:
+        near = names.find_word(text, choices)
+        advice = f"did you mean {near}?" if near else "give one of them"
+        why = f"is none of {', '.join(choices)}: {advice}"
+      else:
+        why = f"can't be used: {error.__context__}"
+      raise ValueError(f"{argument} {why}") from error
+    if isinstance(flag.value, str) and flag.value.startswith("~"):
+      flag.value = str(run_folder.expand(flag.value))
+
+  def reject(
+    self,
+    others: Sequence[str],
+    command: str,
+    field_names: Collection[str] = (),
+  ) -> None:
+    """Raises ValueError if there is an argument that has no effect."""
+    for argument in others:
+      name = argument.lstrip("-").partition("=")[0]
+      if _is_flag(argument):
+        shown = f"--{fields.shorten(name)}"
+        advice = self._advise_flag(name, field_names, command)
+      else:
+        shown, advice = repr(argument), self._advise_dashes(argument)
+      raise ValueError(f"{shown} is no flag, so it would do nothing: {advice}")
+
+  def _advise_flag(
+    self, name: str, field_names: Collection[str], command: str
+  ) -> str:
+    """Returns advice for an unknown flag, for an error message."""
+    # A field whose last part is `name` is a better match than a similar flag.
+    exact = [x for x in field_names if x.rpartition(".")[2] == name]
+    near = names.find_alias(name, list(self)) or names.find_word(name, self)
+    field = names.find_field(name, field_names)
+    if field is not None and (exact or near is None):
+      return f"did you mean --{overrides.PREFIX}{field}?"
+    if near is not None:
+      return f"did you mean --{near}?"
+    return f"`{command} --help` shows all flags"
+
+  def _advise_dashes(self, word: str) -> str:
+    """Returns advice for an argument that does not begin with --."""
+    text = word.lstrip("\u2013\u2014-")  # dashes that editors insert
+    name, given, _ = text.partition("=")
+    if given and (name in self or name.startswith(overrides.PREFIX)):
+      return f"did you mean --{text}?"
+    for flag in ("config", "algorithm"):
+      if flag in self and text.partition(":")[0] in catalog.algorithms():
+        return f"did you mean --{flag}={text}?"
+    return "flags start with --"
 
 
-def split_words(
-  values: flags.FlagValues, argv: Sequence[str]
-) -> tuple[list[str], list[str]]:
-  """Separates the flags of a command line from its other arguments.
+class _WholeNumber(flags.IntegerParser):
+  """Parses integers, which may be written as '1e5'."""
 
-  Args:
-    values: the command's flags, before parsing.
-    argv: the program's name and its arguments.
-
-  Returns:
-    A list of the program's name and all flags, and a list of all other
-    arguments, which may be negative numbers.
-  """
-  # Flags whose value may be the next argument, with their dashes.
-  with_values = {
-    f"{dashes}{name}": name
-    for name in values
-    for dashes in ("-", "--")
-    if not values[name].boolean
-  }
-  given, words = [argv[0]], []
-  arguments = iter(argv[1:])
-  for argument in arguments:
-    if argument in with_values:
-      given.append(f"--{with_values[argument]}={next(arguments, '')}")
-    elif argument.startswith("-") and not is_number(argument):
-      given.append(argument)
-    else:
-      words.append(argument)
-  return given, words
+  def convert(self, argument: int | str) -> int:
+    try:
+      return typed_config.parse_int(str(argument))
+    except (ValueError, OverflowError):
+      raise ValueError("it is no whole number") from None
 
 
 def is_number(text: str) -> bool:
@@ -144,107 +259,5 @@ def is_number(text: str) -> bool:
   return True
 
 
-def requests_help(argv: Sequence[str]) -> bool:
-  """Returns whether a command line has --help, -h or --helpfull.
-
-  Args:
-    argv: the program's name and its arguments.
-  """
-  return any(a in ("--help", "-h", "--helpfull") for a in argv[1:])
-
-
-def _write_whole_numbers(
-  values: flags.FlagValues, argv: Sequence[str]
-) -> list[str]:
-  """Returns a command line with whole numbers as digits, not '1e5'."""
-  written, is_value = [], False  # is_value: of the integer flag before
-  for argument in argv:
-    flag, given, text = argument.partition("=")
-    name = flag.lstrip("-")
-    is_integer = (
-      flag.startswith("-")
-      and name in values
-      and isinstance(values[name].parser, flags.IntegerParser)
-    )
-    if is_integer and given:
-      argument = f"{flag}={_write_whole_number(text)}"
-    elif is_value:
-      argument = _write_whole_number(argument)
-    is_value = is_integer and not given
-    written.append(argument)
-  return written
-
-
-def _write_whole_number(text: str) -> str:
-  """Returns the digits of a whole number, and other texts unchanged."""
-  try:
-    return str(typed_config.parse_int(text))
-  except ValueError:
-    return text
-
-
-def _suggest_flag(
-  name: str,
-  known: Sequence[str],
-  field_names: Collection[str],
-  command: str,
-) -> str:
-  """Returns advice for an unknown flag, for an error message."""
-  # A field whose last part is `name` is a better match than a similar flag.
-  exact = [x for x in field_names if x.rpartition(".")[2] == name]
-  near = names.find_alias(name, known) or names.find_word(name, known)
-  field = names.find_field(name, field_names)
-  if field is not None and (exact or near is None):
-    return f"did you mean --{overrides.PREFIX}{field}?"
-  if near is not None:
-    return f"did you mean --{near}?"
-  return f"`{command} --help` shows all flags"
-
-
-def _suggest_dashes(word: str, values: flags.FlagValues) -> str:
-  """Returns advice for an argument that does not begin with --."""
-  text = word.lstrip("\u2013\u2014-")  # dashes that editors insert
-  name, given, _ = text.partition("=")
-  if given and (name in values or name.startswith(overrides.PREFIX)):
-    return f"did you mean --{text}?"
-  for flag in ("config", "algorithm"):
-    if flag in values and text.partition(":")[0] in catalog.algorithms():
-      return f"did you mean --{flag}={text}?"
-  return "flags start with --"
-
-
-def _explain_error(
-  error: flags.Error,
-  values: flags.FlagValues,
-  field_values: Mapping[str, typing.Any],
-  words: Sequence[str],
-) -> str:
-  """Returns a message with the cause and the remedy of a parser's error."""
-  text = error_text.one_line(error)
-  if text.startswith("Missing value for flag --"):
-    flag = text.removeprefix("Missing value for flag ")
-    return f"{flag} has no value, so it would do nothing: give {flag}=VALUE"
-  if not text.startswith("flag --"):
-    return text
-  argument, _, reason = text.removeprefix("flag ").partition(": ")
-  name, _, value = argument.removeprefix("--").partition("=")
-  _, of_config, field = name.rpartition("config.")
-  if of_config and field in field_values:
-    return overrides.describe_wrong_type(argument, field_values[field])
-  if value == "None" and "other than None" in reason:  # a required flag
-    advice = (
-      f"did you mean --{name}={words[0]}?"
-      if words
-      else f"give --{name}=FOLDER, such as runs/first"
-    )
-    return f"--{name} is missing, so the command has no run: {advice}"
-  if reason.startswith("invalid literal for int"):
-    return f"{argument} is no whole number, so it can't be used: give one"
-  if values[name].boolean:
-    return f"{argument} is neither True nor False: give --{name} or --no{name}"
-  choices = getattr(values[name].parser, "enum_values", None)
-  if choices:
-    near = names.find_word(value, choices)
-    advice = f"did you mean {near}?" if near else "give one of them"
-    return f"{argument} is none of {', '.join(choices)}: {advice}"
-  return f"{argument} can't be used: {reason}"
+def _is_flag(argument: str) -> bool:
+  return argument.startswith("-") and not is_number(argument)

@@ -35,12 +35,6 @@ def check(
 ) -> None:
   """Checks that a full replay fits into the memory of the trainer's machine.
 
-  Args:
-    config: the whole config.
-    spec: specification of one environment.
-    table: specification of the run's table, or None if it has no table.
-    available_bytes: memory of that machine.
-
   Raises:
     ValueError: the replay does not fit.
   """
@@ -66,12 +60,7 @@ def check(
 
 
 def replay_bytes(table: table_spec.TableSpec, mode: str) -> int:
-  """Returns the uncompressed bytes of a full table.
-
-  Args:
-    table: specification of the run's table; all of its shards are counted.
-    mode: the run's mode, which determines whether items share their frames.
-  """
+  """Returns the uncompressed bytes of a full table, with all its shards."""
   shape = table.schema.item_shape
   if mode == "single":
     # The in-process table stores all frames of each item, without overhead.
@@ -103,13 +92,9 @@ def machine_bytes(root: pathlib.Path = pathlib.Path("/")) -> int:
 
 
 def _find_limit_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
-  """Yields the paths of the files that may limit this process's memory.
-
-  These are the limit files of its control group and of the group's parents. In
-  a container, the group's path may be that of the host, which does not exist
-  here. The mount point, which is the last parent, then has the limit of the
-  container.
-  """
+  """Yields limit files of this process's control group and its parents."""
+  # In a container, the group's path may be that of the host, which does not
+  # exist here. The mount point, the last parent, then has the limit.
   try:
     lines = (root / "proc/self/cgroup").read_text().splitlines()
   except OSError:  # a kernel without control groups

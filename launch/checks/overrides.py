@@ -1,19 +1,18 @@
-"""Overrides: loads a config, and checks the flags that override its fields."""
+"""Overrides: loads a config, and sets fields that a command line names."""
 
-import ast
 import os
 import pathlib
 import sys
 import textwrap
 import types
 import typing
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from importlib import machinery
 
 import ml_collections
 
 from slipway.agents import registry
-from slipway.configs import base, catalog, recipes
+from slipway.configs import base, catalog, recipes, typed_config
 from slipway.configs import fields as fields_lib
 from slipway.environments import user_code
 from slipway.launch.runs import config_file
@@ -22,67 +21,8 @@ from slipway.launch.runs import config_file
 DEFAULT_CONFIG = "apex_dqn:cartpole"
 # Prefix of the flag that overrides a field: --config.FIELD=VALUE.
 PREFIX = "config."
-# Spellings of bools that are no Python literals.
-_BOOLS = {"true": True, "false": False}
 # Field name of the environment's keyword arguments, before an argument's name.
 _KWARGS = "environment.kwargs."
-
-
-class CommandLine(typing.NamedTuple):
-  """The arguments of a command line in three groups, from `split`.
-
-  Attributes:
-    argv: the program's name and the arguments that are not in the other groups.
-    sources: value of --config under the key 'config', and of --resume under
-      'resume'; only those that are given.
-    kwargs: texts of the environment's keyword arguments, by name.
-    keeps_kwargs: False if `--config.environment.kwargs={}` removes the
-      arguments that the config has.
-  """
-
-  argv: list[str]
-  sources: dict[str, str]
-  kwargs: dict[str, str]
-  keeps_kwargs: bool = True
-
-
-def split(argv: Sequence[str]) -> CommandLine:
-  """Separates --config, --resume and environment arguments from other flags.
-
-  A config must be read before its fields can become flags. An environment's
-  keyword arguments need not be fields of the config, so they can't be flags.
-
-  Args:
-    argv: the program's name and its arguments.
-
-  Raises:
-    ValueError: a keyword argument has no value, or one of the other two is
-      given twice.
-  """
-  sources, kwargs, rest, keeps_kwargs = {}, {}, [], True
-  arguments = iter(argv[1:])
-  for argument in arguments:
-    flag, given, value = argument.partition("=")
-    name = flag.lstrip("-")
-    if flag in ("--config", "-config", "--resume", "-resume"):
-      if name in sources:
-        raise ValueError(
-          f"--{name} is given twice, and {sources[name]!r} would have no "
-          "effect: give one of them"
-        )
-      sources[name] = value if given else next(arguments, "")
-    elif name == PREFIX + _KWARGS.rstrip(".") and value.strip() == "{}":
-      keeps_kwargs = False
-    elif name.startswith(PREFIX + _KWARGS):
-      if not given:
-        raise ValueError(
-          f"{flag} has no value, so the environment would not get it: give "
-          f"{flag}=VALUE"
-        )
-      kwargs[name.removeprefix(PREFIX + _KWARGS)] = value
-    else:
-      rest.append(argument)
-  return CommandLine([argv[0], *rest], sources, kwargs, keeps_kwargs)
 
 
 def load(path: str) -> ml_collections.ConfigDict:
@@ -192,12 +132,7 @@ def declared_fields(config: ml_collections.ConfigDict) -> fields_lib.Fields:
 def help_text(
   config: ml_collections.ConfigDict, fields: fields_lib.Fields
 ) -> str:
-  """Returns help about a config: each field's flag, value and meaning.
-
-  Args:
-    config: the config with the values.
-    fields: the config's fields, from `declared_fields`.
-  """
+  """Returns help about a config: each field's flag, value and meaning."""
   lines = []
   for name, field in fields.items():
     value = fields_lib.get(config, name)
@@ -212,141 +147,138 @@ def help_text(
   return "\n".join(lines)
 
 
-def check_names(argv: Sequence[str], known: Collection[str]) -> None:
-  """Checks that each flag --config.FIELD names a field that it can set.
+def apply(
+  config: ml_collections.ConfigDict, arguments: Sequence[str]
+) -> set[str]:
+  """Sets the fields of a config that a command line names.
+
+  Of several values of a field, the last one counts; a tuple gets the items of
+  all of them.
 
   Args:
-    argv: the program's name and its arguments.
-    known: the names of the config's fields.
+    config: the config, which is changed.
+    arguments: '--config.FIELD=VALUE', or '--config.FIELD' and
+      '--noconfig.FIELD' for a bool.
+
+  Returns:
+    The names of the fields.
 
   Raises:
-    ValueError: there is no such field, or another flag sets it.
+    ValueError: there is no such field, another flag sets it, or the value has
+      another type.
   """
-  for argument in argv[1:]:
-    name = argument.lstrip("-").partition("=")[0]
-    field = name.removeprefix("no").removeprefix(PREFIX)
-    if not name.startswith((PREFIX, "no" + PREFIX)):
-      continue
-    shown = fields_lib.shorten(argument)
-    if field == "mode":
-      raise ValueError(
-        f"{shown}: only --mode sets the mode, so this would have no effect: "
-        "give --mode=VALUE"
-      )
-    if f"{field}." == _KWARGS:
-      raise ValueError(
-        f"{shown}: each keyword argument has a flag of its own, so nothing "
-        f"would change: give --{PREFIX}{_KWARGS}NAME=VALUE, or {{}} to remove "
-        "the preset's"
-      )
-    if field not in known:
-      raise ValueError(
-        f"{shown}: the config has no field {fields_lib.format_value(field)}, "
-        "so nothing would change: "
-        f"{fields_lib.advise(field, known, f'--{PREFIX}')}"
-      )
+  declared, changed = declared_fields(config), set()
+  # First, so that it removes no argument that is given here.
+  for argument in sorted(arguments, key=lambda x: not _removes_kwargs(x)):
+    field = get_field(argument)
+    if _removes_kwargs(argument):
+      config.environment.kwargs = ml_collections.ConfigDict()
+    elif field.startswith(_KWARGS):
+      _set_kwarg(config, field.removeprefix(_KWARGS), argument)
+    else:
+      _check_name(field, argument, declared)
+      section, _, last = field.rpartition(".")
+      target = fields_lib.get(config, section) if section else config
+      old = target[last]
+      value = _parse(argument, declared[field].default, old)
+      is_more = isinstance(value, tuple) and field in changed
+      with target.ignore_type():  # that of `old` may be wrong
+        target[last] = old + value if is_more else value
+    changed.add(field)
+  return changed
 
 
-def quote_names(
-  argv: Sequence[str], before: Mapping[str, typing.Any]
-) -> list[str]:
-  """Returns a command line in which lists of names are Python tuples.
-
-  So a user can write `--config.hooks=wandb,my_hooks:notify`, which becomes
-  `--config.hooks=('wandb', 'my_hooks:notify')`.
-
-  Args:
-    argv: the program's name and its arguments.
-    before: the config's values by field name, without the overrides.
-  """
-  quoted = []
-  arguments = iter(argv)
-  for argument in arguments:
-    flag, given, value = argument.partition("=")
-    old = before.get(flag.lstrip("-").removeprefix(PREFIX))
-    holds_names = isinstance(old, tuple) and {*map(type, old)} <= {str}
-    if holds_names and not given:  # the value is the next argument, if any
-      value = next(arguments, "")
-      given = "=" if value else ""
-    if holds_names and given and not value.startswith(("(", "[", "'", '"')):
-      value = repr(tuple(x.strip() for x in value.split(",") if x.strip()))
-    quoted.append(f"{flag}{given}{value}")
-  return quoted
+def get_field(argument: str) -> str:
+  """Returns the name of the field that an argument of `apply` sets."""
+  flag = argument.partition("=")[0].lstrip("-")
+  return flag.removeprefix("no").removeprefix(PREFIX)
 
 
-def check_items(
-  config: ml_collections.ConfigDict, before: Mapping[str, typing.Any]
-) -> None:
-  """Checks that overrides keep the types of the items of tuples.
-
-  The parser of the flags checks only the types of other values.
-
-  Args:
-    config: the config with the overrides.
-    before: the config's values by field name, without the overrides.
-
-  Raises:
-    ValueError: a tuple has items of another type than before.
-  """
-  for name, value in fields_lib.flatten(config).items():
-    old = before.get(name)
-    if not isinstance(old, tuple):
-      continue
-    types_before = {*map(type, old or ("",))}  # an empty tuple is for strings
-    if {*map(type, value)} - types_before:
-      raise ValueError(describe_wrong_type(f"--{PREFIX}{name}={value}", old))
+def is_override(argument: str) -> bool:
+  """Returns whether an argument of a command line is one for `apply`."""
+  return argument.lstrip("-").startswith((PREFIX, f"no{PREFIX}"))
 
 
-def describe_wrong_type(argument: str, default: typing.Any) -> str:
-  """Returns the error message about an override with a value of a wrong type.
+def _removes_kwargs(argument: str) -> bool:
+  """Returns whether an argument removes the environment's arguments."""
+  text = argument.partition("=")[2]
+  return f"{get_field(argument)}." == _KWARGS and text.strip() == "{}"
 
-  Args:
-    argument: the override, '--config.FIELD=VALUE'.
-    default: the field's value without the override.
-  """
-  items = " (separated by commas)" if isinstance(default, tuple) else ""
+
+def _check_name(field: str, argument: str, known: Collection[str]) -> None:
+  """Raises ValueError unless an argument names a field that it can set."""
+  shown = fields_lib.shorten(argument)
+  if field == "mode":
+    raise ValueError(
+      f"{shown}: only --mode sets the mode, so this would have no effect: "
+      "give --mode=VALUE"
+    )
+  if f"{field}." == _KWARGS:
+    raise ValueError(
+      f"{shown}: each keyword argument has a flag of its own, so nothing "
+      f"would change: give --{PREFIX}{_KWARGS}NAME=VALUE, or {{}} to remove "
+      "the preset's"
+    )
+  if field not in known:
+    raise ValueError(
+      f"{shown}: the config has no field {fields_lib.format_value(field)}, "
+      "so nothing would change: "
+      f"{fields_lib.advise(field, known, f'--{PREFIX}')}"
+    )
+
+
+def _parse(argument: str, like: typing.Any, old: typing.Any) -> typing.Any:
+  """Returns the value of an argument for a field whose type is `like`'s."""
+  if isinstance(like, bool) and "=" not in argument:
+    return not argument.lstrip("-").startswith("no")
+  text = _get_text(argument)
+  try:
+    return typed_config.parse(text, like)
+  except ValueError:
+    raise ValueError(_describe_wrong_type(argument, old)) from None
+
+
+def _get_text(argument: str) -> str:
+  """Returns the text of an argument's value."""
+  flag, given, text = argument.partition("=")
+  name = flag.lstrip("-").removeprefix("no")
+  if not given or not flag.lstrip("-").startswith(name):
+    raise ValueError(
+      f"{fields_lib.shorten(argument)} has no value, so nothing would change: "
+      f"give --{name}=VALUE"
+    )
+  return text
+
+
+def _describe_wrong_type(argument: str, old: typing.Any) -> str:
+  """Returns the error message about a value of a wrong type."""
+  items = " (separated by commas)" if isinstance(old, tuple) else ""
   return (
     f"{fields_lib.shorten(argument)}: the field's type is "
-    f"{fields_lib.type_name(default)}{items}, so this value can't be used; it "
-    f"is {default!r} by default"
+    f"{fields_lib.type_name(old)}{items}, so this value can't be used; it "
+    f"is {old!r} by default"
   )
 
 
-def set_kwargs(
-  config: ml_collections.ConfigDict, kwargs: Mapping[str, str]
+def _set_kwarg(
+  config: ml_collections.ConfigDict, name: str, argument: str
 ) -> None:
-  """Sets keyword arguments of the environment in a config.
-
-  Args:
-    config: the whole config, which is changed.
-    kwargs: values as text, by name. A text that is not a Python literal stays
-      a string.
-
-  Raises:
-    ValueError: a value has another type than in the config.
-  """
+  """Sets a keyword argument of the environment, a Python literal or a text."""
   target = config.environment.kwargs
-  for name, text in kwargs.items():
-    try:  # other flags take true and false, too
-      value = _BOOLS.get(text)
-      value = ast.literal_eval(text) if value is None else value
-    # Deep nesting and `{[]: 1}` raise errors of other types.
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-      value = text
-    old = target.get(name)
-    if isinstance(old, float) and type(value) is int:
-      value = float(value)
-    argument = f"--{PREFIX}{_KWARGS}{name}={text}"
-    if not isinstance(old, (types.NoneType, type(value))):
-      raise ValueError(describe_wrong_type(argument, old))
-    try:
-      if not name.isidentifier():
-        raise ValueError("an argument's name is a Python identifier")
-      with target.unlocked():
-        target[name] = value
-    # ConfigDict raises several types of errors for impossible names.
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-      raise ValueError(
-        f"{fields_lib.shorten(argument)} can't be the environment's argument: "
-        f"{' '.join(str(error).split())}"
-      ) from error
+  value = typed_config.parse_literal(_get_text(argument))
+  old = target.get(name)
+  if isinstance(old, float) and type(value) is int:
+    value = float(value)
+  if not isinstance(old, (types.NoneType, type(value))):
+    raise ValueError(_describe_wrong_type(argument, old))
+  try:
+    if not name.isidentifier():
+      raise ValueError("an argument's name is a Python identifier")
+    with target.unlocked():
+      target[name] = value
+  # ConfigDict raises several types of errors for impossible names.
+  except (ValueError, KeyError, TypeError, AttributeError) as error:
+    raise ValueError(
+      f"{fields_lib.shorten(argument)} can't be the environment's argument: "
+      f"{' '.join(str(error).split())}"
+    ) from error

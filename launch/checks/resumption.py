@@ -54,9 +54,6 @@ def has_reached_limit(folder: run_folder.RunFolder) -> bool:
   Such a run can't be resumed. It has no summary if it was killed after its last
   snapshot.
 
-  Args:
-    folder: the run's folder.
-
   Raises:
     ValueError: its config or its snapshot can't be read.
     OSError: the remote location can't be read, and the folder has no snapshot.
@@ -156,10 +153,7 @@ class Resumption:
 
 
 def _describe_remote(config: ml_collections.ConfigDict) -> str:
-  """Returns ", nor has 'URL'" for the remote location; '' without a location.
-
-  The text is a part of an error message about a missing snapshot.
-  """
+  """Returns ", nor has 'URL'" for the remote location; '' without one."""
   url = config.snapshot.url
   return f", nor has {url!r}" if url else ""
 
@@ -169,17 +163,11 @@ def _check_fixed_fields(
   snapshot: snapshot_store.Snapshot,
   config: ml_collections.ConfigDict,
 ) -> None:
-  """Checks that no fixed field has changed (`_FIXED_FIELDS`).
-
-  Two configs are compared with the copy of the config in the snapshot: the
-  run's config.json, which may have been edited since, and the config of the
-  resume.
-  """
+  """Checks that no fixed field has changed since the snapshot."""
   config_copy = snapshot.path / run_folder.CONFIG
   saved = run_config.read_file(config_copy)
-  if change := _find_forbidden_change(
-    saved, run_config.read(folder.path, True)
-  ):
+  edited = run_config.read(folder.path, True)  # perhaps, since the snapshot
+  if change := _find_forbidden_change(saved, edited):
     name, old, new, why = change
     raise ValueError(
       f"{str(folder.config)!r} has {name}={fields.format_value(new)}, and the "
@@ -227,10 +215,7 @@ def _check_capacity(
   table: table_spec.TableSpec | None,
   counters: run_counters.RunCounters,
 ) -> None:
-  """Raises ValueError if a snapshot's items would not fit into the tables.
-
-  Each shard gets its own items back, so the largest one has to fit.
-  """
+  """Raises ValueError if a shard's items would not fit into its table."""
   if table is None or table.is_queue:
     return
   shards, saved = table.shards, counters.status.replay

@@ -1,7 +1,6 @@
 """Run check: checks that a config can be trained, before anything starts."""
 
 import ml_collections
-from absl import flags as absl_flags
 
 from slipway.agents import core, registry
 from slipway.agents.networks import network
@@ -29,14 +28,11 @@ _CLUSTER_FIELDS = (
 
 
 def check(
-  flags: absl_flags.FlagValues,
+  config: ml_collections.ConfigDict,
+  launch: str,
   make_spec: environment_check.SpecFunction = factory.make_spec,
 ) -> tuple[specs.EnvironmentSpec, core.Builder]:
   """Checks that a config can be trained on this machine.
-
-  Args:
-    flags: parsed flags of `slipway train`.
-    make_spec: function that returns the spec of the config's environments.
 
   Returns:
     The environment's spec, and the algorithm's builder.
@@ -45,13 +41,12 @@ def check(
     ValueError: the config can't be trained.
     user_code.UserCodeError: the environment or the algorithm has failed.
   """
-  config = flags.config
   fields.validate(config, overrides.declared_fields(config))
   base.check_environment(config.environment)
   base.check_evaluations(config)
   spec = make_spec(config.environment)
   builder = registry.make_builder(config.agent)
-  on_cluster = flags.launch == "ray"
+  on_cluster = launch == "ray"
   if not on_cluster:
     _check_no_cluster_fields(config)
   # The capacity of a queue depends on the number of all workers.
@@ -87,10 +82,7 @@ def needs_external_processes(
 
 
 def _count_workers(config: ml_collections.ConfigDict, on_cluster: bool) -> int:
-  """Returns the number of workers of a run.
-
-  If the config leaves the number of machines to the cluster, one is counted.
-  """
+  """Returns the number of workers, on one machine if their number is open."""
   topology = config.topology
   if not on_cluster:
     return topology.workers
@@ -109,13 +101,11 @@ def _check_no_cluster_fields(config: ml_collections.ConfigDict) -> None:
 
 
 def _check_shards(config: ml_collections.ConfigDict, on_cluster: bool) -> None:
-  """Checks that at least one worker writes to each replay server.
-
-  A run without workers has any number of external processes. On a cluster whose
-  machines are not counted in the config, the number of workers may grow.
-  """
+  """Checks that at least one worker writes to each replay server."""
   shards = host_plan.count_replay_servers(config)
   workers = _count_workers(config, on_cluster)
+  # A run without workers has any number of external processes. On a cluster
+  # whose machines the config doesn't count, the number of workers may grow.
   unknown = on_cluster and not config.topology.machines
   if 0 < workers < shards and not unknown:
     raise ValueError(

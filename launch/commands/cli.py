@@ -81,13 +81,10 @@ def main() -> typing.NoReturn:
 def run(argv: Sequence[str]) -> int:
   """Runs the command that is the first argument of `slipway`.
 
-  Args:
-    argv: the program's name, the command and its arguments.
-
   Returns:
-    Exit status of the command; 2 if there is no such command, a flag file can't
-    be read or the working directory was deleted, or 1 if the command was
-    interrupted or the reader of standard output has closed it.
+    Exit status of the command; 2 if there is no such command or the working
+    directory was deleted, or 1 if the command was interrupted or the reader of
+    standard output has closed it.
   """
   name, *arguments = argv[1:] or ["--help"]
   if name in ("--help", "-h", "help"):
@@ -119,19 +116,6 @@ def run(argv: Sequence[str]) -> int:
       file=sys.stderr,
     )
     return 2
-  if any(word.lstrip("-").startswith("flagfile") for word in arguments):
-    from absl import flags
-
-    try:
-      # Here, since commands read some flags before they define all.
-      arguments = flags.FlagValues().read_flags_from_files(arguments)
-    except (flags.Error, UnicodeDecodeError) as error:
-      print(
-        f"{name}: a flag file can't be used ({error.__context__ or error}), so "
-        "nothing was done: give --flagfile=PATH of a text with a flag per line",
-        file=sys.stderr,
-      )
-      return 2
   # As with `python -m`, user modules that a config names are found in the
   # working directory; those of an existing run where its folder records them.
   if working_folder not in sys.path:

@@ -10,7 +10,8 @@ from slipway.launch.checks import overrides
 # Text that begins the help.
 _USAGE = (
   "Shows all fields of a config, with their values, units and sources. The "
-  "argument is a built-in name, ALGORITHM:PRESET, or the path of a file."
+  "argument is a built-in name, ALGORITHM:PRESET, or the path of a file.\n\n"
+  f"  slipway config {overrides.DEFAULT_CONFIG}"
 )
 
 
@@ -18,17 +19,11 @@ _USAGE = (
 def main(argv: Sequence[str]) -> int:
   """Prints each field of a config, with its flag, value and meaning.
 
-  Args:
-    argv: the program's name, and the config's name or path.
-
   Returns:
     Exit status: 0, or 2 if there is no such config or a further argument.
   """
-  if flags_lib.requests_help(argv):
-    print(f"{_USAGE}\n\n  slipway config {overrides.DEFAULT_CONFIG}")
-    return 0
   try:
-    config = overrides.load(_find_name(argv[1:]))
+    config = overrides.load(_find_name(argv))
     declared = overrides.declared_fields(config)
     print(overrides.help_text(config, declared))
   except (ValueError, user_code.UserCodeError) as error:
@@ -37,15 +32,17 @@ def main(argv: Sequence[str]) -> int:
   return 0
 
 
-def _find_name(arguments: Sequence[str]) -> str:
+def _find_name(argv: Sequence[str]) -> str:
   """Returns the config's name, the only argument of the command."""
-  given = [a.removeprefix("--config=") for a in arguments if a != "--config"]
-  flag = next((a for a in given if a.startswith("-")), None)
-  if flag is not None:
+  flags = flags_lib.Flags()
+  flags.add_text("config", None, "The config, which may also be a word.")
+  for change in filter(overrides.is_override, flags.split(argv).others):
     raise ValueError(
-      f"{flag} is no flag of this command, which shows a config without "
+      f"{change} is no flag of this command, which shows a config without "
       "changes, so it would do nothing: leave it out"
     )
+  words = flags.parse(argv, _USAGE, has_words=True)
+  given = [*words, *([flags.config] if flags.config else [])]
   if len(given) != 1:
     raise ValueError(
       f"{len(given)} configs are given, and the command shows one: give "

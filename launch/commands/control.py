@@ -9,7 +9,6 @@ import time
 from collections.abc import Sequence
 
 import msgspec
-from absl import flags as absl_flags
 
 from slipway.configs import base, names, typed_config
 from slipway.launch.api import running
@@ -54,21 +53,18 @@ _POLL_S = 0.1  # seconds between two checks whether the run has stopped
 def main(argv: Sequence[str]) -> int:
   """Executes the command line of `slipway control`.
 
-  Args:
-    argv: the program's name and its arguments.
-
   Returns:
     Exit status: 0 if the command succeeded; 1 if the run has ended (`status`
     then prints its summary), does not reply, or does not end in time after
     `stop`; 2 if the command was rejected.
   """
   try:
-    values, words = _parse(argv)
-    folder = run_folder.RunFolder.open(values.run, True)
+    flags, words = _parse(argv)
+    folder = run_folder.RunFolder.open(flags.run, True)
     if words == ["status"] and running.has_ended(folder):
       # The call below raises RunUnavailableError, which reports the end.
-      _show_status(run_status.read_summary(folder), values.json)
-    _execute(folder, words, values.json)
+      _show_status(run_status.read_summary(folder), flags.json)
+    _execute(folder, words, flags.json)
   except ValueError as error:
     print(f"control: {error}", file=sys.stderr)
     return 2
@@ -86,15 +82,11 @@ def _execute(
   with running.connect(folder) as control:
     if command == "status":
       _show_status(control.status(), as_json)
-    elif command == "pause":
-      control.pause()
-      print(lines.phase_line(control.status()))
-    elif command == "resume":
-      control.resume()
+    elif command in ("pause", "resume"):
+      control.pause() if command == "pause" else control.resume()
       print(lines.phase_line(control.status()))
     elif command == "stop":
       control.stop(running.USER_REQUEST)
-      _wait_until_stopped(folder)
       _wait_until_ended(folder)
       print("stopped")
     elif command == "save":
@@ -110,47 +102,34 @@ def _execute(
       print(f"workers are {count} now")
 
 
-def _wait_until_stopped(folder: run_folder.RunFolder) -> None:
-  """Waits until a run has stopped after a request to stop."""
+def _wait_until_ended(folder: run_folder.RunFolder) -> None:
+  """Waits until the launcher of a run that stops has ended."""
   deadline_s = time.monotonic() + _STOP_TIMEOUT_S
-  is_finishing = False
-  while True:
+  has_stopped = False
+  while run_lock.is_held(folder):
+    is_finishing = False
     try:
       with running.connect(folder) as control:
         status = control.status()
-      if status.phase == "stopped":
-        return
+      is_stopped = status.phase == "stopped"
       is_finishing = status.snapshots.finishing_s is not None
     except running.RunUnavailableError:
-      if not _is_only_slow(folder):
-        return
+      is_stopped = run_address.read(folder) is None  # or it is only slow
     if is_finishing:  # writing a last snapshot has a limit of its own
       deadline_s = time.monotonic() + _STOP_TIMEOUT_S
+    if is_stopped and not has_stopped:
+      has_stopped = True
+      deadline_s = time.monotonic() + _END_TIMEOUT_S
     if time.monotonic() > deadline_s:
       raise running.StillRunningError(
-        f"run {str(folder.path)!r} has not stopped within "
+        f"run {str(folder.path)!r} has stopped, but its launcher has not ended "
+        f"within {_END_TIMEOUT_S:.0f} s: a hook or a node may hang; see "
+        f"{str(folder.logs)!r}"
+        if has_stopped
+        else f"run {str(folder.path)!r} has not stopped within "
         f"{_STOP_TIMEOUT_S:.0f} s; `status` shows how far it is"
       )
     time.sleep(_POLL_S)
-
-
-def _wait_until_ended(folder: run_folder.RunFolder) -> None:
-  """Waits until the launcher of a stopped run has ended."""
-  try:
-    run_lock.wait_until_free(folder, _END_TIMEOUT_S)
-  except FileNotFoundError:  # the folder was removed, so the run has ended
-    pass
-  except ValueError as error:
-    raise running.StillRunningError(
-      f"run {str(folder.path)!r} has stopped, but its launcher has not ended "
-      f"within {_END_TIMEOUT_S:.0f} s: a hook or a node may hang; see "
-      f"{str(folder.logs)!r}"
-    ) from error
-
-
-def _is_only_slow(folder: run_folder.RunFolder) -> bool:
-  """Whether the run may be active although its launcher didn't reply."""
-  return run_address.read(folder) is not None and run_lock.is_held(folder)
 
 
 def _parse_worker_count(text: str) -> int:
@@ -175,18 +154,22 @@ def _show_status(status: run_status.RunStatus, as_json: bool) -> None:
     panel.update(status)
 
 
-def _parse(
-  argv: Sequence[str],
-) -> tuple[absl_flags.FlagValues, list[str]]:
+def _parse(argv: Sequence[str]) -> tuple[flags_lib.Flags, list[str]]:
   """Parses the command line of `slipway control`."""
-  values = _define_flags()
-  flags, words = flags_lib.split_words(values, argv)
-  if any(flag.lstrip("-").partition("=")[0] == "command" for flag in flags):
+  flags = flags_lib.Flags()
+  flags.add_run("Folder of the run: runs/<name>.")
+  flags.add_bool(
+    "json",
+    False,
+    "Print the whole status as JSON, in which infinite numbers are null.",
+  )
+  others = flags.split(argv).others
+  if any(x.lstrip("-").partition("=")[0] == "command" for x in others):
     raise ValueError(
       "--command is no flag, so nothing is done: the command is a word, such "
       "as `slipway control --run=runs/first status`"
     )
-  flags_lib.parse(values, flags, _USAGE)
+  words = flags.parse(argv, _USAGE, has_words=True)
   if not words:
     raise ValueError(
       f"there is no command, so nothing is done: give one of "
@@ -204,29 +187,9 @@ def _parse(
       f"{' '.join(words)!r} has the wrong arguments, so nothing is done: give "
       f"{wanted!r}"
     )
-  if values.json and word != "status":
+  if flags.json and word != "status":
     raise ValueError(f"--json is an option of status only: {word} has none")
-  return values, words
-
-
-def _define_flags() -> absl_flags.FlagValues:
-  """Returns the flags of `slipway control`, before parsing."""
-  values = absl_flags.FlagValues()
-  absl_flags.DEFINE_string(
-    "run",
-    None,
-    "Folder of the run: runs/<name>.",
-    flag_values=values,
-  )
-  absl_flags.mark_flag_as_required("run", flag_values=values)
-  absl_flags.DEFINE_bool(
-    "json",
-    False,
-    "Print the whole status as JSON, in which infinite numbers are null.",
-    flag_values=values,
-  )
-  absl_flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
-  return values
+  return flags, words
 
 
 if __name__ == "__main__":

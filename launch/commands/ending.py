@@ -18,14 +18,9 @@ def describe(
   config: ml_collections.ConfigDict,
   shown: run_folder.RunFolder,
 ) -> str:
-  """Returns lines with a run's results, and how to evaluate and resume it.
+  """Returns lines with an ended run's results, and how to continue with it.
 
-  `slipway train` prints these lines at the end.
-
-  Args:
-    folder: the run's folder, with its summary.
-    config: the run's config at its start.
-    shown: the same folder, by the path that is shown to the user.
+  `shown` is the same folder, by the path that is shown to the user.
   """
   path = shlex.quote(str(shown.path))
   lines = [
@@ -45,10 +40,6 @@ def check_learned(
   folder: run_folder.RunFolder, config: ml_collections.ConfigDict
 ) -> None:
   """Checks that the time limit has not ended a run before its first update.
-
-  Args:
-    folder: the run's folder, with its summary.
-    config: the run's config at its start.
 
   Raises:
     RuntimeError: the time limit has ended the run, and there was no update.
@@ -70,10 +61,6 @@ def check_saved(
   If the config has a URL for snapshots, that one must have it, too. A signal
   leaves a few seconds for writing and upload, since the processes may be killed
   soon, so the snapshot may be missing then.
-
-  Args:
-    folder: the run's folder, with its summary.
-    config: the run's config at its start.
 
   Raises:
     RuntimeError: the last snapshot was abandoned, since it took too long, or
@@ -105,10 +92,7 @@ def check_saved(
 def _flag_past_limit(
   limits_config: ml_collections.ConfigDict, summary: run_status.RunStatus
 ) -> str:
-  """Returns the flag that raises the limit which has ended a run.
-
-  With this flag, a resumed run continues.
-  """
+  """Returns the flag with which a resume continues past a limit."""
   because = summary.stopped_because
   names = limits.find_configured(limits_config)
   if because == limits.ALL_LIMITS and names:

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from absl import flags as absl_flags
 
 from slipway.environments import (
   atari_scores,
@@ -37,9 +36,6 @@ def main(argv: Sequence[str]) -> int:
   With --record, the episodes are saved as a dataset. With --video, a further
   episode is filmed.
 
-  Args:
-    argv: the program's name and its arguments.
-
   Returns:
     Exit status: 0 if all episodes were played; 1 if the environment failed; 2
     if a flag is invalid or there is nothing to play.
@@ -48,7 +44,8 @@ def main(argv: Sequence[str]) -> int:
   # TensorFlow, which loads a snapshot, would take all memory of a GPU.
   os.environ.update(processors.NO_GPU)
   try:
-    flags = flags_lib.parse(define_flags(), argv, _USAGE)
+    flags = define_flags()
+    flags.parse(argv, _USAGE)
     _check_playable(flags.run, flags.trust)
     policy = policy_lib.load(flags.run, flags.which, flags.trust)
     config, actor = policy.config, policy.actor
@@ -98,54 +95,38 @@ def main(argv: Sequence[str]) -> int:
   return 0
 
 
-def define_flags() -> absl_flags.FlagValues:
+def define_flags() -> flags_lib.Flags:
   """Returns the flags of `slipway evaluate`, before parsing."""
-  values = absl_flags.FlagValues()
-  absl_flags.DEFINE_string(
-    "run",
-    None,
-    "Folder of the run whose policy is played: runs/<name>.",
-    flag_values=values,
+  flags = flags_lib.Flags()
+  flags.add_run("Folder of the run whose policy is played: runs/<name>.")
+  flags.add_integer(
+    "episodes", 20, "Number of greedy episodes to play.", 1, 10**9
   )
-  absl_flags.mark_flag_as_required("run", flag_values=values)
-  absl_flags.DEFINE_integer(
-    "episodes",
-    20,
-    "Number of greedy episodes to play.",
-    lower_bound=1,
-    upper_bound=10**9,
-    flag_values=values,
-  )
-  absl_flags.DEFINE_string(
+  flags.add_text(
     "which",
     "best",
     "Variables of the policy: best, those of the best evaluation; latest, "
     "those of the newest snapshot; or the number of a snapshot.",
-    flag_values=values,
   )
-  absl_flags.DEFINE_integer(
+  flags.add_integer(
     "seed",
     2_000_000,
     "Seed of the environments. The default differs from the seeds of training.",
-    lower_bound=0,
-    upper_bound=2**31 - 1,  # environments take seeds of 31 bits
-    flag_values=values,
+    0,
+    2**31 - 1,  # environments take seeds of 31 bits
   )
-  absl_flags.DEFINE_bool(
+  flags.add_bool(
     "video",
     False,
     "Also film one episode, as an MP4 file in the run's folder videos/.",
-    flag_values=values,
   )
-  absl_flags.DEFINE_string(
+  flags.add_text(
     "record",
     None,
     "New folder in which the episodes are saved as a Minari dataset.",
-    flag_values=values,
   )
-  flags_lib.define_trust(values)
-  absl_flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
-  return values
+  flags.add_trust()
+  return flags
 
 
 def _check_playable(run: str, trust: bool) -> None:
@@ -161,10 +142,7 @@ def _check_playable(run: str, trust: bool) -> None:
 def _describe(
   episodes: evaluation.Episodes, version: int, environment: str
 ) -> str:
-  """Returns a line with the mean, error and range of episodes' returns.
-
-  A single episode has no standard error.
-  """
+  """Returns a line with the mean, error and range of episodes' returns."""
   returns = episodes.returns
   count = len(returns)
   error = ""

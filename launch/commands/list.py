@@ -5,7 +5,6 @@ import typing
 from collections.abc import Iterator, Sequence
 
 import ml_collections
-from absl import flags as absl_flags
 
 from slipway.agents import registry
 from slipway.configs import catalog
@@ -22,14 +21,18 @@ _USAGE = "Lists all algorithms and presets, or describes one algorithm."
 def main(argv: Sequence[str]) -> int:
   """Prints all algorithms and presets, or the description of one algorithm.
 
-  Args:
-    argv: the program's name and its arguments.
-
   Returns:
     Exit status: 0, or 2 if there is no such algorithm or flag.
   """
   try:
-    flags = flags_lib.parse(_define_flags(), argv, _USAGE)
+    flags = flags_lib.Flags()
+    flags.add_text(
+      "algorithm",
+      None,
+      "Algorithm to describe: a built-in name, or the path of your own "
+      "config's file, which ends in .py. Default: list all algorithms.",
+    )
+    flags.parse(argv, _USAGE)
     lines = (
       _describe_algorithm(flags.algorithm)
       if flags.algorithm
@@ -40,20 +43,6 @@ def main(argv: Sequence[str]) -> int:
     print(f"list: {error}", file=sys.stderr)
     return 2
   return 0
-
-
-def _define_flags() -> absl_flags.FlagValues:
-  """Returns the flags of `slipway list`, before parsing."""
-  values = absl_flags.FlagValues()
-  absl_flags.DEFINE_string(
-    "algorithm",
-    None,
-    "Algorithm to describe: a built-in name, or the path of your own config's "
-    "file, which ends in .py. Default: list all algorithms.",
-    flag_values=values,
-  )
-  absl_flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
-  return values
 
 
 def _describe_all() -> Iterator[str]:
@@ -74,54 +63,38 @@ def _describe_all() -> Iterator[str]:
   yield "more: slipway list --algorithm=NAME"
 
 
-def _describe_algorithm(algorithm: str) -> Iterator[str]:
-  """Yields lines with an algorithm's paper, changed fields and presets."""
-  if algorithm.endswith(".py"):
-    yield from _describe_file(algorithm)
-    return
-  modules = catalog.algorithms()
-  if algorithm not in modules:
-    near = catalog.find_similar(algorithm)
-    advice = f"did you mean {near}?" if near else "`slipway list` shows all"
-    raise ValueError(
-      f"--algorithm={algorithm} is not an algorithm, so there is nothing to "
-      f"show: {advice}"
-    )
-  module = modules[algorithm]
-  first, *_ = module.PRESETS
-  config = module.get_config(first)
-  yield f"{algorithm}: {_read_first_paragraph(module)}"
+def _describe_algorithm(name: str) -> Iterator[str]:
+  """Yields lines with an algorithm's changed fields, and what its runs need."""
+  if name.endswith(".py"):
+    first, config = name, overrides.load(name)
+    fields_lib.validate(config, overrides.declared_fields(config))
+    title, configs = config.agent, {"default": config}
+  else:
+    modules = catalog.algorithms()
+    if name not in modules:
+      near = catalog.find_similar(name)
+      advice = f"did you mean {near}?" if near else "`slipway list` shows all"
+      raise ValueError(
+        f"--algorithm={name} is not an algorithm, so there is nothing to "
+        f"show: {advice}"
+      )
+    module = modules[name]
+    configs = {preset: module.get_config(preset) for preset in module.PRESETS}
+    first, config = next(iter(configs.items()))
+    title, first = _read_first_paragraph(module), f"{name}:{first}"
+  yield f"{name}: {title}"
   yield ""
-  yield f"values that differ from the fields' defaults, preset {first}"
-  yield from _list_changed_fields(config)
-  yield ""
-  yield "presets and their needs"
-  for preset in module.PRESETS:
-    yield f"  {preset:<18}{_describe_needs(module.get_config(preset))}"
-  yield ""
-  yield f"all fields: slipway config {algorithm}:{first}"
-
-
-def _describe_file(path: str) -> Iterator[str]:
-  """Yields lines with a config file's changed fields, and what a run needs."""
-  config = overrides.load(path)
-  fields_lib.validate(config, overrides.declared_fields(config))
-  yield f"{path}: {config.agent}"
-  yield ""
-  yield "values that differ from the fields' defaults"
-  yield from _list_changed_fields(config)
-  yield ""
-  yield f"needs: {_describe_needs(config)}"
-  yield ""
-  yield f"all fields: slipway config {path}"
-
-
-def _list_changed_fields(config: ml_collections.ConfigDict) -> Iterator[str]:
-  """Yields a line per field of a config that differs from its default."""
+  yield f"values that differ from the fields' defaults, in {first}"
   defaults = fields_lib.make_config(overrides.declared_fields(config))
   for field, value in fields_lib.flatten(config).items():
     if fields_lib.get(defaults, field) != value:
       yield f"  {field:<38}{value}"
+  yield ""
+  yield "presets and their needs"
+  for preset, config in configs.items():
+    yield f"  {preset:<18}{_describe_needs(config)}"
+  yield ""
+  yield f"all fields: slipway config {first}"
 
 
 def _describe_needs(config: ml_collections.ConfigDict) -> str:
@@ -140,10 +113,7 @@ def _describe_needs(config: ml_collections.ConfigDict) -> str:
 
 
 def _read_first_paragraph(module: typing.Any) -> str:
-  """Returns the first paragraph of a config module's docstring, in one line.
-
-  The paragraph names the algorithm's paper.
-  """
+  """Returns the paragraph of a config module that names its paper."""
   return " ".join((module.__doc__ or "").split("\n\n")[0].split())
 
 

@@ -5,8 +5,6 @@ import pathlib
 import sys
 from collections.abc import Iterator, Sequence
 
-from absl import flags as absl_flags
-
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.runs import comparison, run_folder, statistics
 
@@ -25,16 +23,19 @@ _FORMATS = ("png", "pdf", "svg")  # of pictures
 def main(argv: Sequence[str]) -> int:
   """Draws the picture, and prints a line per group of runs.
 
-  Args:
-    argv: the program's name, the folders of the runs, and flags.
-
   Returns:
     Exit status: 0, or 2 if a run can't be drawn or a flag is invalid.
   """
-  values = _define_flags()
-  given, runs = flags_lib.split_words(values, argv)
+  flags = flags_lib.Flags()
+  flags.add_text(
+    "output",
+    "comparison.png",
+    "Path of the picture, whose ending is its format: .png, .pdf or .svg. A "
+    "file at a path that you give is replaced; one of the default name is not: "
+    "the picture is then comparison-2.png and so on.",
+  )
   try:
-    flags = flags_lib.parse(values, given, _USAGE)
+    runs = flags.parse(argv, _USAGE, has_words=True)
     if not runs:
       raise ValueError(
         "no run is given, so there is nothing to draw: give the folders of "
@@ -53,21 +54,6 @@ def main(argv: Sequence[str]) -> int:
   print("\n".join(_describe(groups)))
   print(f"picture: {output}")
   return 0
-
-
-def _define_flags() -> absl_flags.FlagValues:
-  """Returns the flags of `slipway plot`, before parsing."""
-  values = absl_flags.FlagValues()
-  absl_flags.DEFINE_string(
-    "output",
-    "comparison.png",
-    "Path of the picture, whose ending is its format: .png, .pdf or .svg. A "
-    "file at a path that you give is replaced; one of the default name is not: "
-    "the picture is then comparison-2.png and so on.",
-    flag_values=values,
-  )
-  absl_flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
-  return values
 
 
 def _get_format(path: pathlib.Path) -> str:

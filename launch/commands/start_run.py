@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 
 import psutil
-from absl import flags as absl_flags
 
 from slipway.agents.networks import torsos
 from slipway.configs import fields
@@ -81,20 +80,19 @@ def run(
     resources.callback(signal_handler.ignore)
     try:
       working_folder = os.getcwd()
-      flags = train_flags.parse(argv, _USAGE)
-      config = flags.config
+      flags, config = command = train_flags.parse(argv, _USAGE)
       make_spec = functools.partial(
         environment_check.make_spec, command="train", clean_up=clean_up
       )
-      spec, builder = run_check.check(flags, make_spec)
-      launch = _prepare_launch(flags, host)
+      spec, builder = run_check.check(config, flags.launch, make_spec)
+      launch = _prepare_launch(command, host)
       with _in_folder(working_folder):
         if flags.resume is None:
-          shown, message = _begin_run(flags, spec, signal_handler, resources)
+          shown, message = _begin_run(command, spec, signal_handler, resources)
         else:
           table = builder.make_table(config, spec)
           shown, message = _resume_run(
-            flags, spec, table, signal_handler, resources
+            command, spec, table, signal_handler, resources
           )
         folder = run_folder.RunFolder(shown.path.absolute())
     except (ValueError, OSError, user_code.UserCodeError) as error:
@@ -137,11 +135,7 @@ def run(
 
 @contextlib.contextmanager
 def _in_folder(path: str) -> Iterator[None]:
-  """Makes a folder the working folder while a `with` block runs.
-
-  Relative paths on the command line refer to the folder in which the command
-  was started, and an environment may have changed it.
-  """
+  """Makes a folder the working folder, which an environment may change."""
   before = os.getcwd()
   os.chdir(path)
   try:
@@ -151,14 +145,15 @@ def _in_folder(path: str) -> Iterator[None]:
 
 
 def _begin_run(
-  flags: absl_flags.FlagValues,
+  command: train_flags.Command,
   spec: specs.EnvironmentSpec,
   signal_handler: signals.Signals,
   resources: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
   """Makes and locks the folder of a new run."""
+  flags, config = command
   # Raises an error for an invalid config before an older run is removed.
-  config_file.to_json(flags.config)
+  config_file.to_json(config)
   name = flags.name
   if not flags["name"].present:
     reserved = run_folder.reserved(flags.run_dir, name)
@@ -166,7 +161,7 @@ def _begin_run(
   before = run_folder.RunFolder(pathlib.Path(flags.run_dir, name))
   run_folder.check_name(name)
   run_folder.check_path(before.path)
-  store = snapshot_store.open_store(flags.config, before)
+  store = snapshot_store.open_store(config, before)
   store.check_remote(may_exist=flags.overwrite)
   overwrite = flags.overwrite and os.path.lexists(before.path)
   with contextlib.ExitStack() as replaced:
@@ -179,8 +174,8 @@ def _begin_run(
     folder = run_folder.RunFolder.create(flags.run_dir, name, overwrite)
     resources.enter_context(run_lock.held(folder))
   try:
-    folder.write_config(flags.config)
-    user_modules.write(folder, flags.config)
+    folder.write_config(config)
+    user_modules.write(folder, config)
     recorded_spaces.write(folder, spec)
     store.publish_config(clear=True)
   except BaseException:
@@ -191,20 +186,21 @@ def _begin_run(
 
 
 def _resume_run(
-  flags: absl_flags.FlagValues,
+  command: train_flags.Command,
   spec: specs.EnvironmentSpec,
   table: table_spec.TableSpec | None,
   signal_handler: signals.Signals,
   resources: contextlib.ExitStack,
 ) -> tuple[run_folder.RunFolder, str]:
   """Locks the folder of a resumed run, and prepares it."""
+  flags, config = command
   folder = run_folder.RunFolder.open(flags.resume, flags.trust)
   run_folder.check_path(folder.path)
-  recorded_spaces.check(folder, flags.config.environment.name, spec)
+  recorded_spaces.check(folder, config.environment.name, spec)
   resources.enter_context(run_lock.held(folder))
-  store = snapshot_store.open_store(flags.config, folder)
+  store = snapshot_store.open_store(config, folder)
   store.check_remote(may_exist=True)
-  resumed = resumption.Resumption.from_folder(folder, flags.config, table)
+  resumed = resumption.Resumption.from_folder(folder, config, table)
   signal_handler.begin_run()
   resumed.begin()
   recorded_spaces.write(folder, spec)  # for a run of an older version
@@ -214,23 +210,17 @@ def _resume_run(
 def _import_and_launch(
   name: str, run: run_lib.Run, signal_handler: signals.Signals
 ) -> None:
-  """Imports a launcher that runs all in this process, and launches a run.
-
-  The import takes seconds, so it comes after all checks.
-  """
+  """Imports a launcher, which takes seconds, and launches a run."""
   os.environ.update(processors.make_gpu_variables(run.config.learner.device))
   lean_tensorflow.import_tensorflow()
   importlib.import_module(name).launch(run, signal_handler)
 
 
 def _prepare_launch(
-  flags: absl_flags.FlagValues, host: local.Host
+  command: train_flags.Command, host: local.Host
 ) -> Callable[..., None]:
-  """Returns the function that launches a run, given the run and its signals.
-
-  For --launch=ray, this connects to the cluster.
-  """
-  config = flags.config
+  """Returns the function that launches a run; connects to Ray's cluster."""
+  flags, config = command
   single = config.mode == "single"
   name = "launchers.single" if single else train_flags.LAUNCHES[flags.launch]
   if name == "launchers.local":

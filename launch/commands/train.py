@@ -16,9 +16,6 @@ from slipway.launch.processes import signals
 def main(argv: Sequence[str]) -> int:
   """Executes the command line of `slipway train`.
 
-  Args:
-    argv: the program's name and its arguments.
-
   Returns:
     Exit status: 0 if the run ended normally; 1 if it failed; 2 if it was
     rejected before anything was started.

@@ -43,27 +43,14 @@ def change(
       f"changes: {names.advise(field, FIELDS)}"
     )
   section, _, name = field.partition(".")
-  field_type = type(config[section][name])
+  before = config[section][name]
   try:
-    changed = _convert(value, field_type)
-  except (TypeError, ValueError, OverflowError):
+    changed = typed_config.parse(str(value), before)
+  except ValueError:
     raise ValueError(
-      f"{field}={value!r} is not of the field's type, {field_type.__name__}, "
-      f"so it stays {config[section][name]!r}: give such a value"
+      f"{field}={value!r} is not of the field's type, {type(before).__name__}, "
+      f"so it stays {before!r}: give such a value"
     ) from None
   base.check(field, changed)
   config[section][name] = changed
   return changed
-
-
-def _convert(value: typing.Any, field_type: type) -> int | float | str:
-  """Returns a value after its conversion to a field's type."""
-  is_text = isinstance(value, str)
-  if isinstance(value, bool) or (field_type is str and not is_text):
-    raise TypeError
-  if is_text and field_type is int:
-    return typed_config.parse_int(value)
-  converted = field_type(value)
-  if not is_text and field_type is int and converted != value:
-    raise ValueError
-  return converted

@@ -10,7 +10,6 @@ import sys
 import typing
 from collections.abc import Sequence
 
-from absl import flags as absl_flags
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -50,18 +49,16 @@ def main(argv: Sequence[str]) -> int:
   Returns:
     Exit status: 0, or 2 if a certificate can't be made or a flag is invalid.
   """
-  values = absl_flags.FlagValues()
-  absl_flags.DEFINE_list(
+  flags = flags_lib.Flags()
+  flags.add_text(
     "hosts",
-    [],
-    "Names or addresses of the machines. A/B/C is one machine with three "
-    "names, or several machines that share a certificate.",
-    flag_values=values,
+    "",
+    "Names or addresses of the machines, separated by commas. A/B/C is one "
+    "machine with three names, or several machines that share a certificate.",
   )
-  absl_flags.DEFINE_bool("help", False, "Show this help.", flag_values=values)
-  given, folders = flags_lib.split_words(values, argv)
   try:
-    hosts = flags_lib.parse(values, given, _USAGE).hosts
+    folders = flags.parse(argv, _USAGE, has_words=True)
+    hosts = [x.strip() for x in flags.hosts.split(",")] if flags.hosts else []
     if len(folders) != 1 or not hosts:
       raise ValueError(
         "a folder and --hosts are needed, so nothing was made: give, for "

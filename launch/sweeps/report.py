@@ -3,7 +3,7 @@
 import csv
 import io
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import rich.box
@@ -16,8 +16,6 @@ from slipway.launch.sweeps import scoring, study
 
 # Settings whose curves are drawn, those with the highest scores.
 _MAX_CURVES = 6
-# Fields of `SettingScore` that are measures, in the order of settings.csv.
-_MEASURES = ("iqm", "gap", "improvement")
 
 
 def make_games_table(scores: Sequence[scoring.GamesScore]) -> rich.table.Table:
@@ -27,17 +25,15 @@ def make_games_table(scores: Sequence[scoring.GamesScore]) -> rich.table.Table:
   ended and all.
   """
   is_complete = all(score.done == score.planned for score in scores)
+  which = "all games" if is_complete else "games so far"
   table = _make_table("setting", "games", "runs", "IQM", "95 % interval")
-  table.title = (
-    f"{'all games' if is_complete else 'games so far'}, human-normalized"
-  )
+  table.title = f"{which}, human-normalized"
   for score in scores:
     table.add_row(
       _wrap(score.name),
       f"{score.games}/{score.planned_games}",
       f"{score.done}/{score.planned}",
-      f"{score.iqm.value:.3f}",
-      statistics.format_interval(score.iqm[1:], ".3f"),
+      *_show(score.iqm, ".3f"),
     )
   return table
 
@@ -45,16 +41,11 @@ def make_games_table(scores: Sequence[scoring.GamesScore]) -> rich.table.Table:
 def make_table(
   scores: Sequence[scoring.SettingScore], plan: plan_lib.Plan, rows: int
 ) -> rich.table.Table:
-  """Returns the settings with the highest scores as a table.
+  """Returns the `rows` settings with the highest scores as a table.
 
   Column 'beats 0' has the probability of a higher score than setting 0, 'met'
   the runs that have met the target, with the median of their steps, and 'held'
   how often they were at the target from then on.
-
-  Args:
-    scores: the settings.
-    plan: the plan.
-    rows: largest number of settings to show.
   """
   seeds, has_target = len(plan.seeds), np.isfinite(plan.target)
   target = [f"met {plan.target:,g}", "held"] if has_target else []
@@ -70,8 +61,7 @@ def make_table(
       str(score.index),
       _wrap(score.name),
       f"{score.done}/{seeds}",
-      _format(score.iqm.value, ",.1f"),
-      statistics.format_interval(score.iqm[1:], ",.1f"),
+      *_show(score.iqm, ",.1f"),
       _format(score.improvement.value, ".0%"),
       *(met if has_target else []),
     )
@@ -80,54 +70,38 @@ def make_table(
   return table
 
 
-def write(
-  sweep: study.Study, runs: Sequence[Sequence[scoring.RunScore]]
-) -> list[str]:
-  """Writes the results to the sweep's folder.
+def write(sweep: study.Study, scores: scoring.Scores) -> list[str]:
+  """Writes runs.csv, settings.csv and sweep.png, and returns the files' names.
 
-  These are runs.csv, settings.csv, games.csv if several Atari games are
-  trained, and sweep.png if a run has ended.
-
-  Args:
-    sweep: the sweep, with S settings.
-    runs: [S] lists of the runs' scores.
-
-  Returns:
-    The names of the files.
+  games.csv is written if several Atari games are trained, and the picture once
+  a run has ended.
 
   Raises:
     OSError: a file can't be written.
     ValueError: a run's curves.csv can't be read.
   """
-  plan, settings = sweep.plan, sweep.settings
-  scores = scoring.score_settings(settings, runs, plan.target)
-  names = [*dict.fromkeys(name for setting in settings for name in setting)]
-  values = [[setting.get(name, "") for name in names] for setting in settings]
+  settings = sweep.settings
+  names = {name: "" for setting in settings for name in setting}
+  values = [names | setting for setting in settings]
   files = {
     "settings.csv": _to_csv(
-      ["setting", *names, "pruned", "done", "at_target", "target_steps", "held"]
-      + [f"{x}{bound}" for x in _MEASURES for bound in ("", "_low", "_high")]
-      + ["human_normalized"],
-      [
-        [x.index, *values[x.index], sweep.is_pruned(x.index), *x[2:6]]
-        + [*x.iqm, *x.gap, *x.improvement, x.human_normalized]
-        for x in scores
-      ],
+      {"setting": x.index, **values[x.index]}
+      | {"pruned": sweep.is_pruned(x.index), **_flatten(x)}
+      for x in scores.settings
     ),
     "runs.csv": _to_csv(
-      ["setting", "seed", *names, *scoring.RunScore._fields[1:]],
-      [
-        [x.run.setting, x.run.seed, *values[x.run.setting], *x[1:]]
-        for group in runs
-        for x in group
-      ],
+      {"setting": x.run.setting, "seed": x.run.seed}
+      | {**values[x.run.setting], **_flatten(x)}
+      for group in scores.runs
+      for x in group
     ),
   }
-  if games := scoring.score_games(settings, runs):
-    header = ["setting", *scoring.GamesScore._fields[1:], "iqm_low", "iqm_high"]
-    files["games.csv"] = _to_csv(header, [[*x[:-1], *x.iqm] for x in games])
-  if any(np.isfinite(score.iqm.value) for score in scores):
-    files["sweep.png"] = _draw(plan, scores, runs)
+  if scores.games:
+    files["games.csv"] = _to_csv(
+      {"setting": x.name, **_flatten(x)} for x in scores.games
+    )
+  if any(np.isfinite(score.iqm.value) for score in scores.settings):
+    files["sweep.png"] = _draw(sweep.plan, scores)
   for name, content in files.items():
     sweep.write(name, content)
   return [*files]
@@ -138,11 +112,10 @@ def _make_table(*columns: str) -> rich.table.Table:
   table = rich.table.Table(
     box=rich.box.SIMPLE_HEAD, pad_edge=False, title_justify="left"
   )
+  text: typing.Any = {"min_width": 14, "overflow": "fold"}
+  number: typing.Any = {"justify": "right", "no_wrap": True}
   for column in columns:
-    if column == "setting":
-      table.add_column(column, min_width=14, overflow="fold")
-    else:
-      table.add_column(column, justify="right", no_wrap=True)
+    table.add_column(column, **(text if column == "setting" else number))
   return table
 
 
@@ -156,21 +129,23 @@ def _rank(scores: Sequence[scoring.SettingScore]) -> list[scoring.SettingScore]:
   return sorted(scores, key=lambda x: (np.isnan(x.iqm.value), -x.iqm.value))
 
 
+def _show(measure: scoring.Measure, spec: str) -> tuple[str, str]:
+  """Returns a measure and its interval as texts."""
+  interval = statistics.format_interval(measure[1:], spec)
+  return _format(measure.value, spec), interval
+
+
 def _format(value: float, spec: str) -> str:
   """Returns a number as text, or '' for nan."""
   return "" if np.isnan(value) else f"{value:{spec}}"
 
 
-def _draw(
-  plan: plan_lib.Plan,
-  scores: Sequence[scoring.SettingScore],
-  runs: Sequence[Sequence[scoring.RunScore]],
-) -> bytes:
+def _draw(plan: plan_lib.Plan, scores: scoring.Scores) -> bytes:
   """Draws the curves of the best settings, and the measures of all, as PNG."""
   # Imported late, because the import takes a second.
   from matplotlib import figure
 
-  ranked = [score for score in _rank(scores) if np.isfinite(score.iqm.value)]
+  ranked = [x for x in _rank(scores.settings) if np.isfinite(x.iqm.value)]
   names = [f"{score.index}: {score.name}" for score in ranked]
   height = 0.7 + 0.28 * len(ranked)
   picture = figure.Figure(
@@ -180,8 +155,9 @@ def _draw(
   above, below = parts
   groups = []
   for name, score in zip(names[:_MAX_CURVES], ranked, strict=False):
-    ended = [x for x in runs[score.index] if x.is_done and np.isfinite(x.score)]
-    rows = [x.run.read_evaluations() for x in ended]
+    ended = [x for x in scores.runs[score.index] if x.is_done]
+    known = [x.run for x in ended if np.isfinite(x.score)]
+    rows = [run.read_evaluations() for run in known]
     groups.append(comparison.Group(name, rows))
   comparison.draw_panels(above, groups)
   panels = [("iqm", "score: final return, IQM")]
@@ -208,15 +184,29 @@ def _draw(
   return curves.to_bytes(picture)
 
 
-def _to_csv(
-  header: Sequence[str], rows: Sequence[Sequence[typing.Any]]
-) -> bytes:
+def _flatten(score: scoring.Score) -> dict[str, typing.Any]:
+  """Returns a score by column; a measure has columns for its interval, too."""
+  row = {}
+  for name, value in score._asdict().items():
+    if isinstance(value, scoring.Measure):
+      row |= {name: value.value, f"{name}_low": value.low}
+      row[f"{name}_high"] = value.high
+    elif name not in ("run", "index", "name"):
+      row[name] = value
+  return row
+
+
+def _to_csv(rows: Iterable[Mapping[str, typing.Any]]) -> bytes:
   """Returns CSV, in which nan is '' and floats have ten significant digits."""
   text = io.StringIO()
-  writer = csv.writer(text, lineterminator="\n")
-  writer.writerow(header)
+  rows = [*rows]
+  writer = csv.DictWriter(text, [*rows[0]], lineterminator="\n")
+  writer.writeheader()
   for row in rows:
     writer.writerow(
-      _format(x, ".10g") if isinstance(x, float) else x for x in row
+      {
+        name: _format(x, ".10g") if isinstance(x, float) else x
+        for name, x in row.items()
+      }
     )
   return text.getvalue().encode()

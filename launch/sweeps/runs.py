@@ -105,7 +105,7 @@ class SweepRun(typing.NamedTuple):
     the limit counts over resumes.
     """
     summary = self.read_summary()
-    if summary is not None and summary.ended_before_first_update:
+    if summary and summary.ended_before_first_update:
       return False
     store = snapshot_store.SnapshotStore(self.folder)
     return self.folder.is_run() and store.has_snapshots()
@@ -125,15 +125,9 @@ class TrainProcess:
   """The process of a run on this machine, with its output in a file."""
 
   def __init__(self, run: SweepRun, flags: Sequence[str]):
-    """Starts nothing yet.
-
-    Args:
-      run: the run, whose folder may exist from an earlier process.
-      flags: flags of `slipway train` that place the run's nodes.
-    """
+    """Starts nothing yet; the flags place the run's nodes."""
     self.run, self._flags = run, flags
-    self._log = run.folder.path.with_suffix(".log")
-    self._process: subprocess.Popen | None = None
+    self._process: attached_process.AttachedProcess | None = None
 
   def start(self) -> "TrainProcess":
     """Starts or resumes the run, and returns this object.
@@ -148,17 +142,17 @@ class TrainProcess:
         "nothing of the run would be kept: give a --run_dir that all machines "
         "share"
       )
+    flags = [
+      *(f"--config={run.config}", f"--config.seed={run.seed}"),
+      *(f"--run_dir={run.sweep}", f"--name={run.name}"),
+      "--overwrite",  # a run that has saved nothing begins again
+    ]
     if run.can_resume():
       flags = [f"--resume={run.folder.path}"]
-    else:
-      flags = [
-        *(f"--config={run.config}", f"--config.seed={run.seed}"),
-        *(f"--run_dir={run.sweep}", f"--name={run.name}"),
-        "--overwrite",  # a run that has saved nothing begins again
-      ]
+    self._log = run.folder.path.with_suffix(".log")
     with self._log.open("ab") as log:
       self._log_start = log.tell()
-      self._process, self._alive_pipe = attached_process.start(
+      self._process = attached_process.AttachedProcess(
         [*flags, *self._flags],
         stdout=log,
         stderr=subprocess.STDOUT,
@@ -169,16 +163,13 @@ class TrainProcess:
   def poll(self) -> str | None:
     """Returns None while the run lasts, then why it has failed, or ''."""
     assert self._process is not None
-    status = self._process.poll()
-    if status is None:
+    if self._process.poll() is None:
       return None
-    attached_process.close(self._alive_pipe)
-    if status >= 0:
-      return self._read_error() if status else ""
-    text = f"ended by signal {-status} ({signal.strsignal(-status)})"
-    if status == -signal.SIGKILL:
-      text += ", perhaps because the machine's memory had run out"
-    return text
+    with self._log.open("rb") as log:  # the part of this process
+      end = log.seek(0, os.SEEK_END)
+      log.seek(max(self._log_start, end - _LOG_TAIL_BYTES))
+      lines = log.read().decode("utf-8", "replace").splitlines()
+    return self._process.explain_end(lines)
 
   def stop(self) -> None:
     """Requests that the run stops with a last snapshot; a second call kills."""
@@ -192,15 +183,6 @@ class TrainProcess:
     while (error := self.poll()) is None:
       time.sleep(_POLL_S)
     return error
-
-  def _read_error(self) -> str:
-    """Returns the last line of this process's part of the log."""
-    with self._log.open("rb") as log:
-      end = log.seek(0, os.SEEK_END)
-      log.seek(max(self._log_start, end - _LOG_TAIL_BYTES))
-      lines = log.read().decode("utf-8", "replace").splitlines()
-    errors = [line for line in lines if line.startswith("train: ")] or lines
-    return errors[-1].removeprefix("train: ") if errors else "no output"
 
 
 class RemoteProcess:

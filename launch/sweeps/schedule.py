@@ -4,7 +4,6 @@ import contextlib
 import math
 import shlex
 import signal
-import statistics
 import sys
 import time
 import typing
@@ -36,34 +35,29 @@ class Schedule:
     count_slots: Callable[[], int],
     start: Callable[[runs.SweepRun], runs.Process],
   ):
-    """Starts nothing yet.
+    """Starts nothing yet; a TPE search adds settings to the sweep.
 
     Args:
-      sweep: the sweep, to which settings of the search are added.
-      count_slots: returns how many runs are to be trained at the same time,
-        which may change.
+      sweep: the sweep.
+      count_slots: returns how many runs are to be trained at once, for now.
       start: starts a run; raises OSError if a file can't be written.
     """
     self._sweep, self._plan = sweep, sweep.plan
     self._count_slots, self._start = count_slots, start
     self._active: list[runs.Process] = []
-    self._waiting: list[runs.SweepRun] = []  # the next ones to start
-    self._searched = 0  # settings whose runs were added to those
-    self._ended: set[int] = set()  # settings whose runs may all have ended
+    self._begun: set[runs.SweepRun] = set()  # those that are not started again
+    # The scores of runs that have ended at a limit.
+    self._final: dict[runs.SweepRun, scoring.RunScore] = {}
     self._errors: list[str] = []  # one line each
     self._problem = ""  # why no further run is started for now
     self._stops = 0  # 1 after the first stop signal, 2 after a further Ctrl-C
     self._stops_sent = 0
-    # The scores of runs that have ended at a limit.
-    self._final: dict[runs.SweepRun, scoring.RunScore] = {}
     # A file has no width, and gets all columns.
     self._console = rich.console.Console(
       highlight=False, width=None if sys.stdout.isatty() else _FILE_WIDTH
     )
     self._live = rich.live.Live(
-      console=self._console,
-      auto_refresh=False,
-      transient=True,
+      console=self._console, auto_refresh=False, transient=True
     )
 
   def train(self) -> int:
@@ -87,7 +81,7 @@ class Schedule:
       while self._update():
         if time.monotonic() - shown_s > _REPORT_PERIOD_S:
           shown_s = time.monotonic()
-          if self._plan.prune and not self._stops:
+          if self._plan.flags.prune and not self._stops:
             self._prune()
           if self._console.is_terminal:
             self._show()
@@ -116,24 +110,18 @@ class Schedule:
       self._send_stops()
       return bool(self._active)
     try:
-      for index in tuple(self._ended):
-        self._complete(index)
-        self._ended.remove(index)
-      self._fill_slots()
+      return self._fill_slots() or bool(self._active)
     except OSError as error:
       if not self._active:
         self._errors.append(str(error))
         return False
       # A full disk must not stop the active runs, and may have space again.
       self._print_problem(f"no further run is started for now: {error}")
-    return bool(self._active or self._waiting)
+    return True
 
   def _handle_stop(self, number: int, frame: typing.Any) -> None:
-    """Counts a stop signal, of which only a second Ctrl-C kills the runs.
-
-    A terminal that is closed after a Ctrl-C also sends SIGHUP, which must not
-    kill runs that save themselves.
-    """
+    """Counts a stop signal, of which only a second Ctrl-C kills the runs."""
+    # A terminal that is closed after a Ctrl-C also sends SIGHUP.
     if not self._stops or number == signal.SIGINT:
       self._stops = min(2, self._stops + 1)
 
@@ -146,45 +134,34 @@ class Schedule:
       for process in self._active:
         process.stop()
 
-  def _fill_slots(self) -> None:
-    """Starts runs until all slots are taken, or no run is left."""
+  def _fill_slots(self) -> bool:
+    """Starts runs while there are slots; returns whether runs may be left."""
+    self._complete_settings()
     while len(self._active) < self._count_slots():
-      self._find_waiting()
-      if not self._waiting:
-        return
-      run = self._waiting[0]
-      if run.is_active():  # it saves itself after the kill of the sweep
+      new = (x for x in self._sweep.list_trained() if x not in self._begun)
+      run = next(new, None)
+      if run is None:
+        if not self._choose_setting():
+          return False
+      elif run.is_active():  # it saves itself after the kill of the sweep
         self._print_problem(f"run {run.name} is still active, so it waits")
-        return
-      if run.was_killed_at_limit():
+        return True
+      elif run.is_done() or run.was_killed_at_limit():
         self._final[run] = self._score_run(run)._replace(is_done=True)
-        self._ended.add(run.setting)
+        self._begun.add(run)
+        self._complete_settings()
       else:
         self._active.append(self._start(run))
-      del self._waiting[0]
-
-  def _find_waiting(self) -> None:
-    """Makes `_waiting` the next runs that have not ended, if there are any."""
-    sweep = self._sweep
-    self._waiting = [x for x in self._waiting if not sweep.is_pruned(x.setting)]
-    while not self._waiting:
-      index = self._searched
-      if index == len(sweep.trials) and not self._choose_setting():
-        return
-      if error := sweep.find_error(index):
-        self._errors.append(error)
-      elif not sweep.is_pruned(index):
-        self._complete(index)
-        all_runs = sweep.list_runs(index)
-        self._waiting = [run for run in all_runs if not run.is_done()]
-      self._searched += 1
+        self._begun.add(run)
+    return True
 
   def _choose_setting(self) -> bool:
     """Adds a setting by the scores of earlier ones, unless it has enough."""
     plan, trials = self._plan, self._sweep.trials
-    if plan.search != "tpe" or len(trials) >= plan.max_settings:
+    flags = plan.flags
+    if flags.search != "tpe" or len(trials) >= flags.settings:
       return False
-    params = space.sample_promising(plan.axes, plan.search_seed, trials)
+    params = space.sample_promising(plan.axes, flags.search_seed, trials)
     try:
       config = plan.make_config(len(trials), params, with_environment=False)
     except (ValueError, user_code.UserCodeError) as error:
@@ -192,12 +169,10 @@ class Schedule:
     self._sweep.add(params, config)
     return True
 
-  def _complete(self, index: int) -> None:
-    """Reports a setting's mean score to the search if all runs have ended."""
-    scores = self._score(index)
-    values = [run.score for run in scores]
-    if all(run.is_done for run in scores) and all(map(math.isfinite, values)):
-      self._sweep.complete(index, statistics.fmean(values))
+  def _complete_settings(self) -> None:
+    """Gives the search the scores of settings whose runs have all ended."""
+    scores = {run: score.score for run, score in self._final.items()}
+    self._sweep.complete_settings(scores)
 
   def _prune(self) -> None:
     """Stops the runs of settings that fall behind."""
@@ -219,7 +194,6 @@ class Schedule:
 
   def _handle_end(self, run: runs.SweepRun, error: str) -> None:
     """Prints a line about a run that has ended."""
-    self._ended.add(run.setting)
     score = self._score_run(run).score
     is_known = math.isfinite(score)
     text = f"final return {score:,.2f}" if is_known else "no evaluation"
@@ -253,34 +227,32 @@ class Schedule:
 
   def _show(self) -> None:
     """Updates the table on a terminal."""
-    settings, scores = self._sweep.settings, self._score_all()
-    lines = max(1, *map(len, settings))
+    lines = max(1, *map(len, self._sweep.settings))
     rows = max(_MIN_ROWS, (self._console.height - _OTHER_LINES) // lines)
-    measures = scoring.score_settings(settings, scores, self._plan.target)
     active = ", ".join(
       f"{x.run.name} at {self._score_run(x.run).env_steps:,.0f} steps"
       for x in self._active
     )
-    table = report.make_table(measures, self._plan, rows)
-    shown = rich.console.Group(f"active: {active}", table)
+    table = report.make_table(self._score_all().settings, self._plan, rows)
     with standard_streams.ignoring_closed():
       self._live.start()
+      shown = rich.console.Group(f"active: {active}", table)
       self._live.update(shown, refresh=True)
 
   def _end(self) -> int:
     """Prints and writes the results; returns the exit status."""
-    sweep, plan = self._sweep, self._plan
-    settings, scores = sweep.settings, self._score_all()
-    measures = scoring.score_settings(settings, scores, plan.target)
-    self._print(report.make_table(measures, plan, len(measures)))
-    if games := scoring.score_games(settings, scores):
-      self._print(report.make_games_table(games))
-    for error in self._errors:
+    sweep, plan, scores = self._sweep, self._plan, self._score_all()
+    table = report.make_table(scores.settings, plan, len(scores.settings))
+    self._print(table)
+    if scores.games:
+      self._print(report.make_games_table(scores.games))
+    errors = [*sweep.list_errors(), *self._errors]
+    for error in errors:
       standard_streams.print_line(f"sweep: {error}", sys.stderr)
-    counted = [x for i, x in enumerate(scores) if not sweep.is_pruned(i)]
+    counted = [x for i, x in enumerate(scores.runs) if not sweep.is_pruned(i)]
     planned = sum(map(len, counted))
-    if plan.search == "tpe":
-      planned += (plan.max_settings - len(settings)) * len(plan.seeds)
+    if plan.flags.search == "tpe":
+      planned += (plan.flags.settings - len(scores.runs)) * len(plan.seeds)
     missing = planned - sum(run.is_done for group in counted for run in group)
     if missing:
       path = shlex.quote(str(sweep.path))
@@ -289,22 +261,22 @@ class Schedule:
     # Last, since a full disk rejects them.
     files = report.write(sweep, scores)
     self._print(f"results: {sweep.path} ({', '.join(files)})")
-    return 1 if missing or self._errors else 0
+    return 1 if missing or errors else 0
 
-  def _score_all(self) -> list[list[scoring.RunScore]]:
-    """Returns the scores of each setting's runs so far."""
-    return [self._score(index) for index in range(len(self._sweep.trials))]
-
-  def _score(self, index: int) -> list[scoring.RunScore]:
-    """Returns the scores of a setting's runs so far."""
-    return [self._score_run(run) for run in self._sweep.list_runs(index)]
+  def _score_all(self) -> scoring.Scores:
+    """Returns what the runs, settings and games have reached so far."""
+    settings = self._sweep.settings
+    runs = [
+      [self._score_run(run) for run in self._sweep.list_runs(index)]
+      for index in range(len(settings))
+    ]
+    return scoring.score_all(settings, runs, self._plan.target)
 
   def _score_run(self, run: runs.SweepRun) -> scoring.RunScore:
     """Returns the score of a run so far."""
-    if run in self._final:
-      return self._final[run]
-    plan = self._plan
-    score = scoring.score_run(run, plan.target, plan.target_evaluations)
+    plan, score = self._plan, self._final.get(run)
+    if score is None:
+      score = scoring.score_run(run, plan.target, plan.target_evaluations)
     if score.is_done:
       self._final[run] = score
     return score

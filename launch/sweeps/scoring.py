@@ -28,32 +28,19 @@ _PROGRESS = {
 
 
 class RunScore(typing.NamedTuple):
-  """What a run has reached so far; numbers are nan if they are unknown.
-
-  Attributes:
-    run: the run.
-    score: mean return of the evaluations in the last tenth of the steps.
-    human_normalized: the score of an Atari game, human-normalized.
-    best: highest mean return. In a run that has stopped, it is of a repetition
-      with other episodes, since the highest of many means is too high by
-      chance.
-    env_steps: environment steps at the last evaluation.
-    wall_s: seconds at the last evaluation.
-    target_steps: environment steps at the evaluation that has met the target.
-    held: part of the evaluations that are at the target, from the first of
-      those that have met it on.
-    is_done: whether the run has ended at one of its limits.
-  """
+  """What a run has reached so far; numbers are nan if they are unknown."""
 
   run: runs_lib.SweepRun
-  score: float = np.nan
-  human_normalized: float = np.nan
+  score: float = np.nan  # mean return in the last tenth of the steps
+  human_normalized: float = np.nan  # the score of an Atari game
+  # Highest mean return; in a run that has stopped, of a repetition with other
+  # episodes, since the highest of many means is too high by chance.
   best: float = np.nan
-  env_steps: float = 0.0
+  env_steps: float = 0.0  # at the last evaluation, as `wall_s`
   wall_s: float = 0.0
-  target_steps: float = np.nan
-  held: float = np.nan
-  is_done: bool = False
+  target_steps: float = np.nan  # environment steps until the target was met
+  held: float = np.nan  # part of the evaluations since then at the target
+  is_done: bool = False  # whether the run has ended at one of its limits
 
 
 class Measure(typing.NamedTuple):
@@ -68,52 +55,48 @@ class Measure(typing.NamedTuple):
 
 
 class SettingScore(typing.NamedTuple):
-  """What the runs of a setting have reached, by the measures of `statistics`.
-
-  Attributes:
-    index: index of the setting.
-    name: the setting as text.
-    done: number of runs that have ended at a limit.
-    at_target: number of those that have met the target.
-    target_steps: median of their environment steps until then, or nan.
-    held: mean over them of `RunScore.held`, or nan.
-    iqm: interquartile mean of the scores.
-    gap: optimality gap to the target.
-    improvement: probability that a run scores more than one of setting 0.
-    human_normalized: the IQM, human-normalized; nan if this is no Atari game.
-  """
+  """What the runs of a setting have reached, by measures of `statistics`."""
 
   index: int
   name: str
-  done: int
-  at_target: int
-  target_steps: float
-  held: float
-  iqm: Measure
-  gap: Measure
-  improvement: Measure
-  human_normalized: float
+  done: int  # number of runs that have ended at a limit
+  at_target: int  # number of those that have met the target
+  target_steps: float  # median of their environment steps until then, or nan
+  held: float  # mean over them of `RunScore.held`, or nan
+  iqm: Measure  # interquartile mean of the scores
+  gap: Measure  # optimality gap to the target
+  improvement: Measure  # probability of a higher score than setting 0
+  human_normalized: float  # the IQM of an Atari game, or nan
 
 
 class GamesScore(typing.NamedTuple):
-  """What settings that differ only in the Atari game have reached together.
+  """What settings that differ only in the Atari game have reached together."""
 
-  Attributes:
-    name: what the settings have in common, as text.
-    games: number of games with a human-normalized score.
-    planned_games: number of games of the settings so far.
-    done: number of runs that have ended at a limit.
-    planned: number of runs of the settings so far.
-    iqm: interquartile mean of the human-normalized scores, with a stratified
-      interval.
-  """
+  name: str  # what the settings have in common
+  games: int  # number of games with a human-normalized score
+  planned_games: int  # number of games of the settings so far
+  done: int  # number of runs that have ended at a limit
+  planned: int  # number of runs of the settings so far
+  iqm: Measure  # of the human-normalized scores; its interval is stratified
 
-  name: str
-  games: int
-  planned_games: int
-  done: int
-  planned: int
-  iqm: Measure
+
+Score = RunScore | SettingScore | GamesScore
+
+
+class Scores(typing.NamedTuple):
+  """The scores of a sweep: [S] lists of runs, of S settings, and of games."""
+
+  runs: list[list[RunScore]]
+  settings: list[SettingScore]
+  games: list[GamesScore]
+
+
+def score_all(
+  settings: Sequence[space.Setting], runs: list[list[RunScore]], target: float
+) -> Scores:
+  """Returns all scores, from the settings and [S] lists of runs."""
+  measures = score_settings(settings, runs, target)
+  return Scores(runs, measures, score_games(settings, runs))
 
 
 def score_run(
@@ -165,9 +148,7 @@ def score_tenths(
 ) -> dict[int, float]:
   """Returns what a run would have scored at tenths of its way to its limits.
 
-  Args:
-    rows: columns of the run's curves.csv, by name.
-    limits: section `limits` of its config.
+  The rows are columns of its curves.csv, the limits a section of its config.
 
   Returns:
     The scores by tenth, from 1 to 9, as far as the run has come.
@@ -191,55 +172,46 @@ def score_settings(
   runs: Sequence[Sequence[RunScore]],
   target: float,
 ) -> list[SettingScore]:
-  """Returns the measures of each setting.
-
-  Args:
-    settings: the S settings.
-    runs: [S] lists of the runs' scores.
-    target: mean return of the target, or infinity.
-  """
+  """Returns the measures of each of S settings, from [S] lists of runs."""
   find_gap = functools.partial(statistics.optimality_gap, target=target)
-  scores = [_list_known(group, "score") for group in runs]
+  first: np.ndarray | None = None  # scores of setting 0
   found = []
-  for index, (own, group) in enumerate(zip(scores, runs, strict=True)):
-    iqm = gap = improvement = Measure()
-    if len(own):
-      iqm = _measure(statistics.interquartile_mean, own)
-      if np.isfinite(target):
-        gap = _measure(find_gap, own)
-      if index and len(scores[0]):
-        improvement = _measure(
-          statistics.probability_of_improvement, own, scores[0]
-        )
-    steps = _list_known(group, "target_steps")
-    held = _list_known(group, "held")
-    human = _list_known(group, "human_normalized")
+  for index, (setting, group) in enumerate(zip(settings, runs, strict=True)):
+    scores, steps, held, human = (
+      _list_known(group, name)
+      for name in ("score", "target_steps", "held", "human_normalized")
+    )
+    gap = improvement = Measure()
+    if np.isfinite(target):
+      gap = _measure(find_gap, scores)
+    if first is not None:
+      improvement = _measure(
+        statistics.probability_of_improvement, scores, first
+      )
     found.append(
       SettingScore(
         index,
-        space.describe(settings[index]),
+        space.describe(setting),
         sum(x.is_done for x in group),
         len(steps),
         float(np.median(steps)) if len(steps) else np.nan,
         float(np.mean(held)) if len(held) else np.nan,
-        *(iqm, gap, improvement),
+        _measure(statistics.interquartile_mean, scores),
+        *(gap, improvement),
         float(statistics.interquartile_mean(human)) if len(human) else np.nan,
       )
     )
+    first = scores if first is None else first
   return found
 
 
 def score_games(
   settings: Sequence[space.Setting], runs: Sequence[Sequence[RunScore]]
 ) -> list[GamesScore]:
-  """Returns the measures over all games of settings that differ in the game.
+  """Returns the measures over all games of S settings, from [S] lists of runs.
 
   Several settings with the same game, which the search may choose, count as
   one.
-
-  Args:
-    settings: the S settings.
-    runs: [S] lists of the runs' scores.
 
   Returns:
     The measures, the highest first; none if fewer than two games have a score.
@@ -247,28 +219,24 @@ def score_games(
   # The runs of each game, by what the settings have in common, and by game.
   groups: dict[str, dict[str, list[RunScore]]] = {}
   for setting, group in zip(settings, runs, strict=True):
-    common = {x: y for x, y in setting.items() if x not in _GAME_FIELDS}
     game = {x: y for x, y in setting.items() if x in _GAME_FIELDS}
+    common = {x: y for x, y in setting.items() if x not in game}
     if game:
       games = groups.setdefault(space.describe(common), {})
       games.setdefault(space.describe(game), []).extend(group)
   found = []
-  measure = statistics.interquartile_mean
   for name, planned in groups.items():
     scores = [_list_known(x, "human_normalized") for x in planned.values()]
     games = [x for x in scores if len(x)]
     if len(games) < 2:
       continue
+    measure = statistics.interquartile_mean
     iqm = measure(np.concatenate(games))
     bounds = statistics.stratified_interval(measure, games)
-    all_runs = [run for group in planned.values() for run in group]
+    done = [run.is_done for group in planned.values() for run in group]
     found.append(
       GamesScore(
-        name,
-        len(games),
-        len(planned),
-        sum(run.is_done for run in all_runs),
-        len(all_runs),
+        *(name, len(games), len(planned), sum(done), len(done)),
         Measure(*map(float, (iqm, *bounds))),
       )
     )
@@ -284,6 +252,8 @@ def _list_known(runs: Sequence[RunScore], name: str) -> np.ndarray:
 def _measure(
   measure: Callable[..., np.ndarray], *scores: np.ndarray
 ) -> Measure:
-  """Returns a measure of scores, and its 95 % interval."""
+  """Returns a measure of scores, unknown if one of them has no run."""
+  if not all(map(len, scores)):
+    return Measure()
   bounds = statistics.interval(measure, *scores)
   return Measure(*map(float, (measure(*scores), *bounds)))

@@ -12,11 +12,13 @@ or it has failed, since no config can be made from it.
 """
 
 import contextlib
+import math
 import os
 import pathlib
 import shutil
+import statistics
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import ml_collections
 import msgspec
@@ -71,14 +73,10 @@ class Study:
     plan: plan_lib.Plan,
     resources: contextlib.ExitStack,
   ) -> "Study":
-    """Makes the folder of a new sweep; an empty folder is used.
+    """Makes the folder of a new sweep, or uses an empty one, and locks it.
 
-    Args:
-      path: the folder.
-      overwrite: whether to delete an older sweep with all its runs, once they
-        have ended. Any other folder is never deleted.
-      plan: what the sweep trains.
-      resources: gets the lock.
+    With `overwrite`, an older sweep is deleted with all its runs, once they
+    have ended. Any other folder is never deleted.
 
     Raises:
       ValueError: the name or the path is invalid, the folder exists or can't be
@@ -116,11 +114,7 @@ class Study:
 
   @classmethod
   def open(cls, text: str, resources: contextlib.ExitStack) -> "Study":
-    """Returns the existing sweep in a folder.
-
-    Args:
-      text: path of the folder.
-      resources: gets the lock.
+    """Returns the existing sweep in a folder, and locks it.
 
     Raises:
       ValueError: there is no sweep, it belongs to another user, another process
@@ -154,29 +148,36 @@ class Study:
     axes = self.plan.axes
     return [space.to_setting(axes, trial.params) for trial in self.trials]
 
-  def read_configs(self) -> list[ml_collections.ConfigDict]:
-    """Returns the configs of the settings so far that can be trained.
+  def read_configs(self) -> dict[int, ml_collections.ConfigDict]:
+    """Returns the configs of settings that can be trained, by their index.
 
     Raises:
       ValueError: a config can't be read.
     """
-    return [
-      config_file.read(self.path / f"{trial.number}.json")
+    return {
+      trial.number: config_file.read(self.path / f"{trial.number}.json")
       for trial in self.trials
       if trial.state != _States.FAIL
-    ]
+    }
 
   def is_pruned(self, index: int) -> bool:
     """Returns whether a setting was stopped early."""
     return self.trials[index].state == _States.PRUNED
 
-  def find_error(self, index: int) -> str | None:
-    """Returns why a setting can't be trained, or None if it can."""
-    return self.trials[index].user_attrs.get(_ERROR)
+  def list_errors(self) -> list[str]:
+    """Returns why settings can't be trained, a line for each."""
+    attributes = [trial.user_attrs for trial in self.trials]
+    return [x[_ERROR] for x in attributes if _ERROR in x]
 
   def list_runs(self, index: int) -> list[runs.SweepRun]:
     """Returns the runs of a setting, whether they have begun or not."""
     return [runs.SweepRun(self.path, index, seed) for seed in self.plan.seeds]
+
+  def list_trained(self) -> list[runs.SweepRun]:
+    """Returns the runs of all settings that are neither pruned nor failed."""
+    trained = (_States.RUNNING, _States.COMPLETE)
+    numbers = [x.number for x in self.trials if x.state in trained]
+    return [run for number in numbers for run in self.list_runs(number)]
 
   def write_plan(self) -> None:
     """Writes the plan, which may have changed."""
@@ -185,14 +186,11 @@ class Study:
   def add(
     self, params: space.Params, config: ml_collections.ConfigDict | str
   ) -> None:
-    """Adds a setting.
-
-    Args:
-      params: the setting.
-      config: the config of its runs, or why it can't be trained.
-    """
-    failed = isinstance(config, str)
-    if not failed:
+    """Adds a setting, with its runs' config or why it can't be trained."""
+    state, attributes = _States.RUNNING, {}
+    if isinstance(config, str):
+      state, attributes = _States.FAIL, {_ERROR: config}
+    else:
       if url := config.snapshot.url:
         # The runs of all sweeps have the same names, such as 0-1.
         own = f"{url.rstrip('/')}/{self.path.name}"
@@ -201,16 +199,19 @@ class Study:
       self.write(name, config_file.to_json(config).encode())
     self._study.add_trial(
       optuna.trial.create_trial(
-        state=_States.FAIL if failed else _States.RUNNING,
+        state=state,
         params=params,
         distributions=space.to_distributions(self.plan.axes),
-        user_attrs={_ERROR: config} if failed else {},
+        user_attrs=attributes,
       )
     )
 
-  def complete(self, index: int, score: float) -> None:
-    """Sets the score of a setting unless it has one; runs may follow later."""
-    self._study.tell(index, score, skip_if_finished=True)
+  def complete_settings(self, scores: Mapping[runs.SweepRun, float]) -> None:
+    """Completes settings whose runs all have a score; runs may follow later."""
+    for trial in self.trials:
+      own = [scores.get(x, math.nan) for x in self.list_runs(trial.number)]
+      if not trial.state.is_finished() and all(map(math.isfinite, own)):
+        self._study.tell(trial.number, statistics.fmean(own))
 
   def prune_if_behind(self, index: int, step: int, score: float) -> bool:
     """Reports a score at a step; ends a setting early that falls behind.

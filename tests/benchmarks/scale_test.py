@@ -13,10 +13,7 @@ _EFFORT = rig.Effort(
 )
 
 # The tests start several processes, which import TensorFlow.
-pytestmark = [
-  pytest.mark.timeout(300),
-  pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning"),
-]
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture(scope="module")

@@ -239,7 +239,6 @@ REJECTED_RESUMES = {
 
 
 @pytest.mark.parametrize("title", REJECTED_RESUMES)
-@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 def test_a_resume_that_is_rejected(title, tmp_path):
   arguments, expected_words = REJECTED_RESUMES[title]
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
@@ -277,7 +276,6 @@ def test_a_resume_that_is_rejected(title, tmp_path):
   assert done.stdout == ""
 
 
-@pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning")
 def test_an_active_run_is_not_overwritten(tmp_path):
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   folder.write_config(train_flags.parse(["train"], "").config)

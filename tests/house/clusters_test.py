@@ -61,11 +61,11 @@ def test_kuberay_starts_a_run(kuberay, workdir):
   entrypoint = kuberay["entrypoint"]
   # KubeRay inserts the entrypoint into a longer shell command.
   assert not re.search(r"[#'\"$;&|]", entrypoint)
-  program, command, *flags = shlex.split(entrypoint)
+  program, command, *given = shlex.split(entrypoint)
   assert (program, command) == ("slipway", "train")
-  here = [flag.replace(f"={workdir}/", f"={_ROOT}/") for flag in flags]
-  values = train_flags.parse([program, *here], "")
-  assert values.launch == "ray"
+  here = [flag.replace(f"={workdir}/", f"={_ROOT}/") for flag in given]
+  flags, _ = train_flags.parse([program, *here], "")
+  assert flags.launch == "ray"
 
 
 def test_kuberay_writes_runs_to_a_volume(kuberay, groups):

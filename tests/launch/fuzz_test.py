@@ -31,10 +31,7 @@ from slipway.launch.runs import (
 )
 from tests.launch import fuzzing, saved
 
-pytestmark = [
-  pytest.mark.filterwarnings("ignore:the load_module:DeprecationWarning"),
-  pytest.mark.timeout(0 if fuzzing.IS_LONG else 120),
-]
+pytestmark = pytest.mark.timeout(0 if fuzzing.IS_LONG else 120)
 
 _BUILDER = registry.make_builder("dqn")
 _SPEC = factory.make_spec(dqn.get_config().environment)

@@ -12,6 +12,7 @@ from slipway.launch.runs import (
   run_lock,
   run_status,
 )
+from tests.launch import errors
 
 
 def make_run(tmp_path, config):
@@ -57,15 +58,11 @@ def test_a_run_that_does_not_reply(tmp_path):
   [
     (changed(mode="sync"), "config.mode='sync', which counts the steps of its"),
     (changed(**{"topology.proxy": False}), "config.topology.proxy=False"),
-    (bc.get_config(), r"learns from recorded data \(config.agent='bc'\)"),
+    (bc.get_config(), "learns from recorded data (config.agent='bc')"),
   ],
 )
 def test_a_run_that_takes_no_external_processes(tmp_path, config, line):
   folder = make_run(tmp_path, config)
   publish(folder)
-  with (
-    run_lock.held(folder),
-    pytest.raises(ValueError, match=line) as caught,
-  ):
+  with run_lock.held(folder), errors.one_line(line):
     slipway.connect(folder.path)
-  assert "\n" not in str(caught.value)

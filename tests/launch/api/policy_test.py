@@ -16,6 +16,7 @@ from slipway.agents.networks import network as network_lib
 from slipway.environments import factory, spaces
 from slipway.launch.api import policy as policy_lib
 from tests.environments import shaped
+from tests.launch import errors
 
 
 def make_config(name, environment, **network):
@@ -195,9 +196,8 @@ def test_one_of_several_unknown_networks_is_not_guessed(tmp_path):
       policy_lib.Policy(config, {**variables, f"a/{name}": np.zeros(9)}, 1)
   variables.update(make_variables(config, "b/"))
   policy = policy_lib.Policy(config, variables, 1)
-  with pytest.raises(ValueError, match="'a/', 'b/'") as caught:
+  with errors.one_line("'a/', 'b/'"):
     policy.export(tmp_path / "policy.onnx")
-  assert "\n" not in str(caught.value)
   assert not list(tmp_path.iterdir())
 
 
@@ -223,48 +223,41 @@ def test_lists_and_tuples_are_observations(name):
     assert policy(observation) == policy(to_lists(observation)) == action
 
 
-@pytest.mark.parametrize(
-  ("name", "observation", "line"),
-  [
-    ("vector", [0.0, 1.0], r"shape \[2\]"),
-    ("vector", [[0.0], [1.0, 2.0]], "no numbers"),
-    ("vector", "abc", "no numbers"),
-    ("vector", (np.zeros(3), {}), "no numbers"),
-    ("vector", [0.0, np.nan, 0.0], "nan"),
-    ("vector", np.zeros((0, 3)), "0 observations"),
-    ("tuple", (1, {}), "no numbers"),
-    ("tuple", ([0, 1], np.zeros((3, 2))), r"\(\[2\], \[3, 2\]\)"),
-    ("tuple", (0.5, [1, 2]), "int64 lacks"),
-    ("hw", np.full((40, 48), 300), "uint8 lacks"),
-  ],
-)
-def test_a_wrong_observation_is_named_in_one_line(name, observation, line):
-  policy = make_policy(make_config("dqn", shaped.config_of(observation=name)))
-  with pytest.raises(ValueError, match=line) as caught:
-    policy(observation)
-  assert "\n" not in str(caught.value)
+PLAIN, MASKED = shaped.config_of(), shaped.config_of(masked=True)
+TUPLE = shaped.config_of(observation="tuple")
+FROZEN = {"name": "FrozenLake-v1"}
+# environment; observation, reward and mask; part of the error
+WRONG = [
+  (PLAIN, [[0.0, 1.0]], "shape [2]"),
+  (PLAIN, [[[0.0], [1.0, 2.0]]], "no numbers"),
+  (PLAIN, ["abc"], "no numbers"),
+  (PLAIN, [(np.zeros(3), {})], "no numbers"),
+  (PLAIN, [[0.0, np.nan, 0.0]], "nan"),
+  (PLAIN, [np.zeros((0, 3))], "0 observations"),
+  (TUPLE, [(1, {})], "no numbers"),
+  (TUPLE, [([0, 1], np.zeros((3, 2)))], "([2], [3, 2])"),
+  (TUPLE, [(0.5, [1, 2])], "int64 lacks"),
+  (shaped.config_of(observation="hw"), [np.full((40, 48), 300)], "uint8 lacks"),
+  *((FROZEN, [x], "Discrete(16)") for x in (16, -1, [3, 99])),
+  (FROZEN, [[3, 99]], "99"),
+  # Training rejects it, too.
+  *(({}, [np.array([0.0, x, 0.0, 0.0])], "at most 1e") for x in (1e16, -1e20)),
+  *((PLAIN, [np.zeros((3, 3)), x], f"reward is {x!r}")
+    for x in ("high", [1.0, 2.0], None)),
+  (PLAIN, [np.zeros(3), 0.0, [1, 1, 0]], "action_mask is given"),
+  (MASKED, [np.zeros(3), 0.0, None], "action_mask is None"),
+  (MASKED, [np.zeros(3), 0.0, True], "bool [1, 1]"),
+  (MASKED, [np.zeros(3), 0.0, np.zeros(4)], "float64 [1, 4]"),
+  (MASKED, [np.zeros(3), 0.0, np.zeros(4, bool)], "without a legal action"),
+  (MASKED, [np.zeros(3), 0.0, [1, 2, 0, 0]], "contains 2"),
+  (MASKED, [np.zeros(3), 0.0, [1, 0, 0]], "int64 [1, 3]"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("observation", [16, -1, [3, 99]])
-def test_an_observation_that_a_discrete_space_lacks(observation):
-  policy = make_policy(make_config("dqn", {"name": "FrozenLake-v1"}))
-  with pytest.raises(ValueError, match=r"Discrete\(16\)") as caught:
-    policy(observation)
-  assert str(np.max(np.abs(observation))) in str(caught.value)
-
-
-@pytest.mark.parametrize("reward", ["high", [1.0, 2.0], None])
-def test_a_wrong_reward_is_named_in_one_line(reward):
-  policy = make_policy(make_config("dqn", shaped.config_of()))
-  with pytest.raises(ValueError, match="reward is ") as caught:
-    policy(np.zeros((3, 3)), reward)
-  assert repr(reward) in str(caught.value)
-
-
-def test_a_mask_without_effect_is_rejected():
-  policy = make_policy(make_config("dqn", shaped.config_of()))
-  with pytest.raises(ValueError, match="action_mask"):
-    policy(np.zeros(3), action_mask=[1, 1, 0])
+@pytest.mark.parametrize(("environment", "arguments", "part"), WRONG)
+def test_wrong_arguments_are_named_in_one_line(environment, arguments, part):
+  with errors.one_line(part):
+    make_policy(make_config("dqn", environment))(*arguments)
 
 
 def test_masks_may_have_the_forms_that_environments_return():
@@ -285,24 +278,6 @@ def test_masks_may_have_the_forms_that_environments_return():
       np.testing.assert_array_equal(found, actions[i])
 
 
-@pytest.mark.parametrize(
-  ("mask", "line"),
-  [
-    (None, "action_mask is None"),
-    (True, r"bool \[1, 1\]"),
-    (np.zeros(4), r"float64 \[1, 4\]"),
-    (np.zeros(4, bool), "without a legal action"),
-    ([1, 2, 0, 0], "contains 2"),
-    ([1, 0, 0], r"int64 \[1, 3\]"),
-  ],
-)
-def test_a_wrong_mask_is_named_in_one_line(mask, line):
-  policy = make_policy(make_config("dqn", shaped.config_of(masked=True)))
-  with pytest.raises(ValueError, match=line) as caught:
-    policy(np.zeros(3), action_mask=mask)
-  assert "\n" not in str(caught.value)
-
-
 def halve(env):
   """A wrapper that changes values, but no shape."""
   space = gymnasium.spaces.Box(-3.0, 3.0, (4,), np.float32)
@@ -312,9 +287,8 @@ def halve(env):
 def test_a_policy_with_wrappers_acts_in_its_own_environment(caplog):
   wrappers = {"wrappers": (f"{__name__}:halve",), "time_limit": 7}
   policy = make_policy(make_config("dqn", wrappers))
-  with pytest.raises(ValueError, match="make_environment") as caught:
+  with errors.one_line("make_environment", 40.0):
     policy(np.float32([0.0, 40.0, 0.0, 0.0]))
-  assert "\n" not in str(caught.value) and "40.0" in str(caught.value)
   assert "wrappers" in caplog.text
   environment = policy.make_environment()
   observation, _ = environment.reset(seed=1)
@@ -325,14 +299,6 @@ def test_a_policy_with_wrappers_acts_in_its_own_environment(caplog):
       policy(observation)
     )
     assert not terminated and truncated == (step == 7)
-
-
-@pytest.mark.parametrize("value", [1e300, 1e16, -1e20])
-def test_an_observation_that_training_rejects_has_no_action(value):
-  policy = make_policy(make_config("dqn", {}))
-  with pytest.raises(ValueError, match="at most 1e") as caught:
-    policy(np.array([0.0, value, 0.0, 0.0]))
-  assert "\n" not in str(caught.value)
 
 
 def test_an_export_may_be_in_the_home_folder(tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from slipway.launch.control import control_service
 from slipway.launch.rpc import server
 from slipway.launch.runs import run_address, run_folder, run_lock, run_status
 from tests import polling
-from tests.launch import small_disk
+from tests.launch import errors, small_disk
 
 pytestmark = pytest.mark.runs
 
@@ -106,9 +106,8 @@ def test_a_status_follows_the_run(run_dir):
   ],
 )
 def test_a_rejected_training_raises_one_line(tmp_path, config, options, line):
-  with pytest.raises(ValueError, match=line) as caught:
+  with errors.one_line(line):
     slipway.train(config, run_dir=tmp_path, **options)
-  assert "\n" not in str(caught.value)
   assert not list(tmp_path.iterdir())
 
 
@@ -300,12 +299,6 @@ def test_a_policy_acts_and_is_exported(result, tmp_path):
   session = onnxruntime.InferenceSession(str(path))
   (exported,) = session.run(["action"], {"observation": batch})
   np.testing.assert_array_equal(exported, actions)
-
-
-def test_a_wrong_observation_raises_one_line(result):
-  policy = slipway.load(result.folder)
-  with pytest.raises(ValueError, match=r"shape \[3\]"):
-    policy(np.zeros(3))
 
 
 def test_a_small_policy_needs_no_tensorflow(result):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from slipway.launch.checks import flags
 from slipway.launch.commands import evaluate
+from tests.launch import errors
 
 EVALUATE_REJECTED = [
   ((), ["--run is missing", "--run=FOLDER"]),
@@ -21,37 +21,27 @@ EVALUATE_REJECTED = [
 ]
 
 
-def test_evaluate_records_only_where_a_folder_is_named():
-  values = flags.parse(evaluate.define_flags(), ["evaluate", "--run=a"], "")
-  assert values.record is None
-  values = flags.parse(
-    evaluate.define_flags(), ["evaluate", "--run=a", "--record=b"], ""
-  )
-  assert values.record == "b"
+def parse(*arguments):
+  flags = evaluate.define_flags()
+  flags.parse(["evaluate", *arguments], "")
+  return flags
 
 
 def test_a_tilde_is_the_home_folder(monkeypatch):
   monkeypatch.setenv("HOME", "/home/me")
-  values = flags.parse(evaluate.define_flags(), ["evaluate", "--run=~/a"], "")
-  assert values.run == "/home/me/a"
+  assert parse("--run=~/a").run == "/home/me/a"
   with pytest.raises(ValueError, match="a user that does not exist"):
-    flags.parse(evaluate.define_flags(), ["evaluate", "--run=~nobody9/a"], "")
+    parse("--run=~nobody9/a")
 
 
 @pytest.mark.parametrize(("arguments", "words"), EVALUATE_REJECTED)
 def test_flags_that_evaluate_rejects(arguments, words):
-  with pytest.raises(ValueError) as caught:
-    flags.parse(evaluate.define_flags(), ["evaluate", *arguments], "")
-  assert "\n" not in str(caught.value)
-  for phrase in words:
-    assert phrase in str(caught.value)
+  with errors.one_line(*words):
+    parse(*arguments)
 
 
-@pytest.mark.parametrize(
-  "arguments", [("--episodes=1e2",), ("--episodes", "1e2")]
-)
-def test_whole_numbers_may_have_exponents(arguments):
-  values = flags.parse(
-    evaluate.define_flags(), ["evaluate", "--run=a", *arguments], ""
-  )
-  assert values.episodes == 100
+def test_values_of_flags():
+  for arguments in (("--episodes=1e2",), ("-episodes", "1e2")):
+    assert parse("--run=a", *arguments).episodes == 100
+  flags = parse("--run=a", "--video", "--novideo", "--record", "b")
+  assert (flags.video, flags.record, flags.which) == (False, "b", "best")

@@ -3,157 +3,72 @@
 import pytest
 
 from slipway.launch.checks import run_check, train_flags
-
-SHARDS = ("--config.replay.shards=4", "--config.topology.replay=own_process")
-RAY = "--launch=ray"
+from tests.launch import errors
 
 
-def check_line(*arguments):
-  run_check.check(train_flags.parse(["train", *arguments], "Trains."))
+def check(arguments):
+  flags, config = train_flags.parse(["train", *arguments.split()], "Trains.")
+  run_check.check(config, flags.launch)
 
 
-def check(*arguments):
-  check_line(*SHARDS, *arguments)
+WORKERS = "--config.topology.workers="
+MACHINES = "--launch=ray --config.topology.machines="
+HOME = "--config.topology.home_workers="
+SHARDS = "--config.replay.shards=4 --config.topology.replay=own_process "
+# 8 environments per worker, whose rollouts the queue keeps.
+PPO = "--config=configs/ppo.py:cartpole --mode=async "
+NO_PERIOD = (
+  "--config.evaluation.period_steps=0 --config.limits.target_return=inf "
+)
 
-
-def workers(count):
-  return f"--config.topology.workers={count}"
-
-
-# arguments, number of workers that they start
+# arguments, part of the error
 REJECTED = [
-  ((workers(3),), 3),
-  ((workers(1), RAY, "--config.topology.machines=3"), 3),
-  (
-    (
-      workers(1),
-      RAY,
-      "--config.topology.machines=2",
-      "--config.topology.home_workers=1",
-    ),
-    3,
-  ),
-]
-
-
-@pytest.mark.parametrize(
-  "argument",
-  [
-    "--config.topology.machines=3",
-    "--config.topology.home_workers=1",
-    "--config.topology.trainer_machine=own",
-    "--config.topology.trainer_gpus=1",
-    "--config.topology.trainer_cpus=2",
-    "--config.topology.cpus_per_worker=2",
-  ],
-)
-def test_fields_of_a_cluster_are_rejected_without_one(argument):
-  with pytest.raises(ValueError, match="is for --launch=ray") as error:
-    check_line(argument)
-  assert argument.removeprefix("--").partition("=")[0] in str(error.value)
-
-
-@pytest.mark.parametrize(
-  "url",
-  ["file://", "file:///", "file://host/x", "~/x", "/", "x/y", "s3://", "/a::b"],
-)
-def test_a_url_that_is_no_folder_of_all_machines_is_rejected(url):
-  with pytest.raises(ValueError, match=r"snapshot\.url=") as error:
-    check_line(f"--config.snapshot.url={url}")
-  assert "\n" not in str(error.value)
-
-
-def test_a_tolerance_that_removes_the_limit_is_rejected():
-  with pytest.raises(ValueError, match=r"tolerance=999999999"):
-    check_line("--config.replay.tolerance=999999999")
-
-
-@pytest.mark.parametrize(("arguments", "count"), REJECTED)
-def test_shards_without_a_worker_are_rejected(arguments, count):
-  with pytest.raises(ValueError) as error:
-    check(*arguments)
-  line = str(error.value)
-  assert f"config.replay.shards=4 with {count} workers" in line
-  assert "\n" not in line
-
-
-@pytest.mark.parametrize(
-  "arguments",
-  [
-    (workers(4),),
-    (workers(0),),  # external processes insert the items
-    (workers(2), RAY, "--config.topology.machines=2"),
-    (workers(1), RAY),  # on all machines of the cluster
-  ],
-)
-def test_shards_with_enough_workers(arguments):
-  check(*arguments)
-
-
-def test_rules_of_the_environment_section_precede_the_first_step():
+  *((f"--config.topology.{field}", f"config.topology.{field.split('=')[0]}")
+    for field in ("machines=3", "home_workers=1", "trainer_machine=own",
+                  "trainer_gpus=1", "trainer_cpus=2", "cpus_per_worker=2")),
+  ("--config.topology.machines=3", "is for --launch=ray"),
+  *((f"--config.snapshot.url={url}", "snapshot.url=")
+    for url in ("file://", "file:///", "file://host/x", "~/x", "/", "x/y",
+                "s3://", "/a::b")),
+  ("--config.replay.tolerance=999999999", "tolerance=999999999"),
   # CartPole has no masks, so its first step would raise another error.
-  with pytest.raises(ValueError, match="frame_skip=2 repeats each action"):
-    check_line(
-      "--config.environment.action_mask=True",
-      "--config.environment.frame_skip=2",
-    )
+  ("--config.environment.action_mask=True --config.environment.frame_skip=2",
+   "frame_skip=2 repeats each action"),
+  (f"{NO_PERIOD} --config.limits.target_return=475 --mode=single",
+   "so the run would not end by it"),
+  (f"{NO_PERIOD} --config.limits.evaluations_without_improvement=3 "
+   "--mode=single", "so the run would not end by it"),
+  # Each shard needs a worker; those of all machines count.
+  (f"{SHARDS}{WORKERS}3", "replay.shards=4 with 3 workers"),
+  (f"{SHARDS}{WORKERS}1 {MACHINES}3", "replay.shards=4 with 3 workers"),
+  (f"{SHARDS}{WORKERS}1 {MACHINES}2 {HOME}1", "shards=4 with 3 workers"),
+  (f"{PPO}{WORKERS}3", "config.variables.max_age=4 is below "),
+  (f"{PPO}{WORKERS}3", "the rollouts of 24 environments"),
+  (f"{PPO}{WORKERS}1 {MACHINES}3", "the rollouts of 24 environments"),
+  (f"{PPO}{WORKERS}1 {MACHINES}2 {HOME}2", "the rollouts of 32 environments"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-  "limit", ["target_return=475", "evaluations_without_improvement=3"]
-)
-def test_limits_that_no_evaluation_could_reach(limit):
-  arguments = (
-    "--config.evaluation.period_steps=0",
-    "--config.limits.target_return=inf",
-    f"--config.limits.{limit}",
-  )
-  check_line(*arguments)  # other modes have a period in seconds
-  with pytest.raises(ValueError, match="so the run would not end by it"):
-    check_line(*arguments, "--mode=single")
-
-
-ASYNC_PPO = ("--config=configs/ppo.py:cartpole", "--mode=async")
-
-# arguments, number of environments (8 per worker)
-TOO_MANY = [
-  ((workers(3),), 24),
-  ((workers(1), RAY, "--config.topology.machines=3"), 24),
-  (
-    (
-      workers(1),
-      RAY,
-      "--config.topology.machines=2",
-      "--config.topology.home_workers=2",
-    ),
-    32,
-  ),
-]
-
-
-def check_queue(*arguments):
-  check_line(*ASYNC_PPO, *arguments)
-
-
-@pytest.mark.parametrize(("arguments", "count"), TOO_MANY)
-def test_the_age_of_a_queue_counts_the_workers_of_all_machines(
-  arguments, count
-):
-  with pytest.raises(ValueError) as error:
-    check_queue(*arguments)
-  line = str(error.value)
-  assert "config.variables.max_age=4 is below " in line
-  assert f"the rollouts of {count} environments" in line
+@pytest.mark.parametrize(("arguments", "part"), REJECTED)
+def test_configs_that_are_rejected(arguments, part):
+  with errors.one_line(part):
+    check(arguments)
 
 
 @pytest.mark.parametrize(
   "arguments",
   [
-    (workers(2),),
-    (workers(1), RAY, "--config.topology.machines=2"),
-    (workers(2), RAY),  # on all machines of the cluster
-    (workers(4), RAY, "--config.variables.max_age=6"),
+    # Modes other than 'single' have a period in seconds.
+    f"{NO_PERIOD} --config.limits.target_return=475",
+    f"{SHARDS}{WORKERS}4",
+    f"{SHARDS}{WORKERS}0",  # external processes insert the items
+    f"{SHARDS}{WORKERS}2 {MACHINES}2",
+    f"{SHARDS}{WORKERS}1 --launch=ray",  # on all machines of the cluster
+    f"{PPO}{WORKERS}2",
+    f"{PPO}{WORKERS}1 {MACHINES}2",
+    f"{PPO}{WORKERS}2 --launch=ray",
+    f"{PPO}{WORKERS}4 --launch=ray --config.variables.max_age=6",
   ],
 )
-def test_an_age_that_a_queue_can_keep(arguments):
-  check_queue(*arguments)
+def test_configs_that_are_accepted(arguments):
+  check(arguments)

@@ -125,10 +125,18 @@ def control(capsys):
     status = control_command.main(
       ["control", f"--run={folder.path}", *arguments]
     )
-    printed = capsys.readouterr()
-    return status, printed.out, printed.err
+    return status, *capsys.readouterr()
 
   return control
+
+
+def check_fails(called, expected_status, *parts):
+  """Checks the result of the fixture `control`: one line, with all parts."""
+  status, out, err = called
+  assert (status, out) == (expected_status, "")
+  assert err.startswith("control: ") and err.count("\n") == 1
+  for part in parts:
+    assert str(part) in err
 
 
 def test_a_run_obeys(run, control):
@@ -180,39 +188,20 @@ def test_a_run_obeys(run, control):
 
 def test_a_run_that_does_not_end_in_time(run, control, monkeypatch):
   monkeypatch.setattr(control_command, "_STOP_TIMEOUT_S", 0.0)
-  status, out, err = control(run, "stop")
-  assert (status, out) == (1, "")
-  assert err == (
-    f"control: run {str(run.path)!r} has not stopped within 0 s; `status` "
-    "shows how far it is\n"
-  )
+  parts = (run.path, "has not stopped within 0 s", "`status` shows")
+  check_fails(control(run, "stop"), 1, *parts)
 
 
 def test_a_command_that_the_run_rejects_prints_one_line(run, control):
-  status, out, err = control(run, "set", "limits.trainer_steps", "-1")
-  assert (status, out) == (2, "")
-  assert err == (
-    "control: config.limits.trainer_steps=-1 must be at least 0 (0: no limit): "
-    "the run would end before it starts\n"
-  )
-  for count in ("0", "257", "1" + "0" * 30, "-1"):
-    status, out, err = control(run, "workers", count)
-    assert (status, out) == (2, "")
-    assert err == (
-      f"control: config.topology.workers={count} must be in [1, 256]: "
-      "without workers nothing is collected; a proxy controls up to 256\n"
-    )
-  for count in ("many", "1.5", "nan", ""):
-    status, out, err = control(run, "workers", count)
-    assert (status, out) == (2, "")
-    assert err == (
-      f"control: workers {count!r} is no whole number, so the number does "
-      "not change: give a whole number\n"
-    )
-  status, _, err = control(run, "set", "limits.trainr_steps", "1")
-  assert status == 2
-  assert err.endswith("did you mean limits.trainer_steps?\n")
-  assert err.count("\n") == 1
+  for words, part in (
+    ("set limits.trainer_steps -1", "limits.trainer_steps=-1 must be at least"),
+    ("set limits.trainr_steps 1", "did you mean limits.trainer_steps?"),
+    *((f"workers {x}", f"topology.workers={x} must be in [1, 256]")
+      for x in ("0", "257", "1" + "0" * 30, "-1")),
+    *((f"workers {x}", f"workers {x!r} is no whole number")
+      for x in ("many", "1.5", "nan")),
+  ):  # fmt: skip
+    check_fails(control(run, *words.split()), 2, part)
 
 
 def test_a_process_of_its_own(run):
@@ -250,11 +239,7 @@ REJECTED = [
 
 @pytest.mark.parametrize(("arguments", "words"), REJECTED)
 def test_bad_input(folder, control, arguments, words):
-  status, out, err = control(folder, *arguments)
-  assert (status, out) == (2, "")
-  assert words in err
-  assert err.startswith("control: ")
-  assert err.count("\n") == 1
+  check_fails(control(folder, *arguments), 2, words)
 
 
 def test_no_run(tmp_path, control, capsys):
@@ -276,10 +261,7 @@ def test_help(capsys):
 
 
 def test_a_run_that_never_started(folder, control):
-  status, out, err = control(folder, "pause")
-  assert (status, out) == (1, "")
-  assert "has no control.json" in err
-  assert err.count("\n") == 1
+  check_fails(control(folder, "pause"), 1, "has no control.json")
 
 
 def publish(folder, address, pid, host=None):
@@ -292,10 +274,8 @@ def test_a_run_that_was_killed(folder, control):
     publish(folder, "localhost:1", process.pid)
     process.kill()
   for word in ("status", "stop"):
-    status, out, err = control(folder, word)
-    assert (status, out) == (1, "")
-    assert f"process {process.pid}, is down" in err
-    assert err.count("\n") == 1
+    down = f"process {process.pid}, is down"
+    check_fails(control(folder, word), 1, down)
 
 
 @pytest.mark.parametrize("hangs", [False, True])
@@ -318,12 +298,11 @@ def test_stop_waits_for_the_end_of_the_launcher(
   with launcher, server.Server(path, control_service.ControlService, node):
     launcher.enter_context(run_lock.held(folder))
     publish(folder, path, os.getpid())
-    code, out, err = control(folder, "stop")
+    ended = control(folder, "stop")
     if hangs:
-      assert (code, out) == (1, "")
-      assert "its launcher has not ended" in err and err.count("\n") == 1
+      check_fails(ended, 1, "its launcher has not ended")
     else:
-      assert (code, out, err) == (0, "stopped\n", "")
+      assert ended == (0, "stopped\n", "")
       with run_lock.held(folder):  # as `slipway train --resume` does
         pass
 
@@ -351,18 +330,13 @@ def test_the_status_of_a_run_that_has_ended(folder, control):
 )
 def test_a_damaged_summary_is_named(folder, control, content, arguments):
   folder.summary.write_bytes(content)
-  status, out, err = control(folder, *arguments)
-  assert (status, out) == (2, "")
-  assert repr(str(folder.summary)) in err and "remove it" in err
-  assert err.startswith("control: ") and err.count("\n") == 1
+  parts = (repr(str(folder.summary)), "remove it")
+  check_fails(control(folder, *arguments), 2, *parts)
 
 
 def test_a_run_of_another_machine(folder, control):
   publish(folder, "localhost:1", os.getpid(), host="another")
-  status, out, err = control(folder, "status")
-  assert (status, out) == (1, "")
-  assert "is on another" in err and "another machine" in err
-  assert err.count("\n") == 1
+  check_fails(control(folder, "status"), 1, "is on another", "machine")
 
 
 @pytest.mark.parametrize("listens", [True, False])
@@ -374,8 +348,5 @@ def test_a_run_that_does_not_reply(folder, control, tmp_path, listens):
       silent.listen()
     publish(folder, path, os.getpid())
     with run_lock.held(folder):
-      status, out, err = control(folder, "status")
-  assert (status, out) == (1, "")
-  assert f"does not reply (process {os.getpid()} on " in err
-  assert path in err
-  assert err.count("\n") == 1
+      silence = f"does not reply (process {os.getpid()} on "
+      check_fails(control(folder, "status"), 1, silence, path)

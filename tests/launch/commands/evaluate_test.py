@@ -17,7 +17,7 @@ from slipway.launch.runs import (
   run_status,
   snapshot_store,
 )
-from tests.launch import saved
+from tests.launch import errors, saved
 
 
 @pytest.fixture(params=[False, True], ids=["plain", "normalized"])
@@ -82,10 +82,7 @@ def test_an_atari_game_has_a_human_normalized_mean(tmp_path, capsys):
 def test_a_folder_with_files_is_left_alone(run, capsys):
   flags = [f"--run={run.path}", f"--record={run.path}"]
   assert evaluate.main(["evaluate", *flags]) == 2
-  error = capsys.readouterr().err
-  assert error.startswith("evaluate: ")
-  assert "already has files" in error
-  assert error.count("\n") == 1
+  errors.check_printed(capsys, "evaluate: ", "already has files")
 
 
 def write_snapshot(run, version):
@@ -154,8 +151,6 @@ def test_an_environment_that_gives_spaces_only(run, capsys):
   config.environment.external, config.topology.workers = True, 0
   run.write_config(config)
   assert evaluate.main(["evaluate", f"--run={run.path}"]) == 2
-  error = capsys.readouterr().err
-  assert "defines spaces only, so no episode can be played" in error
-  assert error.count("\n") == 1
+  errors.check_printed(capsys, "defines spaces only, so no episode can")
   with pytest.raises(ValueError, match="which='latest'"):
     slipway.load(run.path)

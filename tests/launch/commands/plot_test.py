@@ -9,6 +9,7 @@ from matplotlib import figure
 from slipway.configs import catalog
 from slipway.launch.commands import cli
 from slipway.launch.runs import comparison, curves, run_folder
+from tests.launch import errors
 
 
 @pytest.fixture
@@ -192,9 +193,7 @@ def test_what_can_not_be_plotted_prints_one_line(make_run, tmp_path, capsys):
     ([whole, "--output=x"], ".png, .pdf or .svg"),
   ):
     assert plot(*arguments) == 2
-    error = capsys.readouterr().err
-    assert words in error
-    assert error.startswith("plot: ") and error.count("\n") == 1
+    errors.check_printed(capsys, "plot: ", words)
 
 
 def test_an_interrupt_prints_one_line(make_run, monkeypatch, capsys):

@@ -8,10 +8,7 @@ from slipway.launch.checks import train_flags
 from slipway.launch.commands import train
 from slipway.launch.runs import run_folder, run_lock
 
-pytestmark = [
-  pytest.mark.filterwarnings("ignore:the load_module.. method"),
-  pytest.mark.filterwarnings("ignore:.*Overriding environment"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:.*Overriding environment")
 
 _ENVIRONMENT = """
 import os, sys

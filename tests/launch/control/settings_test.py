@@ -41,7 +41,7 @@ REJECTED = [
   ("trainer_steps", 3, "did you mean limits.trainer_steps?"),
   ("patience", 3, "did you mean limits.evaluations_without_improvement?"),
   ("limits.combine", "both", "must be one of 'any', 'all'"),
-  ("limits.combine", 3, "type, str, so it stays 'any'"),
+  ("limits.combine", 3, "must be one of 'any', 'all'"),
   ("limits.trainer_steps", -1, "config.limits.trainer_steps=-1 must be at"),
   ("limits.trainer_steps", "1.5e0", "type, int, so it stays 0"),
   ("limits.trainer_steps", 1.5, "type, int"),

@@ -15,6 +15,7 @@ import pytest
 from slipway.launch.commands import cli
 from slipway.launch.runs import curves
 from tests import polling
+from tests.launch import errors
 
 pytestmark = pytest.mark.runs
 
@@ -35,6 +36,13 @@ def start(*flags, **options):
     text=True,
     **options,
   )
+
+
+def sweep(*flags, **options):
+  """Runs a sweep to its end; returns its exit status and its output."""
+  process = start(*flags, **options)
+  output, _ = process.communicate()
+  return process.returncode, output
 
 
 def read(path):
@@ -62,18 +70,19 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
 
   process = start(f"--resume={folder}", "--at_once=1")
   polling.wait_until(lambda: list_processes(folder / "0-5"))
-  other = start(*(f"--run_dir={tmp_path}", "--name=swept"), *_FLAGS, *limit)
-  assert "--overwrite" in other.communicate()[0]
-  other = start(f"--run_dir={tmp_path}", "--name=swept", "--overwrite", *limit)
-  assert "is still active, process" in other.communicate()[0]
-  assert other.returncode == 2
+  again = [f"--run_dir={tmp_path}", "--name=swept", *limit]
+  assert "--overwrite" in sweep(*again, *_FLAGS)[1]
+  status, output = sweep(*again, "--overwrite")
+  assert "is still active, process" in output
+  assert status == 2
   process.kill()
   process.communicate()
 
   # From another directory, while the killed sweep's run may still be saving.
-  process = start(*("--resume=swept", "--seeds=2", "--at_once=2"), cwd=tmp_path)
-  output, _ = process.communicate()
-  assert process.returncode == 0, output
+  status, output = sweep(
+    *("--resume=swept", "--seeds=2", "--at_once=2"), cwd=tmp_path
+  )
+  assert status == 0, output
   runs = read(folder / "runs.csv")
   assert [(x["setting"], x["seed"]) for x in runs] == [
     *(("0", "5"), ("0", "6")),
@@ -117,7 +126,7 @@ def test_a_failed_run_is_reported_and_the_others_continue(tmp_path):
     "    super().__init__(**kwargs)\n"
     "gymnasium.register('Fails-v0', entry_point=Env, max_episode_steps=500)\n"
   )
-  process = start(
+  status, output = sweep(
     *_FLAGS,
     *("--name=swept", "--at_once=1"),
     "--config.environment.name=fails:Fails-v0",
@@ -125,9 +134,8 @@ def test_a_failed_run_is_reported_and_the_others_continue(tmp_path):
     "--vary=environment.kwargs.fails_after=5,0",
     cwd=tmp_path,
   )
-  output, _ = process.communicate()
   folder = tmp_path / "runs/swept"
-  assert process.returncode == 1, output
+  assert status == 1, output
   assert output.count("ZeroDivisionError") == 2
   runs = read(folder / "runs.csv")
   assert [x["is_done"] for x in runs] == ["False", "True"]
@@ -148,15 +156,14 @@ def test_the_signal_that_ended_a_run_is_named(tmp_path):
 
 
 def test_settings_that_can_not_be_trained_are_skipped(tmp_path):
-  process = start(
+  status, output = sweep(
     *(f"--run_dir={tmp_path}", "--name=swept", "--search=tpe"),
     *("--settings=4", "--search_seed=19", "--vary=adder.discount=0.5..1.5"),
     # 2.5 is no integer, so no config can be made from the setting.
     "--vary=learner.batch_size=32,2.5",
     *(*_FLAGS, "--config.limits.trainer_steps=5"),
   )
-  output, _ = process.communicate()
-  assert process.returncode == 1, output
+  assert status == 1, output
   folder = tmp_path / "swept"
   settings = read(folder / "settings.csv")
   valid = [
@@ -169,23 +176,21 @@ def test_settings_that_can_not_be_trained_are_skipped(tmp_path):
   assert [x["done"] for x in settings] == [str(int(all(x))) for x in valid]
 
   (folder / "settings.csv").unlink()
-  process = start(f"--resume={folder}")
-  output, _ = process.communicate()
-  assert process.returncode == 1, output
+  status, output = sweep(f"--resume={folder}")
+  assert status == 1, output
   assert f"resume:  slipway sweep --resume={folder}" in output
   assert read(folder / "settings.csv") == settings
 
 
 def test_runs_at_once_leave_cores_for_the_largest_setting(tmp_path):
   cores = sorted(os.sched_getaffinity(0))[:2]
-  process = start(
+  status, output = sweep(
     *(f"--run_dir={tmp_path}", "--name=swept", "--vary=mode=single,async"),
     *("--config.topology.workers=1", "--config.limits.trainer_steps=5"),
     *(flag for flag in _FLAGS if flag != "--mode=single"),
     preexec_fn=lambda: os.sched_setaffinity(0, cores),
   )
-  output, _ = process.communicate()
-  assert process.returncode == 0, output
+  assert status == 0, output
   ended, begun = (tmp_path / "swept" / x for x in ("0-1", "1-1"))
   ended_s = (ended / "summary.json").stat().st_mtime
   assert ended_s <= (begun / "config.json").stat().st_mtime
@@ -212,22 +217,40 @@ def test_a_run_that_was_killed_after_its_last_snapshot_is_done(ended):
   settings = (folder / "settings.csv").read_bytes()
   log = (folder / "0-1.log").read_bytes()
   (folder / "0-1" / "summary.json").unlink()
-  process = start(f"--resume={folder}")
-  output, _ = process.communicate()
-  assert process.returncode == 0, output
+  status, output = sweep(f"--resume={folder}")
+  assert status == 0, output
   assert (folder / "settings.csv").read_bytes() == settings
   assert (folder / "0-1.log").read_bytes() == log  # not started again
 
 
+def test_a_resume_with_other_spaces_is_rejected(ended, capsys):
+  """Runs of further seeds could not be compared with those before."""
+  folder, _ = ended
+  spaces = folder / "0-1" / "spaces.json"
+  before = spaces.read_text()
+  spaces.write_text("{}")
+  assert cli.run(["slipway", "sweep", f"--resume={folder}", "--seeds=2"]) == 2
+  assert "has other observations than when run" in capsys.readouterr().err
+  spaces.write_text(before)
+
+
+def test_sweeps_that_start_at_once_have_different_names(tmp_path):
+  flags = [f"--run_dir={tmp_path}", *_FLAGS, "--config.limits.trainer_steps=5"]
+  started = [start(*flags) for _ in range(2)]
+  for process in started:
+    output, _ = process.communicate()
+    assert process.returncode == 0, output
+  assert len([*tmp_path.glob("sweep-*/settings.csv")]) == 2
+
+
 def test_sweeps_share_a_url_for_snapshots(ended, tmp_path):
   _, uploads = ended
-  process = start(
+  status, output = sweep(
     *(f"--run_dir={tmp_path}", "--name=second", *_FLAGS),
     f"--config.snapshot.url={uploads}",
     "--config.limits.trainer_steps=5",
   )
-  output, _ = process.communicate()
-  assert process.returncode == 0, output
+  assert status == 0, output
   for name in ("swept", "second"):
     uploaded = uploads / name / "0-1"
     assert any(uploaded.glob("snapshots/0*"))
@@ -249,42 +272,34 @@ def test_results_that_can_not_be_written_are_shown(tmp_path):
   assert f"sweep: '{folder}/runs.csv' cannot be written" in output
 
 
-@pytest.mark.parametrize(
-  ("flags", "line"),
-  [
-    (["--vary=learner.lr=1,2"], "did you mean --config.learner.learning_rate"),
-    (["--vary=learner.learning_rate=-1,1.0"], "setting 0 (learning_rate=-1)"),
-    (["--vary=learner.learning_rate=1,1"], "has '1' twice"),
-    (["--search=random", "--vary=mode=sync,single"], "give --settings=2"),
-    (["--config.seed=3"], "give --seeds=NUMBER"),
-    (["--name=x"], "the config has no limit"),
-    (
-      ["--run_dir=a[1]", "--config.limits.trainer_steps=5"],
-      "has '[' in its path",
-    ),
-    (["--resume=nothing"], "is not a sweep"),
-    (["--resume=nothing", "--vary=a=1"], "--vary is for a new sweep"),
-    (["--nam=x"], "did you mean --name?"),
-    (["--at_once=0"], "--at_once=0 can't be used"),
-    (["--settings=5"], "--settings=5 would have no effect"),
-    (["--search=tpe"], "give --vary"),
-    (
-      ["--prune", "--config.limits.episodes=9"],
-      "--prune compares runs",
-    ),
-    (["word"], "'word' is no flag"),
-  ],
-)
+REJECTED = [
+  ("--vary=learner.lr=1,2", "did you mean --config.learner.learning_rate"),
+  ("--vary=learner.learning_rate=-1,1.0", "setting 0 (learning_rate=-1)"),
+  ("--vary=learner.learning_rate=1,1", "has '1' twice"),
+  ("--search=random --vary=mode=sync,single", "give --settings=2"),
+  ("--config.seed=3", "give --seeds=NUMBER"),
+  ("--name=x", "the config has no limit"),
+  ("--run_dir=a[1] --config.limits.trainer_steps=5", "has '[' in its path"),
+  ("--resume=nothing", "is not a sweep"),
+  ("--resume=nothing --vary=a=1", "--vary is for a new sweep"),
+  ("--resume=nothing --mode=sync", "--mode=sync is for a new sweep"),
+  ("--nam=x", "did you mean --name?"),
+  ("--at_once=0", "--at_once=0 can't be used"),
+  ("--settings=5", "--settings=5 would have no effect"),
+  ("--search=tpe", "give --vary"),
+  ("--prune --config.limits.episodes=9", "--prune compares runs"),
+  ("word", "'word' is no flag"),
+]
+
+
+@pytest.mark.parametrize(("flags", "line"), REJECTED)
 def test_a_rejected_sweep_prints_one_line(
   flags, line, tmp_path, monkeypatch, capsys
 ):
   monkeypatch.chdir(tmp_path)
-  where = [] if "--resume=nothing" in flags else [f"--run_dir={tmp_path}"]
-  assert cli.run(["slipway", "sweep", *where, *flags]) == 2
-  printed = capsys.readouterr()
-  assert printed.err.startswith("sweep: ")
-  assert printed.err.count("\n") == 1
-  assert line in printed.err
+  where = [] if "--resume" in flags else [f"--run_dir={tmp_path}"]
+  assert cli.run(["slipway", "sweep", *where, *flags.split()]) == 2
+  errors.check_printed(capsys, "sweep: ", line)
   assert not list(tmp_path.iterdir())
 
 

@@ -9,36 +9,26 @@ from slipway.launch.runs import curves, records, run_status
 from slipway.launch.sweeps import plan, scoring, space, study
 from slipway.launch.sweeps import runs as runs_lib
 
-
-def make_plan(vary, **changes):
-  fields = {
-    "overrides": {
-      "config": "apex_dqn:cartpole",
-      "config.limits.trainer_steps": "5",
-    },
-    "working_folder": ".",
-    "vary": vary,
-    "search": "grid",
-    "search_seed": 0,
-    "max_settings": 1,
-    "prune": False,
-    "seeds": [1],
-    "ray_address": None,
-    "insecure": False,
-    "at_once": 1,
-  }
-  return plan.Plan(**{**fields, **changes})
+_ARGUMENTS = ["--config=apex_dqn:cartpole", "--config.limits.trainer_steps=5"]
 
 
-def make_sweep(path, vary, **changes):
+def make_plan(vary, *flags):
+  return plan.Plan([*_ARGUMENTS, *(f"--vary={x}" for x in vary), *flags], ".")
+
+
+def make_sweep(path, vary, *flags):
   """Returns a new sweep with all its settings, in an existing folder."""
-  sweep = study.Study(path, make_plan(vary, **changes))
+  sweep = study.Study(path, make_plan(vary, *flags))
   sweep.write_plan()
   config = dqn.get_config()
   config.limits.environment_steps = 1_000
   for params in sweep.plan.list_first_settings():
     sweep.add(params, config)
   return sweep
+
+
+def complete(sweep, index, score):
+  sweep.complete_settings(dict.fromkeys(sweep.list_runs(index), score))
 
 
 def make_settings(*vary):

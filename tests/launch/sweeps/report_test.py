@@ -21,7 +21,7 @@ def test_a_measure_over_some_of_the_games_is_marked(
   tmp_path, last_is_done, counts, title
 ):
   vary = ["environment.game=Pong,Breakout,Seaquest"]
-  sweep = given.make_sweep(tmp_path, vary, seeds=[1, 2])
+  sweep = given.make_sweep(tmp_path, vary, "--seeds=2")
   runs = [
     given.make_runs(index, 1.0, 2.0, is_done=is_done, path=tmp_path)
     for index, is_done in enumerate((True, True, last_is_done))
@@ -29,14 +29,14 @@ def test_a_measure_over_some_of_the_games_is_marked(
   for group in runs:
     for score in group:
       given.write_curves(score.run, [10.0, 10.0])
-  report.write(sweep, runs)
+  scores = scoring.score_all(sweep.settings, runs, 475.0)
+  report.write(sweep, scores)
   with open(tmp_path / "games.csv", newline="") as file:
     (row,) = csv.DictReader(file)
   names = ("games", "planned_games", "done", "planned")
   assert tuple(row[name] for name in names) == counts
   console = rich.console.Console(width=100, record=True, file=io.StringIO())
-  games = scoring.score_games(sweep.settings, runs)
-  console.print(report.make_games_table(games))
+  console.print(report.make_games_table(scores.games))
   text = console.export_text()
   assert title in text
   for some, planned in (counts[:2], counts[2:]):

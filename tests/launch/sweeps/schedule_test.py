@@ -53,7 +53,7 @@ class Run:
       signal.raise_signal(signal.SIGINT)
 
 sweep = study.Study(pathlib.Path().absolute(), None)
-trains = schedule.Schedule(sweep, lambda: sweep.plan.at_once, Run)
+trains = schedule.Schedule(sweep, lambda: sweep.plan.flags.at_once, Run)
 standard_streams.exit_process(trains.train())
 """
 
@@ -65,9 +65,9 @@ def summary(stopped_because, trainer_steps):
   return records.to_json(status).decode()
 
 
-def start(folder, content, error="", stops=1, plan=None, **streams):
+def start(folder, content, error="", stops=1, plan=(), **streams):
   if not (folder / "journal.log").exists():
-    given.make_sweep(folder, **{"vary": [], **(plan or {})})
+    given.make_sweep(folder, [], "--at_once=1", *plan)
   words = (content, error, f"{stops}")
   return subprocess.Popen(
     [sys.executable, "-c", _SCRIPT, *words],
@@ -176,7 +176,7 @@ def test_a_full_disk_delays_runs_and_stops_none(tmp_path):
   """A run's log can't be written."""
   (tmp_path / "full").touch()
   process = start(
-    tmp_path, summary("trainer_steps", 5), plan={"seeds": [1, 2], "at_once": 2},
+    tmp_path, summary("trainer_steps", 5), plan=["--seeds=2", "--at_once=2"],
     stdout=subprocess.PIPE, text=True,
   )  # fmt: skip
   lines = iter(process.stdout.readline, "")
@@ -195,13 +195,11 @@ def test_a_setting_that_falls_behind_is_stopped(tmp_path):
   sweep = given.make_sweep(
     tmp_path,
     ["learner.learning_rate=1,2,3,4,5,6"],
-    prune=True,
-    seeds=[1, 2],
-    at_once=2,
+    *("--prune", "--seeds=2", "--at_once=2"),
   )
   for index in range(5):
     assert not sweep.prune_if_behind(index, 1, 100.0)
-    sweep.complete(index, 100.0)
+    given.complete(sweep, index, 100.0)
     for run in sweep.list_runs(index):
       given.write_curves(run, [100.0, 100.0])
       given.write_summary(run, stopped_because="trainer_steps", trainer_steps=5)
