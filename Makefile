@@ -53,7 +53,7 @@ soak: setup-dev ## Train through half an hour of kills and a full disk.
 
 fuzz: setup-dev ## Give overrides and files of runs 5,000 contents each.
 	@FUZZ_EXAMPLES=5000 exec $(PYTHON) -m pytest tests/launch/fuzz_test.py \
-	  tests/launch/rpc/fuzz_test.py $(ARGS)
+	  tests/launch/control/calls_fuzz_test.py $(ARGS)
 
 check: setup-dev ## Check the format, the lint and the types.
 	@$(PYTHON) -m ruff format --check -q . || \

@@ -1,7 +1,6 @@
 """Control status: polls the status of a run from outside."""
 
-from slipway.launch.control import control_service
-from slipway.launch.rpc import client as rpc_client
+from slipway.launch.control import calls, control_service
 from slipway.launch.runs import run_address, run_folder, run_status
 
 _CALL_S = 0.5  # a launcher that takes longer is not there
@@ -26,7 +25,7 @@ class ControlStatus:
         where = run_address.read(self._folder)
         if where is None:
           return None
-        self._client = rpc_client.connect(
+        self._client = calls.connect(
           control_service.ControlService, where.address, _CALL_S
         )
       return self._client.status()

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import psutil
 
-LAUNCHER, FORK_SERVER, TRACKER = "launcher", "fork server", "resource tracker"
+LAUNCHER, FORK_SERVER = "launcher", "fork server"
 
 _MB = 1e6
 _KB = 1024  # as /proc has it
@@ -43,7 +43,7 @@ def members(launcher: int, nodes: Mapping[str, int]) -> list[Member]:
   for process in (root, *root.children(recursive=True)):
     with contextlib.suppress(psutil.Error, OSError):  # it has just ended
       role = LAUNCHER if process == root else roles.get(process.pid)
-      found.append(_member(process, role or _helper(process)))
+      found.append(_member(process, role or FORK_SERVER))
   return found
 
 
@@ -53,12 +53,6 @@ def cpu_s(found: list[Member]) -> dict[str, float]:
   for member in found:
     seconds[member.role] = seconds.get(member.role, 0.0) + member.cpu_s
   return seconds
-
-
-def _helper(process: psutil.Process) -> str:
-  """Returns the kind of a process that is neither launcher nor node."""
-  is_tracker = any("resource_tracker" in word for word in process.cmdline())
-  return TRACKER if is_tracker else FORK_SERVER
 
 
 def _member(process: psutil.Process, role: str) -> Member:

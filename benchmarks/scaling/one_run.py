@@ -16,7 +16,6 @@ from slipway.launch.runs import run_status
 ROLES = (
   tree.LAUNCHER,
   tree.FORK_SERVER,
-  tree.TRACKER,
   "trainer",
   "proxy",
   "worker",

@@ -13,7 +13,7 @@ _PARTS = (
   ("fork server", ("fork server",), "#7f8c97"),
   (
     "launcher, proxy, evaluator",
-    ("launcher", "resource tracker", "proxy", "evaluator"),
+    ("launcher", "proxy", "evaluator"),
     "#c9d1d8",
   ),
 )

@@ -32,11 +32,10 @@ import ml_collections
 from slipway.environments import external, factory, user_code
 from slipway.launch.api import running
 from slipway.launch.checks import run_config
-from slipway.launch.control import control_service
+from slipway.launch.control import calls, control_service
 from slipway.launch.display import rows
 from slipway.launch.launchers import host_plan
 from slipway.launch.nodes import addresses, worker_node
-from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run_folder
 from slipway.replay.transport import control_block
 
@@ -185,7 +184,7 @@ class Connection:
         f"{user_code.describe(self._error)}"
       )
     because = "it does not reply any more"
-    with contextlib.suppress(rpc_client.UnreachableError):
+    with contextlib.suppress(calls.UnreachableError):
       because = rows.describe_reason(self._control.status().stopped_because)
     return RunEndedError(f"run {self._name!r} has ended: {because}")
 

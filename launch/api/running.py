@@ -3,9 +3,8 @@
 import contextlib
 from collections.abc import Iterator
 
-from slipway.launch.control import control_service
+from slipway.launch.control import calls, control_service
 from slipway.launch.display import rows
-from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import (
   run_address,
   run_folder,
@@ -84,8 +83,8 @@ def connect(
   """
   address = find(folder, launcher_pid)
   try:
-    yield rpc_client.connect(control_service.ControlService, address.address)
-  except rpc_client.UnreachableError as error:
+    yield calls.connect(control_service.ControlService, address.address)
+  except calls.UnreachableError as error:
     raise RunUnavailableError(
       f"run {str(folder.path)!r} does not reply (process {address.pid} on "
       f"{address.host}): {error}; try again, or stop the run by a signal to "

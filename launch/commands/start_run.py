@@ -226,7 +226,6 @@ def _prepare_launch(
   if name == "launchers.local":
     return functools.partial(local.launch, host=host)
   host.close()
-  descendants.adopt()  # still, though the server's end has disabled it
   if name != "machines.launcher":
     return functools.partial(_import_and_launch, f"slipway.launch.{name}")
   from slipway.launch.machines import admission

@@ -1,18 +1,13 @@
-"""ControlService: the RPC interface of a run's control."""
+"""ControlService: what other processes call of a run's control."""
 
 import typing
 
 from slipway.launch.control import messages
-from slipway.launch.rpc import wire
 from slipway.launch.runs import run_counters, run_status
 
 
 class ControlService(typing.Protocol):
-  """RPC interface of a run's control; `run_control.RunControl` implements it.
-
-  Methods that are marked `wire.retried` are idempotent. Clients retry them,
-  because the way to another machine may be interrupted.
-  """
+  """The calls of a run's control, which `run_control.RunControl` implements."""
 
   def report(
     self, role: str, index: int, report: messages.Report
@@ -30,7 +25,6 @@ class ControlService(typing.Protocol):
     """Records a node's last report, and that the node has ended."""
     ...
 
-  @wire.retried
   def register(self, role: str, index: int) -> messages.Registration:
     """Returns counts of a node's earlier processes, to a process that starts.
 
@@ -57,12 +51,10 @@ class ControlService(typing.Protocol):
     """Returns the run's current counters, for a new snapshot."""
     ...
 
-  @wire.retried
   def variables_version(self) -> int:
     """Returns the highest version of the variables that any node reported."""
     ...
 
-  @wire.retried
   def evaluated(
     self, evaluation: messages.Evaluation
   ) -> messages.EvaluationReply:

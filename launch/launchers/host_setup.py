@@ -11,7 +11,7 @@ import ml_collections
 
 from slipway.launch.launchers import host_plan
 from slipway.launch.launchers import program as program_lib
-from slipway.launch.processes import prepared_nodes, processors
+from slipway.launch.processes import fork_server, node_process, processors
 from slipway.launch.processes import private_network as private_network_lib
 from slipway.launch.processes import runner as runner_lib
 
@@ -71,6 +71,7 @@ def _find_obstacle(config: ml_collections.ConfigDict) -> str:
 
 def make_runner(
   config: ml_collections.ConfigDict,
+  server: fork_server.ForkServer,
   plan: host_plan.HostPlan,
   wiring: program_lib.Wiring,
   logs: pathlib.Path,
@@ -79,14 +80,15 @@ def make_runner(
 
   Args:
     config: the whole config.
+    server: forks the nodes.
     plan: the machine's host plan.
     wiring: the nodes of the plan, and their connections.
     logs: folder of the nodes' logs.
   """
 
-  def prepare(node: program_lib.NodeSpec) -> prepared_nodes.PreparedNode:
+  def prepare(node: program_lib.NodeSpec) -> node_process.PreparedNode:
     """Prepares a node for the runner."""
-    return prepared_nodes.PreparedNode(
+    return node_process.PreparedNode(
       node.name,
       cloudpickle.dumps(node.run),
       processors.make_role_variables(node.role, config),
@@ -94,7 +96,9 @@ def make_runner(
     )
 
   return runner_lib.Runner(
+    server,
     [prepare(node) for node in wiring.nodes],
+    plan.expected,
     logs,
     config.restarts.budget,
     config.restarts.period_s,

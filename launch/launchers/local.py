@@ -4,11 +4,10 @@ import contextlib
 import sys
 import typing
 
-from slipway.launch.processes import fork_server, tmpfs_directory
+from slipway.launch.processes import descendants, fork_server, tmpfs_directory
 from slipway.launch.processes import signals as signals_lib
 
 if typing.TYPE_CHECKING:
-  from slipway.launch.processes import controller as controller_lib
   from slipway.launch.processes import runner as runner_lib
   from slipway.launch.runs import run as run_lib
 
@@ -21,6 +20,7 @@ class Host:
 
   Attributes:
     memory_dir: path of the run's tmpfs directory.
+    server: the fork server.
   """
 
   def __init__(self):
@@ -31,8 +31,8 @@ class Host:
     """
     with contextlib.ExitStack() as held:
       self.memory_dir = held.enter_context(tmpfs_directory.create())
-      environment = fork_server.make_environment_variables(self.memory_dir)
-      held.enter_context(fork_server.run_server(environment))
+      self.server = fork_server.ForkServer(self.memory_dir)
+      held.callback(self.server.close)
       self._held = held.pop_all()
 
   def close(self) -> None:
@@ -60,25 +60,19 @@ def launch(
   from slipway.launch.launchers import program as program_lib
   from slipway.launch.processes import controller as controller_lib
 
+  # What nodes leave is found by its mark, and becomes no child of this process.
+  descendants.adopt(enabled=False)
   with host_setup.private_network(run.config) as network:
 
-    def direct(
-      run: "run_lib.Run", controller: "controller_lib.Controller"
-    ) -> "runner_lib.Runner":
+    def make_runner(run: "run_lib.Run", socket: str) -> "runner_lib.Runner":
       plan = host_plan.HostPlan.for_single_host(
-        run.config, host.memory_dir, controller.socket, network
+        run.config, host.memory_dir, socket, network
       )
       wiring = program_lib.make_program(run, plan)
-      runner = host_setup.make_runner(run.config, plan, wiring, run.folder.logs)
-      controller.direct(runner, runner.set_workers)
-      return runner
+      return host_setup.make_runner(
+        run.config, host.server, plan, wiring, run.folder.logs
+      )
 
-    runner = controller_lib.execute(
-      run,
-      lambda run: host_plan.count_expected_nodes(run.config),
-      host.memory_dir,
-      signals,
-      direct,
-    )
+    runner = controller_lib.execute(run, host.memory_dir, signals, make_runner)
   if runner.last_error is not None:
     print(f"warning: {runner.last_error.line}", file=sys.stderr)

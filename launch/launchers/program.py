@@ -1,20 +1,16 @@
-"""Program: makes the Launchpad program of a run's nodes and connections."""
+"""Program: makes the nodes of a run on a machine, and their connections."""
 
 import dataclasses
 import importlib
 import socket
-import threading
 import typing
 from collections.abc import Callable
 
-import launchpad as lp
-
 from slipway.configs import fields
-from slipway.launch.control import control_service
+from slipway.launch.control import calls, control_service
 from slipway.launch.control import rates as rates_lib
 from slipway.launch.launchers import host_plan
-from slipway.launch.nodes import addresses, link
-from slipway.launch.rpc import client as rpc_client
+from slipway.launch.nodes import addresses
 from slipway.launch.runs import run as run_lib
 
 # Class of a node by role, as 'module:name'. A class is imported in the node's
@@ -26,6 +22,10 @@ _NODE_CLASSES = {
   "worker": "slipway.launch.nodes.worker_node:WorkerNode",
   "evaluator": "slipway.launch.nodes.evaluator_node:EvaluatorNode",
 }
+
+# Timeout in seconds of a node's calls, so that a launcher that was stopped
+# (Ctrl-Z) costs no node its evaluation or its start.
+_CALL_TIMEOUT_S = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,33 +53,10 @@ class NodeSpec:
     """Imports the class of the role, makes the node, and runs it to its end."""
     module, _, name = _NODE_CLASSES[self.role].partition(":")
     node_class = getattr(importlib.import_module(module), name)
-    control = rpc_client.connect(
-      control_service.ControlService, self.control_socket
+    control = calls.connect(
+      control_service.ControlService, self.control_socket, _CALL_TIMEOUT_S
     )
     node_class(*self.args, control).run()
-
-
-class ThreadNode:
-  """A node that a thread of this process runs, as in --launch=local_mt.
-
-  Attributes:
-    role: role of the node.
-    stop_event: event that makes the node save and end.
-    ended: event that is set once the node has ended.
-  """
-
-  def __init__(self, spec: NodeSpec):
-    """Makes a node from its spec."""
-    self.role, self._spec = spec.role, spec
-    self.stop_event, self.ended = threading.Event(), threading.Event()
-
-  def run(self) -> None:
-    """Runs the node; Launchpad calls it in a thread."""
-    link.own_stop_event.set(self.stop_event)
-    try:
-      self._spec.run()
-    finally:
-      self.ended.set()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,8 +65,6 @@ class Wiring:
 
   Attributes:
     nodes: the nodes that the machine starts with, in the order of starting.
-    program: the same nodes as a Launchpad program.
-    threads: the nodes of `program`, which runs them as threads.
     data: addresses of the TrajectoryManagers, the Reverb servers.
     make_worker: function that returns the spec of a further worker, given its
       index and the new number of workers.
@@ -97,8 +72,6 @@ class Wiring:
   """
 
   nodes: list[NodeSpec]
-  program: lp.Program
-  threads: list[ThreadNode]
   data: addresses.DataAddresses
   make_worker: Callable[[int, int], NodeSpec]
   ports: list[socket.socket]
@@ -175,8 +148,4 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
     else NodeSpec(role, index, make_args(role, index), plan.control_socket)
     for role, index in plan.nodes
   ]
-  program = lp.Program(config.agent)
-  threads = [ThreadNode(node) for node in nodes]
-  for thread in threads:
-    program.add_node(lp.PyNode(thread.run), label=thread.role)
-  return Wiring(nodes, program, threads, data, make_worker, ports)
+  return Wiring(nodes, data, make_worker, ports)

@@ -1,16 +1,10 @@
 """Single: the launcher of mode 'single', which runs all in this process."""
 
-import contextlib
-import os
-from collections.abc import Iterator
-
-from absl import logging
-
 from slipway.launch.control import rates as rates_lib
-from slipway.launch.control import run_control
-from slipway.launch.display import panel as panel_lib
 from slipway.launch.launchers import single_loop
-from slipway.launch.processes import controller, hung_process, tmpfs_directory
+from slipway.launch.processes import controller as controller_lib
+from slipway.launch.processes import crew as crew_lib
+from slipway.launch.processes import hung_process, tmpfs_directory
 from slipway.launch.processes import signals as signals_lib
 from slipway.launch.runs import run as run_lib
 
@@ -19,6 +13,24 @@ _ONE_WORKER_MESSAGE = (
   "mode 'single' has one worker, so the number of workers can't change: "
   "give it more environments (topology.environments_per_worker)"
 )
+
+
+class _Loop(crew_lib.Crew):
+  """The crew whose nodes are a loop of this thread.
+
+  Attributes:
+    loop: the loop, which is set before `run`.
+  """
+
+  loop: single_loop.SingleLoop
+
+  def _step(self) -> bool:
+    """Runs the loop to its end, which it learns from the run's control."""
+    self.loop.run()
+    return False
+
+  def _kill_all(self) -> None:
+    """Does nothing, as the loop ends with this process."""
 
 
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
@@ -34,68 +46,29 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     user_code.UserCodeError: the user's own code failed.
     KeyboardInterrupt: Ctrl-C was pressed twice.
   """
-  control = run_control.RunControl(
-    run.config,
-    run.folder,
-    {"worker": min(1, run.config.topology.workers), "trainer": 1},
-    run.started_at_s,
-    rates_lib.Rates.from_config(run.config, run.spec),
-    workers_fixed_because=_ONE_WORKER_MESSAGE,
-  )
-  with panel_lib.Panel() as panel:
+  expected = {"worker": min(1, run.config.topology.workers), "trainer": 1}
+  crew = _Loop(run.folder.logs / "runner", expected)
+  rates = rates_lib.Rates.from_config(run.config, run.spec)
+  with (
+    tmpfs_directory.create() as memory_dir,
+    controller_lib.Controller(
+      *(run, crew, controller_lib.socket_in(memory_dir), signals),
+      workers_fixed_because=_ONE_WORKER_MESSAGE,
+      rates=rates,
+    ) as controller,
+  ):
 
     def end_hung_run() -> None:
-      panel.close()
-      _end_failed_run(control)
+      controller.end(RuntimeError("an environment hangs"))
       signals.clean_up()
 
-    with (
-      _ending_failed_run(control),
-      hung_process.ending(
-        run.config.environment.step_timeout_s, 1, "train", end_hung_run
-      ),
-    ):
+    timeout_s = run.config.environment.step_timeout_s
+    with hung_process.ending(timeout_s, 1, "train", end_hung_run):
       try:
-        loop = single_loop.SingleLoop(
-          run, control, lambda: signals.first is not None
+        crew.loop = single_loop.SingleLoop(
+          run, controller.control, lambda: signals.first is not None
         )
       except (ValueError, OSError) as error:
         raise RuntimeError(str(error)) from error
-      with (
-        tmpfs_directory.create() as memory_dir,
-        controller.served(
-          control, run.folder, os.path.join(memory_dir, controller.SOCKET)
-        ),
-      ):
-        loop.run(lambda: panel.update(control.status()), signals)
-      loop.report()
-    try:
-      control.close()
-    except OSError as error:
-      raise RuntimeError(str(error)) from error
-    panel.update(control.status())
-
-
-@contextlib.contextmanager
-def _ending_failed_run(control: run_control.RunControl) -> Iterator[None]:
-  """If the block raises an error, ends the run as failed, with its results.
-
-  The results are written, and the hooks get their event 'end'. After a second
-  Ctrl-C, nothing is written.
-  """
-  try:
-    yield
-  except KeyboardInterrupt:
-    raise
-  except BaseException:
-    _end_failed_run(control)
-    raise
-
-
-def _end_failed_run(control: run_control.RunControl) -> None:
-  """Ends a run as failed, and writes its results."""
-  control.stop("failure")
-  try:
-    control.close()
-  except OSError as error:
-    logging.error("the results of the failed run are incomplete: %s", error)
+      controller.start()
+      crew.run()

@@ -30,7 +30,6 @@ from slipway.launch.nodes import evaluation, local_ports
 from slipway.launch.nodes import evaluator as evaluator_lib
 from slipway.launch.nodes import trainer as trainer_lib
 from slipway.launch.nodes import worker as worker_lib
-from slipway.launch.processes import signals as signals_lib
 from slipway.launch.runs import checkpoints, snapshot_store
 from slipway.launch.runs import run as run_lib
 from slipway.replay.tables import limiter, local_table
@@ -164,17 +163,12 @@ class SingleLoop:
     # `_stop` first completes what is due; `_stop_now` does not.
     self._stop_now = self._stop = self._save_now = False
 
-  def run(self, show: Callable[[], None], signals: signals_lib.Signals) -> None:
-    """Runs until a limit is reached or a signal is received, and then saves.
-
-    Args:
-      show: function that is called several times a second to show the status.
-      signals: handler of the signals that this process receives.
+  def run(self) -> None:
+    """Runs until the control stops the run, and then saves.
 
     Raises:
       RuntimeError: the last snapshot could not be written.
     """
-    self._show, self._signals = show, signals
     while not self._should_end():
       self.step(self._check_interrupted)
       if self._save_now or time.monotonic() >= self._save_due_s:
@@ -189,6 +183,7 @@ class SingleLoop:
       raise RuntimeError(f"the final snapshot is missing: {error}") from error
     finally:
       self._close()
+    self.report()
 
   def step(self, interrupted: Callable[[], bool] = lambda: False) -> None:
     """Runs the next evaluation, update or batch step, whichever is due first.
@@ -284,11 +279,10 @@ class SingleLoop:
     return reply.best_return
 
   def _should_end(self) -> bool:
-    """Returns whether to end the run now, after a check of limits and signals.
+    """Returns whether to end the run now, after a check of the limits.
 
-    Limits on steps and episodes are checked at every step. Other limits and
-    signals are checked several times a second, because this check takes as long
-    as a step.
+    Limits on steps and episodes are checked at every step. The control is asked
+    several times a second, because this takes as long as a step.
     """
     is_complete = self._is_complete()
     if time.monotonic() >= self._report_due_s or (
@@ -341,22 +335,14 @@ class SingleLoop:
     return self._episodes_before + since_resume
 
   def _check_control(self) -> None:
-    """Reports, handles signals and limits, and shows the status.
-
-    Sets `_stop`, `_stop_now` and `_save_now`, which the loop of `run` reads.
-    """
-    if self._signals.snapshot_requested:
-      self._signals.snapshot_requested = False
-      self._save_now = True
-    if self._signals.first is not None:
-      self._control.stop(self._signals.first.name)
-      self._stop_now = True
+    """Reports, and sets `_stop` and `_stop_now`, which the loop reads."""
     self.report()
-    self._control.tick()
+    self._control.tick()  # so that the limits are exact
     reason = self._control.status().stopped_because
     self._stop = reason is not None
-    self._stop_now |= self._stop and reason not in _REASONS_TO_COMPLETE
-    self._show()
+    self._stop_now = self._control.stops_quickly or (
+      self._stop and reason not in _REASONS_TO_COMPLETE
+    )
     self._report_due_s = time.monotonic() + messages.REPORT_PERIOD_S
 
   def _check_interrupted(self) -> bool:
@@ -417,13 +403,12 @@ class SingleLoop:
     _close_and_log_error(self._evaluator.close)
 
   def _wait_for_uploads(self) -> None:
-    """Waits for the last snapshot's upload, and shows the wait."""
+    """Waits for the last snapshot's upload, and reports the wait."""
     began_s = self._finishing_since_s = time.monotonic()
 
     def get_rest_s() -> float:
       self.report()
-      self._show()
-      timeout_s = stages.last_snapshot_s(self._signals.first is not None)
+      timeout_s = stages.last_snapshot_s(self._control.stops_quickly)
       return began_s + timeout_s - time.monotonic()
 
     self._store.flush(get_rest_s)

@@ -113,28 +113,24 @@ class Cluster:
     self,
     actor_class: type,
     *args: typing.Any,
-    machine: placement.Machine | None = None,
+    machine: placement.Machine,
     **options: typing.Any,
   ) -> "RemoteActor":
-    """Starts an actor once a machine has the CPUs and GPUs for it.
+    """Starts an actor on a machine, and returns the handle by which to call it.
 
     Args:
       actor_class: class of the actor, with a method `close`.
       *args: arguments of the class.
-      machine: machine of the actor; None: any machine.
+      machine: machine of the actor.
       **options: Ray's options, such as `num_cpus`.
-
-    Returns:
-      The handle by which to call the actor.
     """
-    if machine is not None:
-      options["scheduling_strategy"] = (
-        scheduling_strategies.NodeAffinitySchedulingStrategy(
-          machine.id, soft=False
-        )
-      )
-    actor = ray.remote(actor_class).options(**options).remote(*args)
-    return RemoteActor(actor)
+    strategy = scheduling_strategies.NodeAffinitySchedulingStrategy(
+      machine.id, soft=False
+    )
+    remote = ray.remote(actor_class).options(
+      scheduling_strategy=strategy, **options
+    )
+    return RemoteActor(remote.remote(*args))
 
   def close(self) -> None:
     """Disconnects from the cluster; Ray then ends all remaining actors."""

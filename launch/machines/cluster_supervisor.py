@@ -6,17 +6,13 @@ import dataclasses
 import time
 from collections.abc import Collection
 
-from slipway.launch.control import messages, stages
+from slipway.launch.control import messages, run_control, stages
 from slipway.launch.machines import cluster as cluster_lib
 from slipway.launch.machines import host_agent
 from slipway.launch.machines import placement as placement_lib
-from slipway.launch.processes import (
-  failures,
-  node_log,
-  restart_budget,
-  signals,
-)
-from slipway.launch.runs import event_log, outbox, run_status
+from slipway.launch.processes import crew, failures
+from slipway.launch.processes import node as node_lib
+from slipway.launch.runs import outbox, run_status
 from slipway.launch.runs import run as run_lib
 
 _WAIT_S = 0.25  # longest wait in seconds for a reply of any agent
@@ -27,9 +23,6 @@ _MACHINES_PERIOD_S = 1.0  # seconds between two polls of the list of machines
 _LOST_AFTER_S = 20.0
 # Seconds that agents may take at the end to remove their folders.
 _SHUT_DOWN_TIMEOUT_S = 3.0
-# Seconds that a stage of a stop may take in addition to the grace period of its
-# nodes, until the agents have reported their ends.
-_STAGE_DELAY_S = 3.0
 
 
 @dataclasses.dataclass
@@ -63,7 +56,7 @@ class _Member:
     return self.group.name == placement_lib.HOME
 
 
-class ClusterSupervisor:
+class ClusterSupervisor(crew.Crew):
   """Runs a run's node groups on a cluster's machines until the run has ended.
 
   It starts a host agent per node group, and polls the agents. If an agent or a
@@ -84,17 +77,14 @@ class ClusterSupervisor:
       cluster: connection to the cluster.
       secure: whether machines communicate over mutual TLS.
     """
+    super().__init__(run.folder.logs / "cluster", {})
     self._run, self._cluster, self._secure = run, cluster, secure
     self._control_socket = ""
     self._reset()
     restarts = run.config.restarts
     self._restart_budgets = collections.defaultdict(
-      lambda: restart_budget.RestartBudget(restarts.budget, restarts.period_s)
+      lambda: failures.RestartBudget(restarts.budget, restarts.period_s)
     )
-    self._log = event_log.EventLog(run.folder.logs / "cluster")
-    self._stopping = self._is_quick = self._kill_requested = False
-    self._stage, self._stage_began_s = 0, 0.0
-    self._failure: failures.Failure | None = None
 
   def _reset(self) -> None:
     """Forgets the agents, so that all node groups wait for a machine."""
@@ -104,54 +94,19 @@ class ClusterSupervisor:
     self._machines: dict[str, run_status.MachineStatus] = {}
     self._endpoints: dict[str, str] = {}  # addresses by service name
     self._machines_due_s = 0.0
+    self._stage = 0  # of the stop
 
-  def begin(self, run: run_lib.Run, control_socket: str) -> None:
-    """Sets the run and the launcher's socket for the next call of `run`."""
+  def begin(self, run: run_lib.Run, control_socket: str) -> "ClusterSupervisor":
+    """Sets run and launcher's socket for the next `run`; returns itself."""
     self._run, self._control_socket = run, control_socket
+    return self
 
-  def run(self) -> None:
-    """Starts all node groups, and returns when all have ended.
-
-    Raises:
-      failures.StateLostError: a node with a state was lost; all agents are
-        killed. The next call starts all groups again.
-      failures.NodeFailedError: a node or a node group has failed too often, or
-        could not be started.
-      KeyboardInterrupt: `kill_at_once` was called.
-    """
-    try:
-      while self._step():
-        pass
-    finally:
-      self._shut_down_agents()
-      self._reset()
-    if self._failure is not None:
-      raise failures.NodeFailedError(self._failure)
-
-  def stop(self, is_quick: bool) -> None:
-    """Makes the nodes of all machines save and end, stage by stage.
-
-    See `runner.Runner.stop`. No node group is started from now on.
-    """
-    self._is_quick |= is_quick
-    self._stopping = True
-
-  @property
-  def has_failed(self) -> bool:
-    """Whether a node or a node group has failed, so that the run fails."""
-    return self._failure is not None
-
-  def kill_at_once(self) -> None:
-    """Makes `run` kill all agents and raise KeyboardInterrupt.
-
-    Signal handlers may call this method.
-    """
-    self._kill_requested = True
-
-  def placement(self) -> messages.Placement:
-    """Returns the current machines and node counts, for the control."""
-    return messages.Placement(
-      dict(self._machines), self.expected, self._placement.absent
+  def follow(self, control: run_control.RunControl) -> None:
+    """Tells the control the current machines and node counts."""
+    control.place(
+      messages.Placement(
+        dict(self._machines), self.expected, self._placement.absent
+      )
     )
 
   @property
@@ -159,7 +114,7 @@ class ClusterSupervisor:
     """Current number of nodes of each role."""
     return self._placement.expected
 
-  def _shut_down_agents(self) -> None:
+  def _kill_all(self) -> None:
     """Calls `close` of all agents, and kills the agents within 3 s.
 
     Agents that do not end in time leave their temporary folders behind.
@@ -175,43 +130,21 @@ class ClusterSupervisor:
           agent.get_result()
     for agent in agents:
       agent.kill()
+    self._reset()
 
   def _step(self) -> bool:
-    """Waits up to 0.25 s for a reply of an agent, and handles what happened.
-
-    Returns whether some agent still runs nodes and is not to be killed.
-
-    Raises:
-      signals.SecondInterrupt: `kill_at_once` was called.
-    """
+    """Waits up to 0.25 s for a reply of an agent, and handles what happened."""
     cluster_lib.wait([m.agent for m in self._members.values()], _WAIT_S)
-    if self._kill_requested:
-      raise signals.SecondInterrupt
     self._start_agents()
     for member in tuple(self._members.values()):
       self._update(member)
-    left = [name for name, member in self._members.items() if not member.ended]
-    if left and self._stopping and not self._find_stage(time.monotonic()):
-      self._log.info("killed, because they did not end: %s", ", ".join(left))
-      return False
-    return bool(left)
-
-  def _find_stage(self, now_s: float) -> bool:
-    """Finds the stage of the stop; returns False once none has time left.
-
-    A stage ends with the nodes of all machines, or after its grace period.
-    """
     live = [m for m in self._members.values() if not m.ended]
-    stage = max(
-      self._stage, stages.find_stage(r for m in live for r in m.alive_roles)
-    )
-    allowed_s = stages.grace_s(self._stage, self._is_quick) + _STAGE_DELAY_S
-    began_s = self._stage_began_s = self._stage_began_s or now_s
-    if stage == self._stage and now_s > began_s + allowed_s:
-      stage += 1
-    if stage > self._stage:
-      self._stage, self._stage_began_s = min(stage, stages.LAST), now_s
-    return stage <= stages.LAST
+    if self._stopping:
+      live = [m for m in live if m.running]  # the others have nothing to save
+      # A stage ends with the nodes of all machines. Each agent limits the time.
+      roles = [role for m in live for role in m.alive_roles]
+      self._stage = max(self._stage, stages.find_stage(roles))
+    return bool(live)
 
   def _start_agents(self) -> None:
     """Assigns node groups to the current machines, and starts their agents.
@@ -270,7 +203,8 @@ class ClusterSupervisor:
     except failures.StateLostError:
       raise
     except RuntimeError as error:
-      self._fail(f"the node group {member.group.name!r} failed: {error}")
+      line = f"the node group {member.group.name!r} failed: {error}"
+      self._fail(failures.Failure(line))
       self._replace_lost(member, str(error))
 
   def _handle_report(
@@ -294,13 +228,13 @@ class ClusterSupervisor:
       with contextlib.suppress(OSError):
         path.parent.mkdir(exist_ok=True)
         outbox.append(path, data)
-      node_log.NodeLog(path).trim()
+      node_lib.trim_log(path)
     member.alive_roles = report.alive_roles
     if report.ended and not member.ended:
       self._log.info("%s has ended", name)
       member.ended = True
       if report.failure is not None and report.state_lost:
-        self._lose_state(report.failure)
+        self._lose(report.failure)
       elif report.failure is not None:
         self._fail(report.failure)
 
@@ -330,31 +264,8 @@ class ClusterSupervisor:
     self._placement.unassign(name)
     # The loss of a machine uses no restart of the group's budget.
     if crashed and any(m.id == machine.id for m in self._cluster.machines()):
-      budget = self._restart_budgets[name]
-      if budget.count_failure(time.monotonic()) is None:
-        self._fail(f"the node group {name!r} crashed: {why}")
+      crash = failures.Failure(f"the node group {name!r} crashed: {why}")
+      if self._restart_budgets[name].record(crash, time.monotonic()) is None:
+        self._fail(crash)
     if name in (placement_lib.HOME, placement_lib.TRAINER):
-      line = f"the node group {name!r} was lost: {why}"
-      self._lose_state(failures.Failure(line, ""))
-
-  def _lose_state(self, failure: failures.Failure) -> None:
-    """Handles the loss of a state: the run is resumed, or fails if it stops.
-
-    Raises:
-      failures.StateLostError: the run was not stopping.
-    """
-    if not self._stopping:
-      self._log.info("%s", failure.line)
-      raise failures.StateLostError(failure)
-    self._fail(failure)
-
-  def _fail(self, failure: failures.Failure | str) -> None:
-    """Makes the run fail: all nodes shut down, and `run` raises the failure.
-
-    After the first failure, others are only logged.
-    """
-    if isinstance(failure, str):
-      failure = failures.Failure(failure, "")
-    self._failure = self._failure or failure
-    self._log.info("%s", failure.line)
-    self.stop(is_quick=True)
+      self._lose(failures.Failure(f"the node group {name!r} was lost: {why}"))

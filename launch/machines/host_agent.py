@@ -20,7 +20,6 @@ from slipway.launch.launchers import program as program_lib
 from slipway.launch.machines import admission, placement
 from slipway.launch.nodes import endpoint
 from slipway.launch.processes import failures, fork_server, tmpfs_directory
-from slipway.launch.rpc import wire as rpc_wire
 from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder
 from slipway.replay.transport import gateway
@@ -191,12 +190,9 @@ class HostAgent:
     if not self._on_driver:
       control_socket = os.path.join(self._memory_dir, _CONTROL_SOCKET)
       get_address = self._endpoint(CONTROL).read
-      self._gateway.reach(control_socket, get_address, rpc_wire.PREFACE)
-    self._resources.enter_context(
-      fork_server.run_server(
-        fork_server.make_environment_variables(self._memory_dir)
-      )
-    )
+      self._gateway.reach(control_socket, get_address, preface=b"")
+    server = fork_server.ForkServer(self._memory_dir)
+    self._resources.callback(server.close)
     config, network = self._run.config, None
     has_trainer = ("trainer", 0) in self._group.nodes
     if has_trainer:
@@ -217,7 +213,7 @@ class HostAgent:
       dataclasses.replace(self._run, folder=self._folder), plan
     )
     self._runner = host_setup.make_runner(
-      config, plan, wiring, self._folder.logs
+      config, server, plan, wiring, self._folder.logs
     )
     self._ports = wiring.ports
     if self._on_driver:

@@ -88,19 +88,7 @@ def launch(
     held.callback(cluster.close)
     memory_dir = held.enter_context(tmpfs_directory.create())
 
-    def direct(
-      run: run_lib.Run, controller: controller_lib.Controller
-    ) -> controller_lib.Crew:
-      supervisor.begin(run, controller.socket)
-      controller.direct(
-        supervisor,
-        lambda count: controller.control.place(supervisor.placement()),
-      )
-      return supervisor
-
-    controller_lib.execute(
-      run, lambda run: supervisor.expected, memory_dir, signals, direct
-    )
+    controller_lib.execute(run, memory_dir, signals, supervisor.begin)
 
 
 def _check_topology(config: ml_collections.ConfigDict) -> None:

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Callable
 
-import launchpad as lp
 import msgspec
 from absl import logging
 
@@ -17,12 +16,9 @@ LOST_AFTER_S = 30.0
 # Seconds between two checks whether the node should stop, before the first
 # reply.
 _CHECK_PERIOD_S = 0.05
-
-
-# The event that stops the nodes of this thread, where nodes are threads of one
-# process; None stands for that of Launchpad's program.
-own_stop_event: contextvars.ContextVar[threading.Event | None] = (
-  contextvars.ContextVar("own_stop_event", default=None)
+# The event that stops the node of this thread, which is set by whoever runs it.
+own_stop_event: contextvars.ContextVar[threading.Event] = (
+  contextvars.ContextVar("own_stop_event")
 )
 
 
@@ -59,8 +55,7 @@ class Link:
       report: function that returns the current report, called in the link's
         thread; the link sets the report's `incarnation`.
       period_s: seconds between two reports.
-      stop_event: event that stops the node, or None for the stop event of the
-        node's Launchpad program.
+      stop_event: event that stops the node, or None for `own_stop_event`.
     """
     self._control = control
     self._node = (role, index)
@@ -69,7 +64,7 @@ class Link:
     # Identifies this process among those of a restarted node, because each
     # counts from 0.
     self._incarnation = time.time()
-    self._stop = stop_event or own_stop_event.get() or lp.stop_event()
+    self._stop = stop_event or own_stop_event.get()
     self._command = messages.Command()
     self._replied = threading.Event()
     # Set if the next report is due before its period has passed.

@@ -14,11 +14,10 @@ from slipway.agents.updates import (
   recorded_updates,
   replay_updates,
 )
-from slipway.launch.control import control_service, messages, waits
+from slipway.launch.control import calls, control_service, messages, waits
 from slipway.launch.control import rates as rates_lib
 from slipway.launch.nodes import link, snapshot_writer, trainer
 from slipway.launch.nodes import replay as replay_node
-from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import checkpoints, run_folder, snapshot_store
 from slipway.replay.transport import routes
 from slipway.replay.variables import variables
@@ -157,7 +156,7 @@ class TrainerNode:
       return None
     try:
       return self._control.wait_collected(version, _ROUND_WAIT_S)
-    except rpc_client.UnreachableError as error:  # the control restarts
+    except calls.UnreachableError as error:  # the launcher is stopped
       logging.info("no round from the control: %s", error)
       return None
 

@@ -7,67 +7,38 @@ import os
 import threading
 import time
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from absl import logging
 
 from slipway.configs import fields
-from slipway.launch.control import control_service, run_control, run_state
+from slipway.launch.control import (
+  calls,
+  control_service,
+  run_control,
+  run_state,
+)
 from slipway.launch.control import rates as rates_lib
 from slipway.launch.display import panel as panel_lib
 from slipway.launch.display import standard_streams
-from slipway.launch.processes import failures, restart_budget
+from slipway.launch.processes import crew as crew_lib
+from slipway.launch.processes import failures
 from slipway.launch.processes import signals as signals_lib
-from slipway.launch.rpc import server
 from slipway.launch.runs import event_log, run_address, run_folder
 from slipway.launch.runs import run as run_lib
 
-# Name of the socket in the run's tmpfs directory at which a run is controlled.
-SOCKET = "control.sock"
 _TICK_PERIOD_S = 0.05  # seconds between two calls of `RunControl.tick`
 _SHOW_PERIOD_S = 0.5  # seconds between two updates of the panel
 
-
-class Crew(typing.Protocol):
-  """What runs the nodes: the runner of a machine, or the cluster's supervisor.
-
-  The controller calls `stop` and `has_failed` in its own thread.
-  """
-
-  def run(self) -> None:
-    """Runs the nodes until all have ended; see `runner.Runner.run`."""
-    ...
-
-  def stop(self, is_quick: bool) -> None:
-    """Makes the nodes save and end in the order of `stages`, until all ended.
-
-    It is called regularly from the stop on.
-
-    Args:
-      is_quick: as in `stages.last_snapshot_s`.
-    """
-    ...
-
-  @property
-  def has_failed(self) -> bool:
-    """Whether a node has failed for good, so that the run must stop."""
-    ...
-
-  def kill_at_once(self) -> None:
-    """Makes `run` kill all nodes and raise KeyboardInterrupt."""
-    ...
-
-
-AnyCrew = typing.TypeVar("AnyCrew", bound=Crew)
+AnyCrew = typing.TypeVar("AnyCrew", bound=crew_lib.Crew)
 
 
 class Controller:
   """Serves, ticks and shows a run's `RunControl` in the launcher's process.
 
   ```python
-  with Controller(run, expected, memory_dir, signals) as controller:
-    ...  # nodes get controller.socket
-    controller.direct(runner, runner.set_workers)
+  with Controller(run, runner, socket, signals) as controller:
+    controller.start()
     runner.run()
   ```
 
@@ -75,53 +46,55 @@ class Controller:
 
   Attributes:
     control: the run's counts, limits and commands.
-    socket: path of the socket at which processes of this user call `control`.
     reached: what a run had reached that has lost a state, or None.
   """
 
   def __init__(
     self,
     run: run_lib.Run,
-    expected: Mapping[str, int],
-    memory_dir: str,
+    crew: crew_lib.Crew,
+    socket: str,
     signals: signals_lib.Signals,
     workers_fixed_because: str = "",
     earlier: run_state.Earlier | None = None,
+    rates: rates_lib.Rates | None = None,
   ):
     """Opens the run's result files.
 
     Args:
       run: the run to control.
-      expected: number of nodes of each role that will report.
-      memory_dir: the run's tmpfs directory.
+      crew: what runs the nodes.
+      socket: path of the socket at which processes of this user call `control`.
       signals: the signals that the launcher receives.
       workers_fixed_because: message of the error if a user changes the number
         of workers; empty if it can change.
       earlier: as for `RunControl`.
+      rates: the run's rates, or None for those of the expected workers.
 
     Raises:
       RuntimeError: a file of the run can't be read or written.
     """
-    # The capacity of a queue depends on the number of all workers.
-    whole = fields.replace(run.config, "topology.workers", expected["worker"])
+    if rates is None:
+      # The capacity of a queue depends on the number of all workers.
+      workers = crew.expected["worker"]
+      whole = fields.replace(run.config, "topology.workers", workers)
+      rates = rates_lib.Rates.from_config(whole, run.spec)
     try:
       self.control = run_control.RunControl(
         run.config,
         run.folder,
-        expected,
+        crew.expected,
         run.started_at_s,
-        rates_lib.Rates.from_config(whole, run.spec),
+        rates,
         workers_fixed_because,
         earlier,
       )
     except (ValueError, OSError) as error:
       raise RuntimeError(str(error)) from error
-    self.socket = os.path.join(memory_dir, SOCKET)
+    self._crew, self._socket = crew, socket
     self._folder, self._signals = run.folder, signals
     self._panel = panel_lib.Panel()
     self._display_works = True
-    self._crew: Crew | None = None
-    self._on_workers: Callable[[int], object] | None = None
     self.reached: run_state.Earlier | None = None
     self._error: BaseException | None = None
     self._closed = threading.Event()
@@ -130,24 +103,19 @@ class Controller:
     )
     self._held = contextlib.ExitStack()
 
-  def direct(
-    self, crew: Crew, on_workers: Callable[[int], object] | None = None
-  ) -> None:
-    """Starts the thread; to be called once, before the nodes start.
-
-    Args:
-      crew: what runs the nodes.
-      on_workers: function that is called regularly until the run is stopping,
-        with the target number of workers; None if it can't change.
-    """
-    self._crew, self._on_workers = crew, on_workers
+  def start(self) -> None:
+    """Starts the thread; to be called once, before the nodes start."""
+    self._forward_signals()  # at once, so that nothing begins after a signal
     self._thread.start()
 
   def __enter__(self) -> "Controller":
     """Serves the control until the end of the block."""
     with contextlib.ExitStack() as held:
       held.enter_context(_logged(self._folder))
-      held.enter_context(served(self.control, self._folder, self.socket))
+      held.enter_context(
+        calls.Server(self._socket, control_service.ControlService, self.control)
+      )
+      held.enter_context(run_address.published(self._folder, self._socket))
       self._held = held.pop_all()
     return self
 
@@ -160,16 +128,20 @@ class Controller:
       RuntimeError: the thread has failed, or the results can't be written.
     """
     with self._held:
-      self._closed.set()
-      if self._thread.is_alive():
-        self._thread.join()
-      try:
-        if isinstance(error, failures.StateLostError):
-          self.reached = self.control.abandon()
-        elif not isinstance(error, KeyboardInterrupt):
-          self._write_results(failed=error is not None)
-      finally:
-        self._panel.close()
+      self.end(error)
+
+  def end(self, error: BaseException | None) -> None:
+    """Does what `__exit__` does, but still serves the control."""
+    self._closed.set()
+    if self._thread.is_alive():
+      self._thread.join()
+    try:
+      if isinstance(error, failures.StateLostError):
+        self.reached = self.control.abandon()
+      elif not isinstance(error, KeyboardInterrupt):
+        self._write_results(failed=error is not None)
+    finally:
+      self._panel.close()
 
   def _write_results(self, failed: bool) -> None:
     """Writes the results of a run whose nodes have ended, and shows them."""
@@ -188,32 +160,22 @@ class Controller:
       ) from self._error
 
   def _run(self) -> None:
-    """Controls the run until `direct`'s block ends; the thread's function.
-
-    An error makes all nodes save and end.
-    """
-    assert self._crew is not None
+    """Controls the run until the block ends; an error stops it."""
     try:
-      self._control(self._crew)
+      self._control()
     except Exception as error:
       self._error = error
       logging.exception("the control of the run failed:")
       self.control.stop("failure")
       self._crew.stop(is_quick=True)
 
-  def _control(self, crew: Crew) -> None:
+  def _control(self) -> None:
     """Ticks, shows and forwards signals until the block ends."""
-    control, signals = self.control, self._signals
+    control, crew = self.control, self._crew
     show_due_s = time.monotonic() + _SHOW_PERIOD_S
     while not self._closed.wait(_TICK_PERIOD_S):
       now_s = time.monotonic()
-      if signals.first is not None:
-        control.stop(signals.first.name)
-      if signals.snapshot_requested:
-        # A run that is stopping rejects the call, but saves at its end anyway.
-        with contextlib.suppress(ValueError):
-          control.save()
-        signals.snapshot_requested = False
+      self._forward_signals()
       if crew.has_failed:
         control.stop("failure")
       control.tick()
@@ -221,9 +183,20 @@ class Controller:
         crew.stop(control.stops_quickly)
       if now_s >= show_due_s:
         show_due_s = now_s + _SHOW_PERIOD_S
-        if self._on_workers is not None and not control.stopping:
-          self._on_workers(control.workers_target)
+        if not control.stopping:
+          crew.follow(control)
         self._show()
+
+  def _forward_signals(self) -> None:
+    """Stops or saves the run if a signal has requested it."""
+    signals = self._signals
+    if signals.first is not None:
+      self.control.stop(signals.first.name)
+    if signals.snapshot_requested:
+      # A run that is stopping rejects the call, but saves at its end anyway.
+      with contextlib.suppress(ValueError):
+        self.control.save()
+      signals.snapshot_requested = False
 
   def _show(self) -> None:
     """Shows the status; an error of the display does not end the run."""
@@ -239,10 +212,9 @@ class Controller:
 
 def execute(
   run: run_lib.Run,
-  count_expected: Callable[[run_lib.Run], Mapping[str, int]],
   memory_dir: str,
   signals: signals_lib.Signals,
-  direct: Callable[[run_lib.Run, Controller], AnyCrew],
+  make_crew: Callable[[run_lib.Run, str], AnyCrew],
 ) -> AnyCrew:
   """Executes a run to its end, and resumes it where it loses a state.
 
@@ -252,11 +224,10 @@ def execute(
 
   Args:
     run: the run to execute.
-    count_expected: function that returns the number of nodes of each role that
-      will report.
     memory_dir: the run's tmpfs directory.
     signals: the signals that the launcher receives.
-    direct: function that makes a crew, and calls `Controller.direct` with it.
+    make_crew: function that returns what runs the nodes, given the run and the
+      path of the socket that leads to its control.
 
   Returns:
     The crew that has run the nodes to the end of the run.
@@ -267,17 +238,14 @@ def execute(
     KeyboardInterrupt: Ctrl-C was pressed twice; all nodes have been killed.
   """
   restarts = run.config.restarts
-  lost = restart_budget.FailureHistory(
-    restart_budget.RestartBudget(restarts.budget, restarts.period_s)
-  )
-  earlier = None
+  lost = failures.RestartBudget(restarts.budget, restarts.period_s)
+  earlier, socket = None, socket_in(memory_dir)
   while True:
-    controller = Controller(
-      run, count_expected(run), memory_dir, signals, "", earlier
-    )
+    crew = make_crew(run, socket)
+    controller = Controller(run, crew, socket, signals, earlier=earlier)
     try:
       with controller:
-        crew = direct(run, controller)
+        controller.start()
         signals.set_second_interrupt_handler(crew.kill_at_once)
         try:
           crew.run()
@@ -303,22 +271,9 @@ def execute(
       raise
 
 
-@contextlib.contextmanager
-def served(
-  control: run_control.RunControl, folder: run_folder.RunFolder, path: str
-) -> Iterator[None]:
-  """Serves a run's control at a unix socket while the block runs.
-
-  Args:
-    control: the control of the run.
-    folder: the run's folder, in which the address is published.
-    path: path of the socket.
-  """
-  with (
-    server.Server(path, control_service.ControlService, control),
-    run_address.published(folder, path),
-  ):
-    yield
+def socket_in(memory_dir: str) -> str:
+  """Returns the path of the socket of a run with this tmpfs directory."""
+  return os.path.join(memory_dir, "control.sock")
 
 
 @contextlib.contextmanager

@@ -1,25 +1,24 @@
-"""Descendants: kills and reaps the processes that descend from this process.
+"""Descendants: kills what this process, or a run's nodes, have started.
 
 An environment, for example, may start processes and not end them.
 """
 
 import contextlib
 import ctypes
-import gc
 import os
-import subprocess
 import time
 from collections.abc import Collection, Iterable
-from multiprocessing import popen_fork
 
 import psutil
+from absl import logging
 
-# Option of prctl(2) by which a process adopts its orphaned descendants.
-_PR_SET_CHILD_SUBREAPER = 36
+# Options of prctl(2) by which a process adopts its orphaned descendants, and
+# by which the kernel sends it a signal when its parent ends.
+_PR_SET_CHILD_SUBREAPER, _PR_SET_PDEATHSIG = 36, 1
+# Environment variables with the marks of a run's fork server and of a node's
+# process, which all processes that they start inherit.
+RUN_VARIABLE, NODE_VARIABLE = "SLIPWAY_RUN", "SLIPWAY_NODE"
 _END_TIMEOUT_S = 5.0  # seconds that killed processes may take to end
-# Seconds before a zombie is reaped, in which the code that started the process
-# may still wait for it.
-_REAP_AFTER_S = 60.0
 
 
 def adopt(enabled: bool = True) -> None:
@@ -27,11 +26,24 @@ def adopt(enabled: bool = True) -> None:
 
   An orphan is a process whose parent has ended. Without adoption, it becomes a
   child of the nearest ancestor that adopts.
-
-  Args:
-    enabled: whether to adopt orphans from now on.
   """
   ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, int(enabled), 0, 0, 0)
+
+
+def end_with_parent(number: int) -> None:
+  """Makes the kernel send this process a signal when its parent has ended."""
+  ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+
+
+def kill_children(spared: Collection[psutil.Process] = ()) -> None:
+  """Kills this process's descendants; waits up to 5 s for their ends.
+
+  Args:
+    spared: children that are not killed, nor their descendants.
+  """
+  children = psutil.Process().children()
+  killed = kill(child for child in children if child not in spared)
+  psutil.wait_procs(killed, _END_TIMEOUT_S)
 
 
 def kill(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
@@ -57,68 +69,43 @@ def kill(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
   return killed
 
 
-def kill_children(spared: Collection[psutil.Process] = ()) -> None:
-  """Kills this process's descendants; waits up to 5 s for their ends.
+def kill_marked(marks: Collection[str], sessions: Collection[int]) -> None:
+  """Kills all processes of ended nodes; waits up to 5 s for their ends.
+
+  A process that a node has forked is in the node's session, and one that it has
+  executed has the node's mark in its environment, unless it has left both.
 
   Args:
-    spared: children that are not killed, nor their descendants.
+    marks: values of environment variables, each of which identifies a node's
+      process, or a run's.
+    sessions: pids of the nodes' processes, which are also their session ids.
   """
-  children = psutil.Process().children()
-  killed = kill(child for child in children if child not in spared)
-  psutil.wait_procs(killed, _END_TIMEOUT_S)
+  end_s = time.monotonic() + _END_TIMEOUT_S
+  while left := [x for x in psutil.process_iter() if _is(x, marks, sessions)]:
+    if time.monotonic() > end_s:
+      logging.error(
+        "processes %s that nodes have started do not end, and are left",
+        [process.pid for process in left],
+      )
+      return
+    for process in left:
+      with contextlib.suppress(psutil.Error):  # it has ended, or is sudo's
+        process.kill()
+    # Repeated, as they may have forked others meanwhile.
+    psutil.wait_procs(left, end_s - time.monotonic())
 
 
-def started_pids() -> set[int]:
-  """Returns the pids of the children that Python code of this process started.
-
-  All other children are adopted orphans. Python has no list of the children
-  that were started, so this function searches the garbage collector's objects
-  for handles of processes.
-  """
-  handles = (subprocess.Popen, popen_fork.Popen)
-  return {
-    found.pid
-    for found in gc.get_objects()
-    if issubclass(type(found), handles) and hasattr(found, "pid")
-  }
-
-
-class Reaper:
-  """Reaps zombies among the adopted children of this process.
-
-  A zombie is a process that has ended. Its entry in the process table remains
-  until its parent waits for it.
-  """
-
-  def __init__(self):
-    """Starts with no known zombie."""
-    self._seen_s: dict[psutil.Process, float] = {}
-
-  def reap(self) -> None:
-    """Reaps the zombies that were first seen more than 60 s ago.
-
-    To be called periodically, because each call only sees current zombies.
-    """
-    now_s = time.monotonic()
-    self._seen_s = {
-      child: self._seen_s.get(child, now_s)
-      for child in psutil.Process().children()
-      if _is_zombie(child)
-    }
-    old = [
-      child.pid
-      for child, seen_s in self._seen_s.items()
-      if now_s - seen_s > _REAP_AFTER_S
-    ]
-    if old:
-      for pid in {*old} - started_pids():
-        with contextlib.suppress(ChildProcessError):
-          os.waitpid(pid, os.WNOHANG)
-
-
-def _is_zombie(process: psutil.Process) -> bool:
-  """Returns whether a process has ended and was not reaped yet."""
+def _is(
+  process: psutil.Process, marks: Collection[str], sessions: Collection[int]
+) -> bool:
+  """Returns whether a process, other than this one, has a mark or session."""
   try:
-    return process.status() == psutil.STATUS_ZOMBIE
-  except psutil.Error:
+    if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+      return False
+    return (
+      process.pid in sessions
+      or os.getsid(process.pid) in sessions
+      or not set(process.environ().values()).isdisjoint(marks)
+    )
+  except (psutil.Error, OSError):  # it has ended, or belongs to another user
     return False

@@ -1,5 +1,6 @@
-"""Failures: finds out why a node's process failed, from its log and status."""
+"""Failures: why a node's process has failed, and whether it is restarted."""
 
+import collections
 import dataclasses
 import pathlib
 import signal
@@ -8,8 +9,11 @@ import traceback
 
 from slipway.environments import user_code
 
-# Beginning of the log line with the error that ended a node's process.
-_MARK = "This node failed: "
+# Seconds between a failure and the first restart. The delay doubles with each
+# further restart within the period.
+_FIRST_DELAY_S = 0.1
+# Longest delay in seconds between a failure and a restart.
+_LONGEST_DELAY_S = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,24 +26,18 @@ class Failure:
   """
 
   line: str
-  traceback: str
+  traceback: str = ""
 
 
 class NodeFailedError(RuntimeError):
   """Raised if the whole run fails because of a failed node.
-
-  Usually the node has used up its restart budget.
 
   Attributes:
     failure: the failure that ended the run.
   """
 
   def __init__(self, failure: Failure):
-    """Makes an error with the failure's line as its message.
-
-    Args:
-      failure: the failure that ended the run.
-    """
+    """Makes an error with the failure's line as its message."""
     super().__init__(failure.line)
     self.failure = failure
 
@@ -52,14 +50,49 @@ class StateLostError(NodeFailedError):
   """
 
 
-def print_error(error: BaseException) -> None:
-  """Prints the error that ends this node's process to its log.
+class RestartBudget:
+  """Limits how often something that fails is restarted within a period.
 
-  `explain_exit` later finds the error in the log.
-
-  Args:
-    error: the error, of user code or of Slipway.
+  What fails rarely is always restarted. What fails more often than its budget
+  allows has a fault that a restart does not repair.
   """
+
+  def __init__(self, budget: int, period_s: float):
+    """Starts with an unused budget.
+
+    Args:
+      budget: number of restarts allowed within a period; 0: none at all.
+      period_s: seconds after which a failure no longer counts.
+    """
+    self._budget, self._period_s = budget, period_s
+    # Pairs of a failure and its monotonic seconds, oldest first.
+    self._counted: collections.deque[tuple[Failure, float]] = (
+      collections.deque()
+    )
+
+  def record(self, failure: Failure, now_s: float) -> float | None:
+    """Records a failure; returns the seconds to wait before the restart.
+
+    Returns None if the budget is used up.
+    """
+    while self._counted and now_s - self._counted[0][1] > self._period_s:
+      self._counted.popleft()
+    before = len(self._counted)
+    self._counted.append((failure, now_s))
+    if before >= self._budget:
+      return None
+    # The exponent is bounded, because a float can't hold powers above 2^1023.
+    return min(_FIRST_DELAY_S * 2.0 ** min(before, 100), _LONGEST_DELAY_S)
+
+  @property
+  def first(self) -> Failure:
+    """The oldest failure that counts, preferably one with a traceback."""
+    counted = [failure for failure, _ in self._counted]
+    return next((x for x in counted if x.traceback), counted[0])
+
+
+def to_text(error: BaseException) -> str:
+  """Returns one line about an error, and its traceback in further lines."""
   if isinstance(error, user_code.UserCodeError):
     line, text = error.line, error.traceback or f"{error.line}\n"
   else:
@@ -67,45 +100,29 @@ def print_error(error: BaseException) -> None:
     *_, message = traceback.format_exception_only(error)
     line = (message.splitlines() or [""])[0]
     text = "".join(traceback.format_exception(error))
-  line, text = map(user_code.make_printable, (line, text))
-  sys.stderr.write(f"{_MARK}{line}\n{text}")
+  return "\n".join(map(user_code.make_printable, (line, text)))
 
 
 def print_traceback(failure: Failure) -> None:
-  """Prints a failure's traceback to stderr, unless its line contains all of it.
-
-  Args:
-    failure: the failure of a node's process.
-  """
+  """Prints a failure's traceback to stderr, unless its line has all of it."""
   if failure.traceback.strip() not in failure.line:
     sys.stderr.write(failure.traceback)
 
 
 def explain_exit(
-  name: str, exit_status: int, log: pathlib.Path, start: int
+  name: str, exit_status: int, error: str, log: pathlib.Path
 ) -> Failure:
   """Returns a description of why a node's process has ended.
-
-  The cause is the error that `print_error` has printed to the log. If there is
-  none, the cause is the exit status.
 
   Args:
     name: the node's name, such as 'worker/0'.
     exit_status: exit status of the process; a negative value is the negated
       number of the signal that ended the process.
+    error: the error that has ended it, as `to_text` returns; empty for none.
     log: path of the node's log.
-    start: byte of the log at which the output of this process begins.
   """
-  output = ""
-  if log.exists():  # missing if the disk was full
-    with open(log, errors="replace") as file:
-      file.seek(start)
-      output = "\n" + file.read()
-  # The log is split at the first mark, because the error's text may quote
-  # another node's error, with a mark of its own.
-  _, mark, error = output.partition("\n" + _MARK)
-  cause, _, error_traceback = error.partition("\n")
-  if mark:
+  if error:
+    cause, _, error_traceback = error.partition("\n")
     return Failure(f"node {name} failed: {cause} (log: {log})", error_traceback)
   if exit_status < 0:
     how = f"was ended by {name_signal(-exit_status)}"
@@ -113,7 +130,7 @@ def explain_exit(
     how = f"ended with exit status {exit_status}"
   if not exit_status:
     how += " too early, as if a thread of user code called os._exit"
-  return Failure(f"node {name} {how} (log: {log})", "")
+  return Failure(f"node {name} {how} (log: {log})")
 
 
 def name_signal(number: int) -> str:

@@ -3,22 +3,18 @@
 import contextlib
 import os
 import pathlib
-import signal
 import time
-import typing
-
-from absl import logging
+import uuid
 
 from slipway.launch.processes import (
   failures,
   fork_server,
-  node_log,
+  forking,
   node_process,
-  prepared_nodes,
-  restart_budget,
 )
 
-_KILL_TIMEOUT_S = 5.0  # seconds that a killed process may take to end
+# Size in bytes above which the older half of a log is dropped.
+MAX_LOG_BYTES = 10_000_000
 
 
 class Node:
@@ -28,7 +24,10 @@ class Node:
 
   Attributes:
     prepared: the function and environment of the next process.
-    incarnations: number of processes that were started so far.
+    pid: pid of the newest process, or 0 before the first.
+    mark: mark of the newest process, as for `descendants.kill_marked`.
+    alive: whether that process has not ended.
+    starts: number of processes that were started so far.
     started_at_s: monotonic seconds of the newest process's start.
     signalled_at_s: monotonic seconds at which the runner sent the shutdown
       signal to the process, or None.
@@ -36,14 +35,14 @@ class Node:
       will not be restarted.
     failure: failure that ended the newest process, or None if that process runs
       or has ended normally.
-    failures: the failures of all processes.
+    budget: the node's restart budget.
   """
 
   def __init__(
     self,
-    prepared: prepared_nodes.PreparedNode,
+    prepared: node_process.PreparedNode,
     logs: pathlib.Path,
-    budget: restart_budget.RestartBudget,
+    budget: failures.RestartBudget,
   ):
     """Makes a node without starting it.
 
@@ -52,15 +51,13 @@ class Node:
       logs: folder of the logs of all nodes.
       budget: the node's restart budget.
     """
-    self.prepared = prepared
-    self.incarnations = 0
+    self.prepared, self.budget = prepared, budget
+    self.pid, self.mark, self.alive, self.starts = 0, "", False, 0
     self.started_at_s = 0.0
     self.signalled_at_s: float | None = None
     self.restart_due_s: float | None = None
     self.failure: failures.Failure | None = None
-    self.failures = restart_budget.FailureHistory(budget)
-    self._log = node_log.NodeLog(logs.resolve() / prepared.name)
-    self._process: typing.Any = None
+    self._log = logs.resolve() / prepared.name
 
   @property
   def name(self) -> str:
@@ -68,91 +65,63 @@ class Node:
     return self.prepared.name
 
   @property
-  def alive(self) -> bool:
-    """Whether the node has a process whose end was not recorded yet."""
-    return self._process is not None
+  def role(self) -> str:
+    """The node's role, such as 'worker'."""
+    return self.prepared.role
 
-  @property
-  def pid(self) -> int:
-    """Pid of the node's process; only valid while `alive` is True."""
-    return self._process.pid
-
-  @property
-  def sentinel(self) -> int:
-    """Handle for `multiprocessing.connection.wait`, ready at the process's end.
-
-    It is ready, too, once the fork server of the process has ended.
-    """
-    return self._process.sentinel
-
-  def trim_log(self) -> None:
-    """Drops the older half of the node's log if the file is too large."""
-    self._log.trim()
-
-  def poll(self) -> int | None:
-    """Returns the exit status of the process, or None if the process runs.
-
-    A negative value is the negated number of the signal that ended the process.
-    It is `fork_server.LOST_STATUS` if the fork server has ended.
-    """
-    return self._process.exitcode
-
-  def start(self) -> None:
+  def start(self, server: fork_server.ForkServer) -> None:
     """Starts a process of the node; its output is appended to the node's log.
 
     Raises:
-      EOFError, OSError: the fork server has ended.
+      fork_server.EndedError: the fork server has ended.
     """
     self.restart_due_s, self.failure = None, None
-    self._log.begin()
-    prepared = self.prepared
-    process = fork_server.CONTEXT.Process(
-      target=node_process.run,
-      args=(
-        prepared.function,
-        str(self._log.path),
-        prepared.environment,
-        prepared.network,
-      ),
-      name=prepared.name,
-    )
-    process.start()
+    with contextlib.suppress(OSError):  # such as a full disk
+      self._log.parent.mkdir(exist_ok=True)
+      self._log.touch()
+    self.mark = uuid.uuid4().hex
+    self.pid = server.fork(self.prepared, self._log, self.mark)
     self.started_at_s, self.signalled_at_s = time.monotonic(), None
-    # Assigned last, so that after an interrupted start there is no process.
-    self._process = process
-    self.incarnations += 1
+    self.alive = True
+    self.starts += 1
 
   def send_signal(self, number: int) -> None:
     """Sends a signal to the node's process, unless it has just ended."""
     with contextlib.suppress(ProcessLookupError):
       os.kill(self.pid, number)
 
-  def kill(self) -> None:
-    """Kills the node's process, if it has one, and waits up to 5 s for its end.
-
-    A process that does not end, for example because it waits for a disk, is
-    logged and then ignored.
-    """
-    if self._process is None:
-      return
-    self.send_signal(signal.SIGKILL)
-    self._process.join(_KILL_TIMEOUT_S)
-    if self._process.exitcode is None:
-      logging.error("%s (%d) does not end, and is ignored", self.name, self.pid)
-    self._process = None
-
-  def record_end(self, status: int) -> failures.Failure | None:
+  def record_end(self, end: forking.NodeEnd) -> failures.Failure | None:
     """Records that the node's process has ended, and returns why it failed.
-
-    Args:
-      status: exit status of the process, from `poll`.
 
     Returns:
       The failure of the process, or None if the process has ended normally.
     """
-    self._process = None
-    if status != node_process.NORMAL_EXIT_STATUS:
+    self.alive = False
+    if end.status != node_process.NORMAL_EXIT_STATUS:
       self.failure = failures.explain_exit(
-        self.name, status, self._log.path, self._log.start
+        self.name, end.status, end.error, self._log
       )
     return self.failure
+
+  def trim_log(self) -> None:
+    """Drops the older half of the node's log if the file is too large."""
+    trim_log(self._log)
+
+
+def trim_log(path: pathlib.Path) -> None:
+  """Drops the older half of a log if it is larger than `MAX_LOG_BYTES`.
+
+  Output that a process prints during this call may be lost, too.
+  """
+  with contextlib.suppress(OSError):
+    dropped = path.stat().st_size - MAX_LOG_BYTES // 2
+    if dropped <= MAX_LOG_BYTES // 2:
+      return
+    with open(path, "r+b") as file, open(path, "ab") as end:
+      file.seek(dropped)
+      _, _, newest = file.read(MAX_LOG_BYTES // 2).partition(b"\n")
+      # Emptied in place and not replaced, because the node's process has the
+      # file open.
+      file.truncate(0)
+      note = f"[{dropped:,} bytes of this log were dropped here]\n"
+      end.write(note.encode() + newest)

@@ -4,21 +4,20 @@ It starts them, restarts those without a state, and ends all of them in order.
 """
 
 import pathlib
-import signal
 import time
-from collections.abc import Callable, Collection, Sequence
-from multiprocessing import connection
+from collections.abc import Callable, Collection, Mapping, Sequence
 
-from slipway.launch.control import stages
+from slipway.launch.control import run_control, stages
 from slipway.launch.processes import (
+  crew,
+  descendants,
   failures,
   fork_server,
-  prepared_nodes,
-  restart_budget,
+  forking,
+  node_process,
   signals,
 )
 from slipway.launch.processes import node as node_lib
-from slipway.launch.runs import event_log
 
 # Roles with a state: if one of their nodes dies, the run is resumed from its
 # newest snapshot.
@@ -31,90 +30,63 @@ _START_S = 15.0
 _WAIT_S = 0.05
 
 
-class Runner:
-  """Runs nodes as processes of this machine, and restarts those without state.
-
-  The fork server forks the nodes. If this process ends for any reason, the
-  nodes end at once. Methods other than `run` may be called in any thread.
-  """
+class Runner(crew.Crew):
+  """Runs nodes as processes of this machine; restarts those without a state."""
 
   def __init__(
     self,
-    nodes: Sequence[prepared_nodes.PreparedNode],
+    server: fork_server.ForkServer,
+    nodes: Sequence[node_process.PreparedNode],
+    expected: Mapping[str, int],
     logs: pathlib.Path,
     budget: int,
     period_s: float,
-    make_worker: Callable[[int, int], prepared_nodes.PreparedNode],
+    make_worker: Callable[[int, int], node_process.PreparedNode],
   ):
     """Makes a runner without starting nodes.
 
     Args:
+      server: forks the nodes; it is started again if it has ended.
       nodes: the nodes to run, in the order of starting.
+      expected: number of nodes of each role in the whole run.
       logs: folder of the nodes' logs and the runner's event log.
       budget: number of restarts that each node may have within a period.
       period_s: seconds after which a failure no longer counts.
       make_worker: function that prepares a worker for `set_workers`, called
         with the worker's index and the number of workers.
     """
+    super().__init__(logs / "runner", expected)
+    self._server = server
     self._make_node = lambda prepared: node_lib.Node(
-      prepared,
-      logs,
-      restart_budget.RestartBudget(budget, period_s),
+      prepared, logs, failures.RestartBudget(budget, period_s)
     )
     self._make_worker = make_worker
     self._nodes = [self._make_node(prepared) for prepared in nodes]
-    self._log = event_log.EventLog(logs / "runner")
+    self._started = False
     # None until `set_workers` is called: then the initial workers are kept.
     self._workers: int | None = None
-    self._stopping = self._is_quick = False
     self._last_stage = 0
-    self._kill_requested = False
-    self._failure: failures.Failure | None = None
-
-  def run(self) -> None:
-    """Starts all nodes, and returns when all have ended.
-
-    Raises:
-      failures.StateLostError: a node with a state, or the fork server, has
-        died, and all nodes are killed.
-      failures.NodeFailedError: a node used up its restart budget, or failed as
-        the run was stopping.
-      KeyboardInterrupt: `kill_at_once` was called, and all nodes are killed.
-    """
-    try:
-      fork_server.start_if_ended()
-      for node in self._nodes:
-        self._start_node(node)
-      while any(n.alive or n.restart_due_s is not None for n in self._nodes):
-        self._step()
-    finally:
-      self._kill_all()
-    if self._failure is not None:
-      raise failures.NodeFailedError(self._failure)
 
   def stop(self, is_quick: bool = False, last_stage: int = stages.LAST) -> None:
-    """Makes the nodes save and end, stage by stage; none is restarted.
+    """Makes the nodes save and end, stage by stage; see `Crew.stop`.
 
     Args:
-      is_quick: whether the last snapshot may take only seconds, as after a
-        signal. A later call can only shorten the time.
+      is_quick: as there.
       last_stage: index of the last of `stages.STAGES` whose nodes may end now;
         a later call can only raise it. A machine of several waits for the
         others' nodes.
     """
-    self._is_quick |= is_quick
     self._last_stage = max(self._last_stage, last_stage)
-    self._stopping = True
-
-  @property
-  def has_failed(self) -> bool:
-    """Whether a node has failed for good, so that the run stops."""
-    return self._failure is not None
+    super().stop(is_quick)
 
   @property
   def alive_roles(self) -> Collection[str]:
     """Roles of the nodes that have not ended."""
-    return {node.prepared.role for node in self._nodes if node.alive}
+    return {node.role for node in self._nodes if node.alive}
+
+  def follow(self, control: run_control.RunControl) -> None:
+    """Starts and ends workers as the user wants."""
+    self.set_workers(control.workers_target)
 
   def set_workers(self, count: int) -> None:
     """Sets the number of workers, whose indices are 0 to `count - 1`.
@@ -123,28 +95,11 @@ class Runner:
     """
     self._workers = count
 
-  def kill_at_once(self) -> None:
-    """Makes `run` kill all nodes and raise KeyboardInterrupt.
-
-    A signal handler calls this method in the thread of `run`. While no node has
-    been started, `run` does not check for this request. Then the first call
-    raises KeyboardInterrupt in that thread.
-
-    Raises:
-      KeyboardInterrupt: this is the first call, and no node has been started.
-    """
-    was_called_before, self._kill_requested = self._kill_requested, True
-    has_started = any(node.incarnations for node in self._nodes)
-    if not was_called_before and not has_started:
-      raise signals.SecondInterrupt
-
   @property
   def restarts(self) -> dict[str, int]:
     """Number of restarts by node name, without nodes that never restarted."""
     return {
-      node.name: node.incarnations - 1
-      for node in self._nodes
-      if node.incarnations > 1
+      node.name: node.starts - 1 for node in self._nodes if node.starts > 1
     }
 
   @property
@@ -158,35 +113,40 @@ class Runner:
     found = (node.failure for node in self._nodes)
     return next((x for x in found if x and x.traceback), None)
 
-  def _step(self) -> None:
+  def _step(self) -> bool:
     """Waits up to 0.05 s for the end of a node, and handles what happened."""
-    alive = [node for node in self._nodes if node.alive]
-    connection.wait([node.sentinel for node in alive], _WAIT_S)
-    if self._kill_requested:
-      raise signals.SecondInterrupt
-    self._check_fork_server()
-    now_s = time.monotonic()
-    for node in alive:
-      node.trim_log()
-      if (status := node.poll()) is not None:
-        self._handle_end(node, status, now_s)
-    if self._stopping:
-      self._stop_stage(now_s)
-    else:
-      self._start_missing(now_s)
+    try:
+      if not self._started:
+        self._server.ensure_running()
+        if self._server.is_ready(_WAIT_S):
+          self._started = True
+          for node in self._nodes:
+            self._start_node(node)
+        return True
+      ends = self._server.wait(_WAIT_S)
+      now_s = time.monotonic()
+      if ends:
+        self._handle_ends(ends, now_s)
+      for node in self._nodes:
+        if node.alive:
+          node.trim_log()
+      if self._stopping:
+        self._stop_stage(now_s)
+      else:
+        self._start_missing(now_s)
+      return any(n.alive or n.restart_due_s is not None for n in self._nodes)
+    except fork_server.EndedError as error:
+      self._lose(failures.Failure(str(error)))
+      return False
 
   def _start_node(self, node: node_lib.Node) -> None:
-    """Starts a process of a node, which the fork server forks."""
-    try:
-      node.start()
-    except (EOFError, OSError) as error:
-      self._check_fork_server(must_end=True)
-      raise RuntimeError(f"{node.name} can't be started: {error!r}") from error
+    """Starts a process of a node."""
+    node.start(self._server)
     self._log.info("%s is process %d", node.name, node.pid)
 
   def _start_missing(self, now_s: float) -> None:
     """Starts the nodes whose restart is due, and matches `set_workers`."""
-    workers = {n.name: n for n in self._nodes if n.prepared.role == "worker"}
+    workers = {n.name: n for n in self._nodes if n.role == "worker"}
     if self._workers is not None:
       wanted = [f"worker/{index}" for index in range(self._workers)]
       for index, name in enumerate(wanted):
@@ -210,11 +170,11 @@ class Runner:
     alive = [node for node in self._nodes if node.alive]
     for node in self._nodes:
       node.restart_due_s = None
-    stage = stages.find_stage(node.prepared.role for node in alive)
+    stage = stages.find_stage(node.role for node in alive)
     if stage > self._last_stage:
       return
     for node in alive:
-      if node.prepared.role in stages.STAGES[stage]:
+      if node.role in stages.STAGES[stage]:
         self._end_node(node, now_s)
 
   def _end_node(self, node: node_lib.Node, now_s: float) -> None:
@@ -223,64 +183,52 @@ class Runner:
       node.signalled_at_s = now_s
       node.send_signal(signals.SHUTDOWN_SIGNAL)
       return
-    role = node.prepared.role
-    allowed_s = stages.grace_s(stages.find_stage([role]), self._is_quick)
+    stage = stages.find_stage([node.role])
+    allowed_s = stages.grace_s(stage, self._is_quick)
     if now_s < max(
       node.signalled_at_s + allowed_s, node.started_at_s + _START_S
     ):
       return
     line = f"{node.name} was killed, because it did not end in {allowed_s} s"
-    self._log.error("%s", line)
-    node.kill()
-    if role == "trainer":
+    self._kill([node])
+    if node.role == "trainer":
       line += "; the run's last snapshot may be missing"
-      self._failure = self._failure or failures.Failure(line, "")
+      self._fail(failures.Failure(line))
+    else:
+      self._log.error("%s", line)
 
-  def _check_fork_server(self, must_end: bool = False) -> None:
-    """Raises StateLostError if the fork server has ended.
-
-    Nodes can then neither be started nor be watched any more.
-    """
-    if how := fork_server.find_end(must_end):
-      self._log.error("the fork server %s", how)
-      self._lose(failures.Failure(f"the fork server {how}", ""))
-
-  def _handle_end(self, node: node_lib.Node, status: int, now_s: float) -> None:
-    """Records the end of a node's process, and what follows from a failure."""
-    if status == fork_server.LOST_STATUS:
-      self._check_fork_server(must_end=True)
-    failure = node.record_end(status)
-    fork_server.kill_orphans([node.pid for node in self._nodes if node.alive])
-    if failure is None:
-      self._log.info("%s has ended", node.name)
-      return
-    self._log.error("%s", failure.line)
-    if node.prepared.role in _STATEFUL:
-      self._lose(failure)
-    elif not self._stopping and node.signalled_at_s is None:
-      delay_s = node.failures.record(failure, now_s)
-      if delay_s is None:
-        self._failure = node.failures.first
-        self.stop(is_quick=True)
+  def _handle_ends(self, ends: Sequence[forking.NodeEnd], now_s: float) -> None:
+    """Records the ends of processes, and kills what these have left."""
+    ended = {end.pid: end for end in ends}
+    nodes = [n for n in self._nodes if n.alive and n.pid in ended]
+    failed = [node.record_end(ended[node.pid]) for node in nodes]
+    descendants.kill_marked({node.mark for node in nodes}, ended)
+    for node, failure in zip(nodes, failed, strict=True):
+      if failure is None:
+        self._log.info("%s has ended", node.name)
+      elif node.role in _STATEFUL:
+        self._lose(failure)
+      elif self._stopping or node.signalled_at_s is not None:
+        self._log.error("%s", failure.line)
+      elif (delay_s := node.budget.record(failure, now_s)) is None:
+        self._fail(node.budget.first)
       else:
+        self._log.error("%s", failure.line)
         self._log.info("%s will be restarted in %.1f s", node.name, delay_s)
         node.restart_due_s = now_s + delay_s
 
-  def _lose(self, failure: failures.Failure) -> None:
-    """Handles the loss of a state: the run is resumed, or fails if it stops."""
-    if not self._stopping:
-      raise failures.StateLostError(failure)
-    self._failure = self._failure or failure
-    if not fork_server.is_running():
-      raise failures.NodeFailedError(self._failure)
-
   def _kill_all(self) -> None:
     """Kills all nodes at once, with what they have left, and waits for them."""
-    alive = [node for node in self._nodes if node.alive]
-    for node in alive:
-      node.send_signal(signal.SIGKILL)
-    for node in alive:
-      node.kill()
     for node in self._nodes:
       node.restart_due_s = None
-    fork_server.kill_orphans([])
+    self._kill([node for node in self._nodes if node.alive])
+
+  def _kill(self, nodes: Sequence[node_lib.Node]) -> None:
+    """Kills nodes with what they have left, and waits up to 5 s for their ends.
+
+    A process that does not end, because it waits for a disk, for example, is
+    logged and then ignored.
+    """
+    descendants.kill_marked({x.mark for x in nodes}, {x.pid for x in nodes})
+    for node in nodes:
+      node.alive = False

@@ -48,8 +48,7 @@ def _interrupt() -> None:
 class Signals:
   """The launcher's handlers of signals that stop the run or request a snapshot.
 
-  They replace Launchpad's handlers, which would stop all nodes at once and kill
-  them 10 s later, even while they save. Nodes ignore these signals.
+  Nodes ignore these signals.
 
   Before `begin_run`, a stop signal ends this process at once, with a message
   and exit status 0, because no node has been started.

@@ -69,7 +69,8 @@ class Gateway:
       upstream: function that returns the result of the other machine's `offer`,
         or None while it is unknown. A thread calls it at each connection, as a
         service may move to another machine.
-      preface: bytes with which every client begins; by default HTTP/2's.
+      preface: bytes with which every client begins; by default HTTP/2's. Empty:
+        any bytes.
 
     Returns:
       'unix:PATH', an address for gRPC clients.

@@ -17,8 +17,7 @@ import psutil
 import pytest
 from tensorboard.backend.event_processing import event_accumulator
 
-from slipway.launch.control import control_service
-from slipway.launch.rpc import client as rpc_client
+from slipway.launch.control import calls, control_service
 from slipway.launch.runs import run_address, run_folder
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -189,7 +188,7 @@ class Run:
       if where is None:
         return False
       try:
-        status = rpc_client.connect(
+        status = calls.connect(
           control_service.ControlService, where.address, timeout_s=1.0
         ).status()
         got.append(json.loads(msgspec.json.encode(status)))

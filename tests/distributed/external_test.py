@@ -130,12 +130,12 @@ def test_learning_from_a_robot(start_run, start_loop, tmp_path, monkeypatch):
   loop.process.wait()
   run.wait_until(lambda: run.status()["nodes"]["external"]["up"] == 0)
   # A connection of one episode delivers its 8 transitions, 4 per item.
-  written = run.status()["items"]["written"]
+  written = run.status()["items_written"]
   with slipway.connect(run.path) as other:
     for step in range(1, 9):
       other.act([0.0] * 4)
       other.observe(1.0, step == 8, False, [1.0, 0.0, 0.0, 0.0])
-  run.wait_until(lambda: run.status()["items"]["written"] == written + 2)
+  run.wait_until(lambda: run.status()["items_written"] == written + 2)
   again = start_loop(run)
   before = run.status()["env_steps"]
   run.wait_until(lambda: run.status()["env_steps"] > before + 200)

@@ -21,8 +21,7 @@ import functools, json, os, socket, sys
 from concurrent import futures
 import numpy as np
 import reverb
-from slipway.launch.orchestration import control_service
-from slipway.launch.rpc import client as rpc_client
+from slipway.launch.control import calls, control_service
 from slipway.replay.transport import socket_passing
 
 run, memory, uid, ports, pids = json.loads(sys.argv[1])
@@ -38,7 +37,7 @@ def get_info(address):
   return reverb.Client(address).server_info(timeout=2)
 
 def get_status(path):
-  return rpc_client.connect(control_service.ControlService, path).status()
+  return calls.connect(control_service.ControlService, path).status()
 
 def read(path, length=-1):
   with open(path) as file:

@@ -65,7 +65,7 @@ def test_a_worker_killed_in_a_round_does_not_block_it(start_run):
     wait_for_trainer_steps(run, 10)
   status = run.status()
   assert status["nodes"]["worker"] == {"up": 2, "expected": 2}
-  assert status["metrics"]["policy_age_versions_max"] == 0.0
+  assert status["learner"]["policy_age_versions_max"] == 0.0
   end(run)
   assert run.summary["node_restarts"] == {"worker/0": 2, "worker/1": 2}
 
@@ -96,7 +96,7 @@ def test_a_run_with_a_queue_resumes_when_its_trainer_dies(start_run, mode):
   run.wait_until(lambda: run.status()["resumes"] == 1)
   wait_for_trainer_steps(run, 20)
   if mode == "sync":
-    assert run.status()["metrics"]["policy_age_versions_max"] == 0.0
+    assert run.status()["learner"]["policy_age_versions_max"] == 0.0
   end(run)
   assert run.summary["resumes"] == 1
 
@@ -124,7 +124,7 @@ def test_any_node_of_a_sync_run_is_killed(start_run, shape):
   wait_for_trainer_steps(run, 20)
   # The trainer has learned from the rest of the interrupted rounds, and later
   # rounds have no rollouts of older versions.
-  assert run.status()["metrics"]["policy_age_versions_max"] == 0.0
+  assert run.status()["learner"]["policy_age_versions_max"] == 0.0
   end(run)
 
 

@@ -200,7 +200,7 @@ def test_a_good_import_is_not_reported(path, source):
 _ORDERS = {
   "replay": ("transport", "items", "tables", "variables"),
   "launch": (
-    *("runs", "rpc", "hooks", "display", "control", "nodes", "processes"),
+    *("runs", "hooks", "display", "control", "nodes", "processes"),
     *("launchers", "checks", "machines", "api", "sweeps", "commands"),
   ),
 }

@@ -14,6 +14,7 @@ class Crew:
   has_failed = False
   is_stopped_quickly = None  # whether, once it is stopped
   threads = ()
+  follow = staticmethod(lambda control: None)
 
   def stop(self, is_quick):
     self.is_stopped_quickly = is_quick
@@ -28,11 +29,14 @@ class Crew:
 def controlled(run, expected, memory_dir, crew=None, **signals):
   """Yields the controller of a run whose nodes the test starts."""
   received = {"first": None, "snapshot_requested": False} | signals
+  crew, socket = crew or Crew(), controller_lib.socket_in(memory_dir)
+  crew.expected = expected
   with (
     run_lock.held(run.folder),
     controller_lib.Controller(
-      run, expected, str(memory_dir), types.SimpleNamespace(**received)
+      run, crew, socket, types.SimpleNamespace(**received)
     ) as controller,
   ):
-    controller.direct(crew or Crew())
+    controller.socket = socket
+    controller.start()
     yield controller

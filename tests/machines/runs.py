@@ -13,7 +13,7 @@ from tests.machines import hosts
 
 # Matches the command lines of a run's processes: launcher, host agents, fork
 # servers, and the nodes that are forked from those.
-_OURS = re.compile(r"launch\.train|ray::Agent|multiprocessing")
+_OURS = re.compile(r"launch\.train|ray::Agent|processes import forking")
 # Waits until a condition holds; most conditions start a process.
 wait_until = functools.partial(polling.wait_until, period_s=0.2)
 # Flags of a small run without a limit.

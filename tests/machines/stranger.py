@@ -21,7 +21,8 @@ import reverb
 from slipway.launch.machines import authority
 
 _TIMEOUT_S = 6.0
-_STATUS = b"\0\0\0\x09\x92\xa6status\x90"  # a frame: ["status", []]
+# A message of `multiprocessing.connection`: ["status", []].
+_STATUS = b"\0\0\0\x09\x92\xa6status\x90"
 
 
 def _request_status(address):
@@ -29,7 +30,7 @@ def _request_status(address):
   host, _, port = address.rpartition(":")
   with socket.create_connection((host, int(port)), 2) as connection:
     connection.settimeout(2)
-    connection.sendall(b"slipway-rpc 1\n" + _STATUS)
+    connection.sendall(_STATUS)
     return [text for text in [connection.recv(100).hex()] if text]
 
 

@@ -16,8 +16,7 @@ import psutil
 import pytest
 
 import slipway
-from slipway.launch.control import control_service
-from slipway.launch.rpc import server
+from slipway.launch.control import calls, control_service
 from slipway.launch.runs import run_address, run_folder, run_lock, run_status
 from tests import polling
 from tests.launch import errors, small_disk
@@ -213,7 +212,7 @@ def test_another_run_in_the_folder_gets_no_command(tmp_path):
   socket = str(tmp_path / "control.sock")
   with (
     run_lock.held(folder),
-    server.Server(socket, control_service.ControlService, other),
+    calls.Server(socket, control_service.ControlService, other),
   ):
     # The other run has begun before the training's process, and after it.
     publish(folder, socket, os.getpid())

@@ -17,10 +17,8 @@ import pytest
 from slipway.configs import dqn
 from slipway.environments import factory
 from slipway.launch.commands import control as control_command
-from slipway.launch.control import control_service, messages
+from slipway.launch.control import calls, control_service, messages
 from slipway.launch.nodes import link
-from slipway.launch.rpc import client as rpc_client
-from slipway.launch.rpc import server
 from slipway.launch.runs import (
   records,
   run_address,
@@ -96,7 +94,7 @@ def run(folder, memory_dir):
     ) as controller:
       nodes = []
       for role in REPORTS:
-        client = rpc_client.connect(
+        client = calls.connect(
           control_service.ControlService, controller.socket
         )
         nodes.append(Node(client, role))
@@ -218,7 +216,7 @@ def test_a_process_of_its_own(run):
   assert json.loads(done.stdout)["phase"] == "running"
   imported = {line.rpartition("|")[2].strip() for line in
               done.stderr.splitlines()}  # fmt: skip
-  assert "slipway.launch.rpc.client" in imported
+  assert "slipway.launch.control.calls" in imported
   assert not {"tensorflow", "reverb", "gymnasium"} & imported
 
 
@@ -295,7 +293,7 @@ def test_stop_waits_for_the_end_of_the_launcher(
     monkeypatch.setattr(control_command, "_END_TIMEOUT_S", 0.0)
   node = types.SimpleNamespace(stop=lambda reason: None, status=status)
   path = str(tmp_path / "control.sock")
-  with launcher, server.Server(path, control_service.ControlService, node):
+  with launcher, calls.Server(path, control_service.ControlService, node):
     launcher.enter_context(run_lock.held(folder))
     publish(folder, path, os.getpid())
     ended = control(folder, "stop")

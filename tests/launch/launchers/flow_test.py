@@ -11,7 +11,7 @@ from absl.testing import absltest
 
 from slipway.configs import prioritized_dqn
 from slipway.environments import factory
-from slipway.launch.launchers import host_plan
+from slipway.launch.launchers import host_plan, threads
 from slipway.launch.launchers import program as program_lib
 from slipway.launch.runs import run, run_folder
 from slipway.replay.tables import table_snapshot
@@ -63,10 +63,10 @@ def control(tmp_path):
       config, str(memory_dir), controller.socket
     )
     wiring = program_lib.make_program(made, plan)
-    crew.threads = wiring.threads
+    program, crew.threads = threads.make_program(wiring.nodes)
     case = absltest.TestCase()
     lp.launch(
-      wiring.program,
+      program,
       launch_type="test_mt",
       test_case=case,
       serialize_py_nodes=False,

@@ -14,7 +14,7 @@ from absl.testing import absltest
 from slipway.configs import ppo, prioritized_dqn
 from slipway.environments import factory
 from slipway.launch.control import messages, rates
-from slipway.launch.launchers import host_plan
+from slipway.launch.launchers import host_plan, threads
 from slipway.launch.launchers import program as program_lib
 from slipway.launch.runs import run, run_folder
 from slipway.replay.tables import tables
@@ -71,10 +71,10 @@ class Launched:
     wiring = program_lib.make_program(
       made, dataclasses.replace(plan, expected=expected)
     )
-    crew.threads = wiring.threads
+    program, crew.threads = threads.make_program(wiring.nodes)
     self._case = absltest.TestCase()
     lp.launch(
-      wiring.program,
+      program,
       launch_type="test_mt",
       test_case=self._case,
       serialize_py_nodes=False,
@@ -240,7 +240,8 @@ def test_one_more_worker(tmp_path):
   assert indices == tuple(range(WORKERS + 1))
   assert len(set(data)) == 1
   assert more.control_socket == str(tmp_path / "control.sock")
-  assert len(wiring.program.groups["worker"]) == WORKERS
+  program, _ = threads.make_program(wiring.nodes)
+  assert len(program.groups["worker"]) == WORKERS
 
 
 def test_a_queue_counts_the_workers_of_all_machines(launch):

@@ -8,14 +8,14 @@ import pytest
 
 pytestmark = [pytest.mark.runs, pytest.mark.timeout(400)]
 
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 # Runs in its own process, because op determinism can't be switched off.
 _RUN = """
 import pathlib, sys
 import numpy as np
 from slipway.replay.tables import local_table
-from tests.launch import single_steps
+from tests.launch.launchers import single_steps
 
 PERIOD = 7
 config = single_steps.make_config("frozen")
@@ -45,7 +45,7 @@ while len(samples) < 6 * PERIOD:
     continue
   # The age counts from the version before the update, not after it.
   ages = newest - np.array(version_of)[samples[-1][0].astype(int)]
-  found = run.control.status().metrics
+  found = run.control.status().learner
   assert abs(found["policy_age_versions_mean"] - ages.mean()) < 1e-9
   assert found["policy_age_versions_max"] == ages.max()
   largest = max(largest, ages.max())

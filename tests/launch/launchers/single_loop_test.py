@@ -12,7 +12,7 @@ import pytest
 # TensorFlow's start and tracing are slow on a busy machine.
 pytestmark = [pytest.mark.runs, pytest.mark.timeout(400)]
 
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 # algorithm, checks of `single_steps` that run in one process
 CHECKS = [

@@ -155,7 +155,7 @@ class Stepped:
     self.single.step(*interrupted)
     self._counts = None
     after = self.counts()
-    metrics = self.control.status().metrics
+    metrics = self.control.status().learner
     if after["evaluations"] > before["evaluations"]:
       return EVALUATION, (after, None)
     if after["trainer_steps"] > before["trainer_steps"]:

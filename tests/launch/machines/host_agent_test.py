@@ -12,10 +12,8 @@ import pytest
 
 from slipway.configs import apex_dqn
 from slipway.environments import factory
-from slipway.launch.control import control_service
+from slipway.launch.control import calls, control_service
 from slipway.launch.machines import authority, host_agent, placement
-from slipway.launch.rpc import client as rpc_client
-from slipway.launch.rpc import wire
 from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder
 from slipway.replay.transport import gateway
@@ -124,9 +122,9 @@ def test_other_machines_reach_its_services(started, cluster, tmp_path):
   address = other_gateway.reach(
     str(tmp_path / "control.sock"),
     lambda: services["control"],
-    wire.PREFACE,
+    preface=b"",
   )
-  control = rpc_client.connect(
+  control = calls.connect(
     control_service.ControlService, address.removeprefix("unix:")
   )
   learned = poll_until(agent, lambda _: steps_of(control) > 20)
@@ -136,14 +134,14 @@ def test_other_machines_reach_its_services(started, cluster, tmp_path):
   # A peer without an identity is rejected.
   host, _, port = services["control"].rpartition(":")
   with socket.create_connection((host, int(port)), 5.0) as peer:
-    peer.sendall(wire.PREFACE)
+    peer.sendall(calls.pack("status", []))
     with contextlib.suppress(ConnectionResetError):
       assert peer.recv(1) == b""
   poll_until(agent, lambda report: report.connections_refused > 0)
   control.stop("a test")
   # The supervisor waits for the nodes of all machines.
   kept = poll_until(
-    agent, lambda report: "worker" not in report.alive_roles, last_stage=0
+    agent, lambda report: len(report.alive_roles) == 1, last_stage=0
   )
   assert kept.alive_roles == {"trainer"}
   ended = poll_until(agent, lambda report: report.ended, last_stage=2)
@@ -197,5 +195,5 @@ def test_an_agent_that_is_not_polled_ends(clock, made):
 def steps_of(control):
   try:
     return control.status().trainer_steps
-  except rpc_client.UnreachableError:  # not started yet
+  except calls.UnreachableError:  # not started yet
     return 0

@@ -2,11 +2,10 @@
 
 import threading
 
-import launchpad as lp
 import pytest
 
 from slipway.launch.control import messages
-from slipway.launch.nodes import evaluator_node
+from slipway.launch.nodes import evaluator_node, link
 from slipway.launch.runs import run_folder
 from tests.launch import small_disk
 from tests.launch.nodes import local_run
@@ -50,14 +49,19 @@ class Data:
 
 
 @pytest.fixture
-def run_node(monkeypatch):
+def run_node():
   """Returns a function that runs a node until its control stops it."""
-  monkeypatch.setattr(lp, "stop_event", threading.Event)
   run = local_run.LocalRun(local_run.make_config())
   run.publish()
-  return lambda path, control: evaluator_node.EvaluatorNode(
-    run.config, run.spec, run_folder.RunFolder(path), Data(run), control
-  ).run()
+
+  def run_it(path, control):
+    link.own_stop_event.set(threading.Event())
+    folder = run_folder.RunFolder(path)
+    evaluator_node.EvaluatorNode(
+      run.config, run.spec, folder, Data(run), control
+    ).run()
+
+  return run_it
 
 
 def test_a_restarted_evaluator_plays_other_episodes(run_node, tmp_path):

@@ -10,9 +10,8 @@ import pytest
 
 from slipway.configs import dqn
 from slipway.environments import factory
-from slipway.launch.control import control_service, messages
+from slipway.launch.control import calls, control_service, messages
 from slipway.launch.nodes import link
-from slipway.launch.rpc import client as rpc_client
 from slipway.launch.runs import run as run_lib
 from slipway.launch.runs import run_folder, run_status
 from tests import polling
@@ -69,9 +68,7 @@ class Launched:
       )
     )
     self.control = controller.control
-    client = rpc_client.connect(
-      control_service.ControlService, controller.socket
-    )
+    client = calls.connect(control_service.ControlService, controller.socket)
     follower = Follower(client, period_s, links, self.end)
     self._thread = threading.Thread(target=follower.run)
     self._thread.start()
@@ -169,7 +166,7 @@ class LateControl:
   def report(self, role, index, report):
     self.calls += 1
     if self.calls <= self._failures:
-      raise rpc_client.UnreachableError("not yet")
+      raise calls.UnreachableError("not yet")
     return messages.Command(paused=True)
 
   def finished(self, role, index, report):
@@ -203,7 +200,7 @@ class StalledControl(LateControl):
   def report(self, role, index, report):
     self.calls += 1
     if self.calls > 1:
-      raise rpc_client.UnreachableError("stalled")
+      raise calls.UnreachableError("stalled")
     return self._command
 
 

@@ -83,12 +83,14 @@ def test_signals_are_handled_after_a_failed_display(
   }
   signals = signals_lib.Signals()
   signals.begin_run()
-  workers = []
+  crew, workers = controlled.Crew(), []
+  crew.expected = dict.fromkeys(NODES, 1)
+  crew.follow = lambda control: workers.append(control.workers_target)
   try:
     with controller_lib.Controller(
-      run, dict.fromkeys(NODES, 1), str(memory_dir), signals
+      run, crew, controller_lib.socket_in(memory_dir), signals
     ) as controller:
-      controller.direct(controlled.Crew(), workers.append)
+      controller.start()
       polling.wait_until(lambda: len(workers) > 1)  # after the failure
       os.kill(os.getpid(), signal.SIGTERM)
       polling.wait_until(lambda: controller.control.stopping)

@@ -1,80 +1,91 @@
 """Tests of the fork server's end, and of the processes that it leaves."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
-from multiprocessing import forkserver, resource_tracker
 
+import cloudpickle
+import psutil
 import pytest
 
-from slipway.launch.processes import fork_server
+from slipway.launch.processes import fork_server, node_process
 from tests import polling
 
-
-def test_a_resource_tracker_that_does_not_end_is_killed(monkeypatch):
-  monkeypatch.setattr(fork_server, "_KILL_TIMEOUT_S", 0.5)
-  with fork_server.run_server({}):
-    os.kill(resource_tracker._resource_tracker._pid, signal.SIGSTOP)
-    begun_s = time.monotonic()
-  assert time.monotonic() - begun_s < 10.0
-  assert resource_tracker._resource_tracker._pid is None
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 
 @pytest.fixture
-def ignored_sigchld():
-  before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-  yield
-  signal.signal(signal.SIGCHLD, before)
+def memory_dir(tmp_path):
+  made = tmp_path / "slipway-memory"
+  made.mkdir()
+  return made
 
 
-def test_processes_that_the_kernel_reaps_count_as_ended(ignored_sigchld):
-  with fork_server.run_server({}):
-    os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)
-    polling.wait_until(fork_server.find_end)
-    fork_server.start_if_ended()
-  assert forkserver._forkserver._forkserver_pid is None
+def fork(server, log, function):
+  """Forks a node; returns its pid."""
+  log.touch()
+  polling.wait_until(lambda: server.is_ready(1.0))
+  node = node_process.PreparedNode("a/0", cloudpickle.dumps(function), {})
+  return server.fork(node, log, "a mark")
 
 
-# Runs as process 1 of a PID namespace, and prints which orphans are alive.
-_FIRST_PROCESS = """
-import os, subprocess, time
-import psutil
-from slipway.launch.processes import fork_server
+def leave():
+  subprocess.Popen(["setsid", "sleep", "600"])
+  time.sleep(600)
 
-def leave(seconds):
-  subprocess.Popen(["sleep", seconds])
 
-def adopted():
-  found = psutil.process_iter(["name", "ppid", "cmdline"])
-  infos = [each.info for each in found if each.info["name"] == "sleep"]
-  return {info["cmdline"][-1] for info in infos if info["ppid"] == 1}
+def list_left(parent):
+  """Returns the processes that a node has started."""
+  children = psutil.Process(parent).children(recursive=True)
+  return [child for child in children if child.name() == "sleep"]
 
-if __name__ == "__main__":
-  assert os.getpid() == 1
-  with fork_server.run_server({}):
-    node = fork_server.CONTEXT.Process(target=leave, args=("1001",))
-    node.start()
-    node.join()
-    if os.fork() == 0:  # a program that was executed from outside
-      leave("1002")
-      os._exit(0)
-    while adopted() != {"1001", "1002"}:
-      time.sleep(0.05)
-    fork_server.kill_orphans([])
-    print(adopted())
+
+def test_a_server_that_is_closed_leaves_nothing(memory_dir, tmp_path):
+  server = fork_server.ForkServer(str(memory_dir))
+  node = fork(server, tmp_path / "log", leave)
+  polling.wait_until(lambda: list_left(node))
+  left = list_left(node)
+  server.close()
+  assert not any(process.is_running() for process in left)
+  polling.wait_until(lambda: not psutil.pid_exists(node))
+
+
+_LAUNCHER = """
+import pathlib, sys
+from tests.launch.processes import fork_server_test as test
+server = test.fork_server.ForkServer(sys.argv[1])
+pid = test.fork(server, pathlib.Path(sys.argv[2]), test.leave)
+print(pid, flush=True)
+test.time.sleep(600)
 """
 
 
-def test_process_1_kills_only_orphans_of_its_run(tmp_path):
-  script = tmp_path / "first.py"
-  script.write_text(_FIRST_PROCESS)
-  unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
-  unshare.append("--mount-proc")
-  if subprocess.run([*unshare, "true"], capture_output=True).returncode:
-    pytest.skip("this system allows no PID namespace")
-  done = subprocess.run(
-    [*unshare, sys.executable, script], capture_output=True, text=True
-  )
-  assert done.stdout == "{'1002'}\n", done.stderr
+def test_a_launcher_that_is_killed_leaves_nothing(memory_dir, tmp_path):
+  with subprocess.Popen(
+    [sys.executable, "-c", _LAUNCHER, memory_dir, tmp_path / "log"],
+    stdout=subprocess.PIPE,
+    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+  ) as launcher:
+    node = int(launcher.stdout.readline())
+    polling.wait_until(lambda: list_left(node))
+    left = list_left(node)
+    launcher.kill()
+  polling.wait_until(lambda: not psutil.pid_exists(node))
+  polling.wait_until(lambda: not any(process.is_running() for process in left))
+  polling.wait_until(lambda: not memory_dir.exists())
+
+
+def test_a_server_that_ends_takes_its_nodes_along(memory_dir, tmp_path):
+  server = fork_server.ForkServer(str(memory_dir))
+  node = fork(server, tmp_path / "log", lambda: time.sleep(600))
+  psutil.Process(psutil.Process(node).ppid()).kill()
+  with pytest.raises(fork_server.EndedError, match="was ended by SIGKILL"):
+    while True:
+      server.wait(1.0)
+  polling.wait_until(lambda: not psutil.pid_exists(node))
+  server.ensure_running()
+  fork(server, tmp_path / "log", lambda: None)
+  (end,) = server.wait(60.0)
+  assert end.status == node_process.NORMAL_EXIT_STATUS
+  server.close()

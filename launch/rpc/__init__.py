@@ -1,1 +1,0 @@
-"""RPC: typed calls between the processes of a run, over unix sockets."""
