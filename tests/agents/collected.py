@@ -8,6 +8,17 @@ from slipway.environments import factory
 from slipway.replay.tables import dataset
 
 
+def build(config):
+  """Returns the builder of a config's algorithm, and its environment's spec."""
+  spec = factory.make_spec(config.environment)
+  return registry.make_builder(config.agent), spec
+
+
+def make_learner(config):
+  builder, spec = build(config)
+  return builder.make_learner(config, spec)
+
+
 def collect(config, variables, items):
   """Returns items uint8 [items, ...] of worker 0, which acts by `variables`."""
   num_envs = config.topology.environments_per_worker
@@ -54,8 +65,8 @@ def make_batch(schema, data):
 
 def collect_batch(config, variables, items):
   """Returns a batch of `collect`, for the config's own table."""
-  spec = factory.make_spec(config.environment)
-  table = registry.make_builder(config.agent).make_table(config, spec)
+  builder, spec = build(config)
+  table = builder.make_table(config, spec)
   return make_batch(table.schema, collect(config, variables, items))
 
 

@@ -10,10 +10,10 @@ import tensorflow as tf
 from tensorflow.python.framework import kernels
 
 import slipway
-from slipway.agents import devices, registry
+from slipway.agents import devices
 from slipway.agents.updates import graph_loop
-from slipway.environments import factory
 from slipway.replay.tables import dataset
+from tests.agents import collected
 
 pytestmark = pytest.mark.skipif(
   not tf.test.is_built_with_cuda(),
@@ -65,8 +65,7 @@ def _find_missing(graph: tf.Graph) -> set[str]:
 def test_gpus_have_all_operations(monkeypatch, name):
   monkeypatch.setattr(devices, "find_gpu", lambda: "/gpu:0")
   config = slipway.load_config(name)
-  spec = factory.make_spec(config.environment)
-  builder = registry.make_builder(config.agent)
+  builder, spec = collected.build(config)
   learner = builder.make_learner(config, spec)
   table = builder.make_table(config, spec)
   assert table is not None

@@ -1,16 +1,14 @@
 """Tests of normalization: statistics, acting networks, and checkpoints."""
 
 import functools
-import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from slipway.agents import normalizer, policies, registry
+from slipway.agents import normalizer, policies
 from slipway.agents.networks import normalization
 from slipway.configs import bc, c51, dqn, mpo, ppo, r2d2, sac
-from slipway.environments import factory
 from slipway.replay.items import returns, transitions
 from tests.agents import collected
 from tests.environments import shaped
@@ -73,20 +71,6 @@ def test_statistics_are_those_of_all_values(sizes):
   np.testing.assert_allclose(statistics.scale, scale, rtol=1e-6)
 
 
-def test_before_the_first_value_normalization_is_the_identity():
-  statistics = normalizer.RunningStatistics((2,), "any")
-  np.testing.assert_array_equal(statistics.mean, [0, 0])
-  np.testing.assert_allclose(statistics.scale, [1, 1], rtol=1e-6)
-
-
-def test_values_are_added_only_if_they_are_due():
-  statistics = normalizer.RunningStatistics((2,), "any")
-  statistics.update(tf.ones((3, 2)), tf.constant(True))
-  statistics.update(5 * tf.ones((4, 2)), tf.constant(False))
-  assert statistics.count.numpy() == 3
-  np.testing.assert_array_equal(statistics.mean, [1, 1])
-
-
 def test_a_batch_that_never_arrives_counts_for_nothing():
   statistics = normalizer.RunningStatistics((3,), "any")
   values = np.random.default_rng(1).normal(size=(6, 3)).astype(np.float32)
@@ -109,8 +93,7 @@ def test_a_batch_that_never_arrives_counts_for_nothing():
 
 def learn(config, updates=2):
   """Returns a learner after some updates, and their batches."""
-  spec = factory.make_spec(config.environment)
-  learner = registry.make_builder(config.agent).make_learner(config, spec)
+  learner = collected.make_learner(config)
   update = tf.function(learner.update, autograph=False)
   batches = []
   for _ in range(updates):
@@ -124,12 +107,15 @@ def learn(config, updates=2):
   return learner, batches
 
 
-def find_counted(batch):
+def find_counted(batch, name):
   """Returns the observations [N, F] that the statistics count."""
   data = batch.data
   if isinstance(data, transitions.Transition):
     return data.o_tm1.numpy()
-  return data.observation.numpy().reshape(-1, data.observation.shape[-1])
+  found = data.observation.numpy()
+  if name in ROLLOUTS:  # count each observation once
+    found = found[:, :-1]
+  return found.reshape(-1, found.shape[-1])
 
 
 @pytest.mark.parametrize("name", GET_CONFIG)
@@ -138,17 +124,7 @@ def test_a_learner_publishes_the_statistics_of_its_batches(name):
   learner, batches = learn(config)
   prefix = f"{policies.POLICY}/" if name in POLICIES else ""
   variables = learner.get_variables()
-  if name in ROLLOUTS:  # count each observation once
-    values = np.concatenate(
-      [
-        b.data.observation[:, :-1]
-        .numpy()
-        .reshape(-1, b.data.observation.shape[-1])
-        for b in batches
-      ]
-    )
-  else:
-    values = np.concatenate([find_counted(batch) for batch in batches])
+  values = np.concatenate([find_counted(batch, name) for batch in batches])
   mean = variables[prefix + normalization.MEAN]
   scale = variables[prefix + normalization.SCALE]
   assert mean.dtype == scale.dtype == np.float32
@@ -165,29 +141,22 @@ def test_an_acting_network_equals_the_learning_one(name, observation):
   config = make_config(name)
   if observation:
     config.environment.update(shaped.config_of(observation=observation))
-  spec = factory.make_spec(config.environment)
-  builder = registry.make_builder(config.agent)
+  builder, spec = collected.build(config)
   builder.check(config, spec)
   learner, batches = learn(config)
   actor = builder.make_greedy_actor(config, spec)
   actor.load(learner.get_variables())
-  observation = find_counted(batches[0])[:32]
+  observation = find_counted(batches[0], name)[:32]
   normalize = normalizer.Normalizer(config, spec)
   for batch in batches:
-    counted = (
-      batch.data.observation[:, :-1] if name == "ppo" else find_counted(batch)
-    )
-    normalize.add_observations(counted)
+    normalize.add_observations(find_counted(batch, name))
   inputs = normalize.normalize_observations(observation)
   assert abs(inputs).numpy().max() <= normalization.CLIP
-  checkpointed = learner.checkpointed
   if name == "dqn":
-    expected = checkpointed["online"](inputs).values.numpy().argmax(1)
+    outputs = learner.checkpointed["online"](inputs).values.numpy()
   else:
-    outputs = checkpointed["policy"](inputs).numpy()
-    expected = outputs.argmax(1)
-    if name == "sac":
-      expected = np.tanh(outputs[:, :1])
+    outputs = learner.checkpointed["policy"](inputs).numpy()
+  expected = np.tanh(outputs[:, :1]) if name == "sac" else outputs.argmax(1)
   action = actor.act(
     observation, np.zeros(32, np.float32), np.zeros(32, bool)
   ).action
@@ -237,50 +206,12 @@ def test_ppo_starts_at_ratios_of_one():
 def test_a_checkpoint_has_the_statistics(name, rewards, tmp_path):
   config = make_config(name, rewards)
   learner, _ = learn(config)
-  spec = factory.make_spec(config.environment)
-  other = registry.make_builder(config.agent).make_learner(config, spec)
+  other = collected.make_learner(config)
   collected.restore(learner, other, tmp_path)
   one, two = learner.get_variables(), other.get_variables()
   assert one.keys() == two.keys()
   for variable, value in one.items():
     np.testing.assert_array_equal(value, two[variable], err_msg=variable)
-
-
-@pytest.mark.parametrize("name", GET_CONFIG)
-def test_without_normalization_nothing_is_published_or_saved(name):
-  config = make_config(name)
-  config.normalization.observations = False
-  spec = factory.make_spec(config.environment)
-  learner = registry.make_builder(config.agent).make_learner(config, spec)
-  names = itertools.chain(learner.get_variables(), learner.checkpointed)
-  assert not any("normaliz" in name for name in names)
-
-
-@pytest.mark.parametrize(
-  ("get_config", "changes", "texts"),
-  [
-    (
-      lambda: dqn.get_config("pong"),
-      {"normalization.observations": True},
-      ["config.normalization.observations=True", "uint8 [4, 84, 84]"],
-    ),
-    (
-      dqn.get_config,
-      {"normalization.rewards": True, "replay.sampler": "prioritized"},
-      ["config.normalization.rewards=True", "'prioritized'", "'uniform'"],
-    ),
-  ],
-)
-def test_errors_are_one_line(get_config, changes, texts):
-  config = get_config()
-  config.update_from_flattened_dict(changes)
-  spec = factory.make_spec(config.environment)
-  with pytest.raises(ValueError) as caught:
-    registry.make_builder(config.agent).check(config, spec)
-  message = str(caught.value)
-  assert "\n" not in message
-  for text in texts:
-    assert text in message
 
 
 @pytest.mark.parametrize("get_config", [r2d2.get_config, bc.get_config])

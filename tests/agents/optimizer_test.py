@@ -57,58 +57,41 @@ def make_gradients(random):
   return [random.normal(size=shape).astype(np.float32) for shape in SHAPES]
 
 
-def assert_equal(variables, expected):
-  for found, wanted in zip(variables, expected, strict=True):
-    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("epsilon", [1e-8, 1e-2])
-def test_steps_equal_the_papers(epsilon):
+@pytest.mark.parametrize(
+  ("epsilon", "max_norm", "scales", "broken"),
+  [
+    (1e-8, 1e6, [1.0] * 10, None),
+    (1e-2, 1e6, [1.0] * 10, None),
+    # All gradients are clipped by their norm together.
+    (1e-3, 0.5, [1.0, 0.01, 100.0], None),
+    # Gradients that are not finite count as 0. The squares of 1e30 are infinite
+    # in float32, and so is the norm.
+    *(
+      (1e-3, max_norm, [0.01] * 3, broken)
+      for max_norm in (0.5, np.inf)
+      for broken in (np.nan, np.inf, -np.inf, 1e30)
+    ),
+  ],
+)
+def test_steps_equal_the_papers(epsilon, max_norm, scales, broken):
   variables, random = make_variables(), np.random.default_rng(1)
   expected = Adam([v.numpy() for v in variables], epsilon)
-  step, _ = make_step(variables, max_norm=1e6, epsilon=epsilon)
-  for i in range(10):
-    gradients, rate = (
-      make_gradients(random),
-      0.1 / (i + 1),
-    )  # learning-rate schedule
-    norm = step(tf.constant(rate), *gradients)
-    expected.step(gradients, rate)
-    total = np.sqrt(sum((g**2).sum() for g in gradients))
-    np.testing.assert_allclose(norm, total, rtol=1e-5)
-    assert_equal(variables, expected.values)
-
-
-def test_gradients_are_clipped_by_their_norm_together():
-  variables, random = make_variables(), np.random.default_rng(1)
-  expected = Adam([v.numpy() for v in variables], 1e-3)
-  step, _ = make_step(variables, max_norm=0.5)
-  for scale in (1.0, 0.01, 100.0):
+  step, _ = make_step(variables, max_norm, epsilon)
+  for i, scale in enumerate(scales):
+    rate = 0.1 / (i + 1)
     gradients = [np.float32(scale) * g for g in make_gradients(random)]
     total = np.sqrt(sum((g**2).sum() for g in gradients))
-    assert (total > 0.5) == (scale >= 1.0)
-    norm = step(tf.constant(0.01), *gradients)
-    np.testing.assert_allclose(norm, total, rtol=1e-5)
-    expected.step([g * min(1.0, 0.5 / total) for g in gradients], 0.01)
-    assert_equal(variables, expected.values)
-
-
-@pytest.mark.parametrize("max_norm", [0.5, np.inf])
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e30])
-def test_gradients_that_are_not_finite_count_as_0(value, max_norm):
-  """The squares of 1e30 are infinite in float32, and so is the norm."""
-  variables, random = make_variables(), np.random.default_rng(1)
-  expected = Adam([v.numpy() for v in variables], 1e-3)
-  step, _ = make_step(variables, max_norm=max_norm)
-  for broken in (False, True, False):
-    gradients = [np.float32(0.01) * g for g in make_gradients(random)]
-    applied = [0.0 * g for g in gradients] if broken else gradients
-    if broken:
-      gradients[1][0] = value
-    norm = step(tf.constant(0.01), *gradients)
-    assert np.isfinite(norm) == (not broken)
-    expected.step(applied, 0.01)
-    assert_equal(variables, expected.values)
+    applied = [g * min(1.0, max_norm / total) for g in gradients]
+    if broken is not None and i == 1:
+      gradients[1][0] = broken
+      applied = [0.0 * g for g in applied]
+      assert not np.isfinite(step(tf.constant(rate), *gradients))
+    else:
+      norm = step(tf.constant(rate), *gradients)
+      np.testing.assert_allclose(norm, total, rtol=1e-5)
+    expected.step(applied, rate)
+    for found, wanted in zip(variables, expected.values, strict=True):
+      np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
 def test_a_checkpoint_restores_the_moments(tmp_path):

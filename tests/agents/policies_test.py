@@ -9,31 +9,25 @@ from acme import specs
 
 from slipway.agents import policies
 from slipway.agents.networks import network as network_lib
-from slipway.agents.networks import numpy_ops, policy_network, tf_network
+from slipway.agents.networks import numpy_ops, tf_network
 from slipway.configs import ppo
+from tests.environments import given
 
 ENVS, ACTIONS = 64, 3
 KINDS = ("categorical", "gaussian", "tanh_gaussian")
 
 
-def make_spec(kind):
+def make_policy(kind):
   actions = specs.BoundedArray((ACTIONS,), np.float32, -1, 1)
   if kind == "categorical":
-    actions = specs.DiscreteArray(ACTIONS)
-  return specs.EnvironmentSpec(
-    observations=specs.Array((4,), np.float32),
-    actions=actions,
-    rewards=specs.Array((), np.float32),
-    discounts=specs.BoundedArray((), np.float32, 0, 1),
-  )
-
-
-def make_policy(kind):
+    actions = ACTIONS
   continuous = "gaussian" if kind == "categorical" else kind
   network = ppo.get_config().network
   # The default initializer gives small outputs, so nearly uniform policies.
   network.initializer = "truncated_normal"
-  return policies.make_policy(network, make_spec(kind), continuous)
+  return policies.make_policy(
+    network, given.spec_of(actions=actions), continuous
+  )
 
 
 def make_variables(policy, seed=3):
@@ -78,14 +72,6 @@ def make_actor(policy, seed, worker, restarts):
 @pytest.fixture(params=KINDS)
 def policy(request):
   return make_policy(request.param)
-
-
-def test_discrete_actions_have_a_categorical_policy():
-  network, spec = ppo.get_config().network, make_spec("categorical")
-  made = policies.make_policy(network, spec, "tanh_gaussian")
-  assert isinstance(made, policy_network.PolicyNetwork)
-  parameters = np.zeros((1, ACTIONS), np.float32)
-  assert made.head.distribution(numpy_ops, parameters).mode().shape == (1,)
 
 
 def test_log_probs_belong_to_the_sampled_actions(policy):

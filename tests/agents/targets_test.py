@@ -36,8 +36,3 @@ def test_soft_targets_follow_by_tau(tau):
     follow(online)
     expected = (1 - tau) * expected + tau * online
     np.testing.assert_allclose(target[0], expected, rtol=1e-5, atol=1e-6)
-
-
-def test_networks_of_different_sizes_are_rejected():
-  with pytest.raises(ValueError, match="zip"):
-    targets.copy(make_variables(0.0), make_variables(0.0, 1.0))

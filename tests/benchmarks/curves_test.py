@@ -7,7 +7,6 @@ import pytest
 
 from benchmarks.curves import __main__ as curves
 from benchmarks.curves import data, holding
-from slipway.launch.runs import statistics
 
 CONFIG = "dqn:cartpole --config.x=1: 2"
 
@@ -76,20 +75,20 @@ def test_a_file_has_a_curve_per_seed(tmp_path):
   np.testing.assert_array_equal(found[0].env_steps, 1_000 * np.arange(10))
 
 
-def test_the_interval_of_a_mean():
-  random = np.random.default_rng(1)
-  lines = random.normal(5.0, 2.0, size=(400, 2))
-  low, high = statistics.interval(statistics.mean, lines)
-  # With so many values, it is that of the normal distribution.
-  half = 1.96 * lines.std(axis=0) / 20
-  np.testing.assert_allclose(low, lines.mean(axis=0) - half, atol=0.03)
-  np.testing.assert_allclose(high, lines.mean(axis=0) + half, atol=0.03)
-
-
-def test_an_unknown_algorithm_is_rejected(capfd):
+@pytest.mark.parametrize(
+  ("arguments", "line"),
+  [
+    (["--algorithms=rainbw"], "'rainbw' is no algorithm"),
+    (
+      ["--task=pendulum", "--algorithms=cleanrl_dqn"],
+      "stable_baselines3_sac can",
+    ),
+  ],
+)
+def test_an_invalid_algorithm_is_rejected(arguments, line, capfd):
   with pytest.raises(SystemExit):
-    curves.main(["--algorithms=rainbw"])
-  assert "'rainbw' is no algorithm" in capfd.readouterr().err
+    curves.main(arguments)
+  assert line in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -113,28 +112,6 @@ def test_a_target_is_to_be_held_for_300_000_steps():
   assert found == (100_000, 1.0, 9.0, 400_000, 1.0)
 
 
-def test_a_page_has_how_runs_held_the_target(tmp_path):
-  write_curves(tmp_path / "cartpole" / "dqn.csv", 50.0)
-  assert curves.main(["--task=cartpole", f"--out={tmp_path}"]) == 0
-  page = (tmp_path / "cartpole.md").read_text()
-  # Evaluation 10 is the first at 475; seed 1 has no third one.
-  row = (
-    "| dqn | 1; 2; 3 | -; 10,000; 10,000 | -; 12,000; 12,000 | -; 1.00; 1.00 |"
-  )
-  assert row in page
-
-
-def test_the_overview_has_all_saved_tasks(tmp_path):
-  write_curves(tmp_path / "acrobot" / "dqn.csv", 0.0)
-  write_curves(tmp_path / "cartpole" / "dqn.csv", 0.0)
-  write_curves(tmp_path / "cartpole" / "iqn.csv", 0.0, (5,))
-  assert curves.main(["--task=cartpole", f"--out={tmp_path}"]) == 0
-  page = (tmp_path / "README.md").read_text()
-  assert "| algorithm | [CartPole-v1](cartpole.md) | [Acrobot-v1, " in page
-  assert "| dqn | 2.0 (3) | 2.0 (3) |" in page
-  assert "| iqn | 1.0 (1) |  |" in page
-
-
 @pytest.mark.benchmarks
 def test_a_benchmark_that_continues_runs_the_missing_seeds(tmp_path):
   command = [
@@ -150,12 +127,6 @@ def test_a_benchmark_that_continues_runs_the_missing_seeds(tmp_path):
   assert [row for row in both.rows if row["seed"] == "2"] == first.rows
 
 
-def test_a_peer_without_values_for_a_task_is_rejected(capfd):
-  with pytest.raises(SystemExit):
-    curves.main(["--task=pendulum", "--algorithms=cleanrl_dqn"])
-  assert "stable_baselines3_sac can" in capfd.readouterr().err
-
-
 @pytest.mark.benchmarks
 def test_a_peer_has_a_row_per_evaluation(tmp_path):
   command = [
@@ -168,12 +139,3 @@ def test_a_peer_has_a_row_per_evaluation(tmp_path):
   np.testing.assert_array_equal(curve.env_steps, [2_000, 4_000, 6_000])
   assert (np.diff(curve.wall_s) > 0).all()
   assert ((curve.eval_return >= 8) & (curve.eval_return <= 500)).all()
-
-
-def test_a_page_has_published_returns_at_equal_steps(tmp_path):
-  write_curves(tmp_path / "minatar_breakout" / "dqn.csv", 0.01, (1_200, 1_001))
-  assert curves.main(["--task=minatar_breakout", f"--out={tmp_path}"]) == 0
-  page = (tmp_path / "minatar_breakout.md").read_text()
-  assert "\n| *DQN, Young and Tian 2019* | 8.3 | 9.3 | 9.7 |\n" in page
-  # The means of evaluations 450 to 500, and 900 to 1,000, plus the seed.
-  assert "\n| dqn | 5.8 to 6.8 | 10.5 to 11.5 | - |\n" in page

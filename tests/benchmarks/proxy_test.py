@@ -4,10 +4,9 @@ import math
 import os
 import pathlib
 
-import numpy as np
 import pytest
 
-from benchmarks import processes, proxy, variables, writing, writing_rig
+from benchmarks import processes, proxy, variables, writing_rig
 
 _EFFORT = writing_rig.Effort(warm_up_s=0.1, window_s=0.4, flushes=20)
 
@@ -49,15 +48,6 @@ def test_each_case_has_its_ratio_and_its_goals(written):
     assert len(lines) == 1 + row["case"].endswith("shared, 2 writers")
     assert all("reached" in line for line in lines)
   assert written.markdown({}).count("small, shared, each flushed") == 2
-
-
-def test_rows_match_their_names():
-  small, frames = writing.make_rows("small"), writing.make_rows("frames")
-  assert small.dtype == frames.dtype == np.uint8
-  # Two observations, action, reward, discount, version.
-  assert small.shape == (64, 52)
-  assert frames.shape == (64, 84 * 84)
-  assert len(np.unique(frames)) == 256
 
 
 @pytest.mark.benchmarks

@@ -7,27 +7,16 @@ import pytest
 from benchmarks import goal, machine, report
 
 ROWS = [
-  {"repetition": 0, "side": "a", "speed": 10.0},
-  {"repetition": 0, "side": "b", "speed": 5.0},
-  {"repetition": 1, "side": "a", "speed": 8.0},
-  {"repetition": 1, "side": "b", "speed": 1.0},
-  {"repetition": 2, "side": "a", "speed": 30.0},
-  {"repetition": 2, "side": "b", "speed": 10.0},
+  {"repetition": repetition, "side": side, "speed": speed}
+  for repetition, speeds in enumerate([(10.0, 5.0), (8.0, 1.0), (30.0, 10.0)])
+  for side, speed in zip("ab", speeds, strict=True)
 ]
 
 
-def test_median_of_the_selected_rows():
+def test_medians_and_ratios_of_the_selected_rows():
   assert report.median(ROWS, "speed", side="a") == 10.0
-  assert report.median(ROWS, "speed", side="b") == 5.0
-
-
-def test_ratio_is_within_repetitions():
-  # The median of 2, 8 and 3 is 3; the ratio of the medians would be 2.
-  found = report.ratio(ROWS, "speed", of={"side": "a"}, to={"side": "b"})
-  assert found == 3.0
-
-
-def test_a_selection_without_rows_is_an_error():
+  # The median of 2, 8 and 3; the ratio of the medians would be 2.
+  assert report.ratio(ROWS, "speed", of={"side": "a"}, to={"side": "b"}) == 3.0
   with pytest.raises(ValueError, match=r"no row has .*'side': 'c'"):
     report.median(ROWS, "speed", side="c")
 

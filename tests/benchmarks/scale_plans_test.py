@@ -67,18 +67,6 @@ def test_shards_only_multiply_the_replay(shards):
     assert more[name] == one[name]
 
 
-def test_the_first_limit_changes_with_the_shards():
-  fast = {"updates_per_s": 5_000.0, "fetches_per_s": 1e6}
-  firsts = [plan(shards, **fast).first.name for shards in (1, 2, 4)]
-  assert firsts == ["replay", "replay", "trainer"]
-
-
-def test_more_samples_per_insert_support_fewer_workers():
-  few, many = parts(plan()), parts(plan(samples_per_insert=16.0))
-  assert many["replay"].workers < few["replay"].workers
-  assert many["trainer"].workers == pytest.approx(few["trainer"].workers / 2)
-
-
 def test_a_slow_proxy_limits_its_machine():
   made = plan(cores=64, relays_per_s=2_500.0)
   # The proxy relays for two workers only, whatever the number of cores.

@@ -51,16 +51,6 @@ def test_the_plan_uses_the_measured_capacities(measured):
   assert "machines of 4 cores" in measured.goals[0]
 
 
-@pytest.mark.benchmarks
-def test_the_report_is_written_and_read_back(measured, tmp_path):
-  measured.write(tmp_path, {"commit": "none"})
-  page = (tmp_path / "apex_dqn_cartpole.md").read_text()
-  assert "`apex_dqn:cartpole`" in page
-  assert "saturates first" in page
-  rows = report.read(tmp_path / "apex_dqn_cartpole.csv")
-  assert len(rows) == len(measured.raw)
-
-
 @pytest.mark.parametrize(
   ("path", "window", "steps"),
   [

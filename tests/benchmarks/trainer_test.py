@@ -34,18 +34,3 @@ def test_ratio_is_the_median_of_ratios(measured):
     (speed[1] / speed[0] + speed[3] / speed[2]) / 2
   )
   assert len(measured.goals) == 1  # the case has a goal
-
-
-@pytest.mark.parametrize("case", trainer.CASES, ids=lambda case: case.name)
-def test_the_config_of_every_case_matches_its_name(case):
-  config = case.config()
-  if case.algorithm == "apex_dqn":
-    assert config.learner.double == ("double" in case.name)
-    assert config.network.dueling == ("dueling" in case.name)
-  else:
-    assert case.name.startswith(case.algorithm.upper())
-  assert f"batch {config.learner.batch_size}" in case.name
-  assert (config.network.torso == "nature_cnn") == ("CNN" in case.name)
-  if config.network.torso == "mlp":
-    sizes = "-".join(str(size) for size in config.network.hidden_sizes)
-    assert f"MLP {sizes}" in case.name

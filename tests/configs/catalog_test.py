@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 from slipway.agents import registry
@@ -25,7 +26,11 @@ def test_every_preset_is_valid_and_fits(name, preset, tmp_path):
     recorded.record(config.dataset.path)
   builder = registry.make_builder(config.agent)
   fields.validate(config, builder.fields)
-  builder.check(config, given.make_spec(config.environment))
+  spec = given.make_spec(config.environment)
+  builder.check(config, spec)
+  if (table := builder.make_table(config, spec)) is not None:
+    assert np.prod(table.schema.item_shape) > 0
+    builder.make_adder(config, spec)
   read = config_file.from_json(config_file.to_json(config))
   assert read.to_dict() == config.to_dict()
   fields.validate(read, builder.fields)

@@ -6,7 +6,7 @@ import ml_collections
 import pytest
 
 from slipway.agents import registry
-from slipway.configs import apex_dqn, base, catalog, checks, dqn, fields
+from slipway.configs import base, catalog, checks, dqn, fields
 
 CONFIGS = {
   (name, preset): module.get_config(preset)
@@ -95,7 +95,6 @@ def test_every_number_is_bounded(agent):
     ("network.lowest_return", -1e308, "float32"),
     ("network.highest_return", 1e308, "float32"),
     ("learner.munchausen_temperature", 1e-320, "in [1e-06, 1000000.0]"),
-    ("learner.munchausen_temperature", 1e-9, "in [1e-06, 1000000.0]"),
     ("learner.learning_rate", 1e-320, "float32"),
     ("learner.learning_rate", 10**30, "at most 1000.0"),
     ("evaluation.period_s", 1e308, "at most 1000000000.0: no timer"),
@@ -104,7 +103,6 @@ def test_every_number_is_bounded(agent):
     ("replay.capacity", 10**500, "000... must be"),
     ("replay.priority_exponent", 10.5, "at most 10"),
     ("network.hidden_sizes", (65_537,), "sizes in [1, 65536]"),
-    ("network.hidden_sizes", (2**63 - 1,), "sizes in [1, 65536]"),
     ("network.quantiles", 10_001, "at most 10000"),
     ("topology.environments_per_worker", 65_537, "at most 65536"),
     ("restarts.budget", 1_000_001, "at most 1000000"),
@@ -143,11 +141,6 @@ def test_a_value_of_another_type(field, value, wanted):
   )
 
 
-def test_an_int_is_a_float():
-  config = change(dqn.get_config(), "learner.learning_rate", 1)
-  fields.validate(config, declared("dqn"))
-
-
 @pytest.mark.parametrize(
   ("field", "remedy"),
   [
@@ -166,36 +159,20 @@ def test_a_field_that_is_not_declared(field, remedy):
   assert remedy in message
 
 
-def test_the_fields_of_another_family():
-  config = dqn.get_config()
-  config.agent = "r2d2"
-  assert "is no field of config.agent='r2d2'" in message_of(
-    config, declared("r2d2")
-  )
-
-
 @pytest.mark.parametrize(
-  "field", ["mode", "replay.capacity", "environment.kwargs"]
+  "field", ["mode", "replay.capacity", "environment.kwargs", "snapshot"]
 )
-def test_a_field_that_is_missing(field):
+def test_a_field_or_section_that_is_missing(field):
   config = dqn.get_config()
   section, _, name = field.rpartition(".")
   del fields.get(config, section, config)[name]
-  assert message_of(config, declared("dqn")).startswith(
-    f"config.{field} is missing"
-  )
+  message = message_of(config, declared("dqn"))
+  first = "snapshot.period_s" if field == "snapshot" else field
+  assert message.startswith(f"config.{first} is missing")
 
 
-def test_a_section_that_is_missing():
-  config = dqn.get_config()
-  del config["snapshot"]
-  assert "config.snapshot.period_s is missing" in message_of(
-    config, declared("dqn")
-  )
-
-
-def test_arguments_of_an_environment_are_free():
-  config = dqn.get_config()
+def test_arguments_of_an_environment_are_free_and_an_int_is_a_float():
+  config = change(dqn.get_config(), "learner.learning_rate", 1)
   config.environment.kwargs.anything = {"nested": None}
   fields.validate(config, declared("dqn"))
 
@@ -251,28 +228,17 @@ def test_the_number_of_workers_that_collect(count):
     base.check_workers(count)
 
 
-def test_a_config_has_the_fields_of_its_family():
-  config = fields.make_config(declared("dqn"))
-  assert set(fields.flatten(config)) == set(
-    fields.flatten(apex_dqn.get_config())
-  )
-
-
 @pytest.mark.parametrize(
   ("field", "value", "near"),
   [
     ("network.torso", "Nature_CNN", "'nature_cnn'"),
     ("replay.sampler", "prioritised", "'prioritized'"),
     ("mode", "Single", "'single'"),
+    ("network.torso", "transformer", None),
   ],
 )
 def test_a_similar_choice_is_suggested(field, value, near):
   config = change(config_of("dqn"), field, value)
   message = message_of(config, declared("dqn"))
   assert f"config.{field}={value!r}" in message
-  assert message.endswith(f"did you mean {near}?")
-
-
-def test_an_unknown_choice_gets_no_suggestion():
-  config = change(config_of("dqn"), "network.torso", "transformer")
-  assert "did you mean" not in message_of(config, declared("dqn"))
+  assert message.partition("did you mean ")[2] == (f"{near}?" if near else "")

@@ -1,59 +1,66 @@
 """Rules between config fields, of each family of algorithms that has some."""
 
+import ast
+
 import pytest
 
 from slipway.agents import registry
-from slipway.configs import (
-  actor_critic,
-  base,
-  bc,
-  catalog,
-  d4pg,
-  ddpg,
-  dqn,
-  fields,
-  mpo,
-  ppo,
-  r2d2,
-  rainbow,
-  sac,
-  value,
-)
-from slipway.environments import factory
+from slipway.configs import actor_critic, base, catalog, fields, value
+from tests.environments import given
 
-CONFIGS = {
-  "bc": bc,
-  "d4pg": d4pg,
-  "ddpg": ddpg,
-  "dqn": dqn,
-  "mpo": mpo,
-  "ppo": ppo,
-  "r2d2": r2d2,
-  "rainbow": rainbow,
-  "sac": sac,
-}
-RETRACE = {
-  "learner__critic_target": "retrace",
-  "replay__transitions_per_item": 1,
+# Fields that several rows share.
+SHAPED = "environment.name=tests.environments.shaped:Shaped-v0"
+MASKS = "environment.action_mask=True"
+WORDS = {
+  "SHAPED": SHAPED,
+  "MASKS": MASKS,
+  "MASKED": f"{SHAPED} {MASKS} environment.kwargs.masked=True",
+  "CARTPOLE": "environment.name=CartPole-v1",
+  "EXTERNAL": "environment.external=True",
+  "RETRACE": "learner.critic_target=retrace replay.transitions_per_item=1",
+  "SHARDED": "topology.replay=own_process",
+  "FOUR": "topology.replay=own_process replay.shards=4",
+  "RAW": "learner.normalize_advantages=False learner.minibatch_size=1",
+  "ASYNC": "topology.workers=0 mode=async",
+  "NO_PROXY": "topology.proxy=False",
+  "MINI": "learner.minibatch_size=1",
+  "EIGHT": "replay.transitions_per_item=8",
+  "HEAD": "network.head=implicit_quantile",
+  "MUNCHAUSEN": "learner.munchausen_scale=0.9 adder.n_step=1",
+  "PRIORITIES": (
+    "replay.priority_exponent=0.7 replay.importance_exponent_start=0.5 "
+    "replay.importance_exponent_end=0.5"
+  ),
 }
 
 
 def check(config):
   base.check_environment(config.environment)
-  spec = factory.make_spec(config.environment)
+  spec = given.make_spec(config.environment)
   registry.make_builder(config.agent).check(config, spec)
 
 
 def table_of(config):
-  spec = factory.make_spec(config.environment)
+  spec = given.make_spec(config.environment)
   return registry.make_builder(config.agent).make_table(config, spec)
 
 
-def make_config(agent="dqn", **changes):
-  config = CONFIGS[agent].get_config()
-  config.update_from_flattened_dict(
-    {name.replace("__", "."): value for name, value in changes.items()}
-  )
+def read(text):
+  """Returns the value of a text, which is a literal or a word."""
+  try:
+    return ast.literal_eval(text)
+  except (SyntaxError, ValueError):
+    return text
+
+
+def make_config(text):
+  """Returns the config of 'algorithm[:preset] field=value field=value ...'."""
+  name, *changes = text.split()
+  algorithm, _, preset = name.partition(":")
+  config = catalog.algorithms()[algorithm].get_config(*filter(None, [preset]))
+  for change in changes:
+    field, _, new = change.partition("=")
+    config.update_from_flattened_dict({field: read(new)})
   return config
 
 
@@ -65,519 +72,180 @@ def message_of(config):
   return message
 
 
-# agent, changed fields, words that the error line must contain
-REJECTED = [
-  (
-    "dqn",
-    {"topology__workers": 0, "mode": "single"},
-    "workers=0 with config.mode='single'",
-  ),
-  (
-    "r2d2",
-    {"topology__workers": 0, "mode": "sync"},
-    "workers=0 with config.mode='sync'",
-  ),
-  (
-    "rainbow",
-    {"network__lowest_return": 100.0},
-    "config.network.highest_return=100.0",
-  ),
-  (
-    "rainbow",
-    {"network__lowest_return": 1e9, "network__highest_return": 1e9 + 1e3},
-    "1000001000.0",
-  ),
-  (
-    "dqn",
-    {"learner__munchausen_scale": 0.9, "network__head": "quantile"},
-    "config.network.head='quantile'",
-  ),
-  (
-    "dqn",
-    {"replay__capacity": 63},
-    "config.replay.capacity=63 is below config.learner.batch_size=64: ",
-  ),
-  (
-    "dqn",
-    {"replay__min_size": 500_001},
-    "config.replay.min_size=500001 is above config.replay.capacity=500000: ",
-  ),
-  (
-    "dqn",
-    {"mode": "sync", "replay__samples_per_insert": 0.0},
-    "config.replay.samples_per_insert=0.0 is no ratio",
-  ),
-  (
-    "dqn",
-    {"replay__shards": 4},
-    "config.replay.shards=4 needs processes of their own, but with "
-    "config.topology.replay='with_trainer' ",
-  ),
-  (
-    "dqn",
-    {
-      "replay__shards": 4,
-      "topology__replay": "own_process",
-      "mode": "single",
-    },
-    "config.replay.shards=4 is not for mode 'single'",
-  ),
-  (
-    "dqn",
-    {
-      "replay__shards": 4,
-      "topology__replay": "own_process",
-      "replay__capacity": 252,
-      "replay__min_size": 100,
-    },
-    "config.replay.capacity=252 in 4 shards is below "
-    "config.learner.batch_size=64: ",
-  ),
-  (
-    "ppo",
-    {"learner__epochs": 1, "learner__minibatch_size": 0}
-    | {"learner__value_clip": 0.2},
-    "config.learner.value_clip=0.2 has no effect with one gradient step per "
-    "batch",
-  ),
-  (
-    "ppo",
-    {"learner__epochs": 1, "learner__minibatch_size": 256}
-    | {"learner__kl_limit": 0.01},
-    "config.learner.kl_limit=0.01 has no effect with one gradient step per "
-    "batch",
-  ),
-  (
-    "dqn",
-    {"network__atoms": 21},
-    "config.network.atoms=21 has no effect with "
-    "config.network.head='expected', so the run would ignore it: use 51 for "
-    "the first one, or 'categorical' for the second",
-  ),
-  (
-    "dqn",
-    {"network__head": "quantile", "network__atoms": 21},
-    "config.network.atoms=21 has no effect with",
-  ),
-  (
-    "dqn",
-    {"network__quantiles": 51},
-    "config.network.quantiles=51 has no effect with",
-  ),
-  (
-    "dqn",
-    {"network__head": "quantile", "network__cosines": 32},
-    "config.network.cosines=32 has no effect with",
-  ),
-  (
-    "dqn",
-    {"network__noisy_std": 0.1},
-    "config.network.noisy_std=0.1 has no effect with "
-    "config.network.noisy=False, so the run would ignore it: use 0.5 for the "
-    "first one, or True for the second",
-  ),
-  (
-    "dqn",
-    {"learner__munchausen_temperature": 0.1},
-    "config.learner.munchausen_temperature=0.1 has no effect with "
-    "config.learner.munchausen_scale=0.0, so the run would ignore it: use 0.03 "
-    "for the first one, or a value above 0 for the second",
-  ),
-  (
-    "dqn",
-    {"learner__munchausen_lowest": -2.0},
-    "config.learner.munchausen_lowest=-2.0 has no effect with",
-  ),
-  (
-    "dqn",
-    {"replay__priority_exponent": 0.7},
-    "config.replay.priority_exponent=0.7 has no effect with "
-    "config.replay.sampler='uniform'",
-  ),
-  (
-    "dqn",
-    {"replay__importance_exponent_start": 0.5},
-    "config.replay.importance_exponent_start=0.5 has no effect with",
-  ),
-  (
-    "dqn",
-    {"replay__importance_exponent_end": 0.5},
-    "config.replay.importance_exponent_end=0.5 has no effect with",
-  ),
-  (
-    "dqn",
-    {"exploration__ladder_base": 0.5},
-    "config.exploration.ladder_base=0.5 has no effect with "
-    "config.exploration.schedule='linear'",
-  ),
-  (
-    "r2d2",
-    {"exploration__epsilon_start": 0.5},
-    "config.exploration.epsilon_start=0.5 has no effect with "
-    "config.exploration.schedule='ladder'",
-  ),
-  (
-    "r2d2",
-    {"exploration__schedule": "linear", "exploration__ladder_exponent": 6.0},
-    "config.exploration.ladder_exponent=6.0 has no effect with",
-  ),
-  (
-    "r2d2",
-    {"replay__sampler": "uniform", "replay__priority_exponent": 0.7},
-    "config.replay.priority_exponent=0.7 has no effect with",
-  ),
-  (
-    "r2d2",
-    {"replay__sampler": "uniform", "replay__importance_exponent_start": 0.5},
-    "config.replay.importance_exponent_start=0.5 has no effect with",
-  ),
-  (
-    "r2d2",
-    {"replay__sampler": "uniform", "replay__importance_exponent_end": 0.5},
-    "config.replay.importance_exponent_end=0.5 has no effect with",
-  ),
-  (
-    "r2d2",
-    {"replay__sampler": "uniform", "replay__eta": 0.5},
-    "config.replay.eta=0.5 has no effect with",
-  ),
-  ("r2d2", {"adder__period": 21}, "would never be learned"),
-  (
-    "r2d2",
-    {"replay__transitions_per_item": 4},
-    "config.replay.transitions_per_item=4",
-  ),
-  (
-    "r2d2",
-    {"replay__capacity": 159},  # fits 15 sequences, 10 steps apart
-    "config.replay.capacity=159 is below config.learner.batch_size=16: ",
-  ),
-  (
-    "dqn",
-    {"replay__transitions_per_item": 5},
-    "config.learner.batch_size=64 is no multiple of "
-    "config.replay.transitions_per_item=5",
-  ),
-  (
-    "dqn",  # fits 12 items of 8 transitions; 13 must precede the first batch
-    {
-      "replay__transitions_per_item": 8,
-      "replay__capacity": 100,
-      "replay__min_size": 100,
-    },
-    "the table could never",
-  ),
-  (
-    "ppo",
-    {"topology__workers": 0, "mode": "sync"},
-    "config.topology.workers=0 with config.mode='sync'",
-  ),
-  (
-    "ppo",
-    {"mode": "async", "variables__max_age": 2},
-    "config.variables.max_age=2 is below 3: the rollouts of 8 environments",
-  ),
-  (
-    "ppo",
-    {"mode": "async", "topology__workers": 3},
-    "config.variables.max_age=4 is below 5: the rollouts of 24 environments",
-  ),
-  (
-    "ppo",
-    {"learner__temperature": 2.0},
-    "config.learner.temperature=2.0 has no effect with "
-    "config.learner.policy_loss='clipped'",
-  ),
-  (
-    "ppo",
-    {"network__lstm_size": 8, "network__shared": True, "adder__unroll": 96},
-    "config.learner.minibatch_size=256 has no whole rollouts of "
-    "config.adder.unroll=96",
-  ),
-  (
-    "ppo",
-    {"network__lstm_size": 8, "adder__unroll": 2_048},
-    "config.adder.unroll=2048 with config.network.lstm_size=8",
-  ),
-  (
-    "ppo",
-    {"learner__minibatch_size": 1},
-    "config.learner.normalize_advantages=True compares the advantages",
-  ),
-  (
-    "ppo",
-    {
-      "learner__policy_loss": "vmpo",
-      "learner__normalize_advantages": False,
-      "learner__minibatch_size": 1,
-    },
-    "config.learner.policy_loss='vmpo' compares the advantages",
-  ),
-  (
-    "ppo",
-    {"learner__minibatch_size": 100},
-    "config.learner.minibatch_size=100 does not divide the 256 steps",
-  ),
-  (
-    "ppo",
-    {"replay__shards": 2, "topology__replay": "own_process", "mode": "single"},
-    "config.replay.shards=2 is not for mode 'single'",
-  ),
-  (
-    "ppo",
-    {"network__torso": "nature_cnn"},
-    "config.network.torso='nature_cnn'",
-  ),
-  (
-    "sac",
-    {"topology__workers": 0, "topology__proxy": False},
-    "config.topology.workers=0 with config.topology.proxy=False",
-  ),
-  (
-    "dqn",
-    {"environment__external": True},
-    "with config.environment.external=True, an environment without steps",
-  ),
-  (
-    "sac",
-    {"learner__target_critics": 3},
-    "config.learner.target_critics=3 is more than config.network.critics=2",
-  ),
-  (
-    "sac",
-    {"learner__target_noise": 0.2},
-    "config.learner.target_noise=0.2 has no effect with",
-  ),
-  (
-    "ddpg",
-    {"learner__target_noise_clip": 0.2},
-    "config.learner.target_noise_clip=0.2 has no effect with "
-    "config.learner.target_noise=0.0",
-  ),
-  (
-    "sac",
-    {"learner__discrete_entropy": 0.98},
-    "config.learner.discrete_entropy=0.98 has no effect with the continuous "
-    "actions of config.environment.name='Pendulum-v1', so the run would ignore "
-    "it: use 0.5",
-  ),
-  (
-    "sac",
-    {"exploration__noise_std": 0.5},
-    "config.exploration.noise_std=0.5 has no effect with",
-  ),
-  (
-    "sac",
-    {"replay__priority_exponent": 0.5},
-    "config.replay.priority_exponent=0.5 has no effect with",
-  ),
-  (
-    "sac",
-    {"network__atoms": 21},
-    "config.network.atoms=21 has no effect with "
-    "config.network.critic_head='expected'",
-  ),
-  (
-    "d4pg",
-    {"exploration__lowest_noise_std": 0.5},
-    "config.exploration.lowest_noise_std=0.5 is above",
-  ),
-  (
-    "sac",
-    {
-      "environment__name": "CartPole-v1",
-      "learner__policy_loss": "deterministic",
-    },
-    "config.environment.name='CartPole-v1' has 2 discrete actions, but "
-    "config.learner.policy_loss='deterministic' takes continuous ones",
-  ),
-  (
-    "sac",
-    {"environment__name": "CartPole-v1", "network__critic_head": "categorical"},
-    "config.network.critic_head='categorical' is for continuous actions",
-  ),
-  (
-    "sac",
-    {"replay__capacity": 127},
-    "config.replay.capacity=127 is below config.learner.batch_size=128: ",
-  ),
-  (
-    "d4pg",
-    RETRACE,
-    "config.learner.critic_target='retrace' needs the probabilities of "
-    "actions, which the policy of config.learner.policy_loss='deterministic'",
-  ),
-  (
-    "mpo",
-    {**RETRACE, "network__critic_head": "categorical"},
-    "config.network.critic_head='categorical' learns distributions",
-  ),
-  (
-    "sac",
-    {**RETRACE, "environment__name": "CartPole-v1"},
-    "config.learner.critic_target='retrace' is for continuous actions, but "
-    "config.environment.name='CartPole-v1' has discrete ones",
-  ),
-  (
-    "mpo",
-    {**RETRACE, "adder__n_step": 6},
-    "config.adder.n_step=6 has no effect with "
-    "config.learner.critic_target='retrace'",
-  ),
-  (
-    "mpo",
-    {**RETRACE, "replay__transitions_per_item": 8},
-    "config.replay.transitions_per_item=8 has no effect with",
-  ),
-  ("mpo", {**RETRACE, "adder__period": 11}, "would never be learned"),
-  (
-    "mpo",  # fits 63 sequences, which start 10 steps apart
-    {**RETRACE, "replay__capacity": 639},
-    "config.replay.capacity=639 is below config.learner.batch_size=64: ",
-  ),
-  (
-    "mpo",
-    {"adder__unroll": 20},
-    "config.adder.unroll=20 has no effect with "
-    "config.learner.critic_target='n_step'",
-  ),
-  (
-    "mpo",
-    {"adder__period": 5},
-    "config.adder.period=5 has no effect with",
-  ),
-  (
-    "mpo",
-    {"learner__retrace_lambda": 1.0},
-    "config.learner.retrace_lambda=1.0 has no effect with",
-  ),
-  (
-    "mpo",
-    {"learner__temperature": 1e-9},
-    "config.learner.temperature=1e-09 is below 1e-06, the lowest one that "
-    "config.learner.policy_loss='constrained' learns",
-  ),
-  (
-    "mpo",
-    {"replay__eta": 0.5},
-    "config.replay.eta=0.5 has no effect with",
-  ),
-  (
-    "bc",
-    {"topology__workers": 1},
-    "config.topology.workers=1 with config.agent='bc'",
-  ),
-  *(
-    (
-      agent,
-      {"environment__action_mask": True, "environment__frame_skip": 4},
-      "config.environment.frame_skip=4 repeats each action, but the masks of "
-      "config.environment.action_mask=True may forbid it",
-    )
-    for agent in ("dqn", "ppo", "r2d2", "sac", "bc")
-  ),
-  ("bc", {}, "config.dataset.path='' names no folder"),
-  ("bc", {"dataset__path": "no/folder"}, "'no/folder', which does not exist"),
-]
+def rows(text):
+  """Returns the rows of a table with columns that '|' separates."""
+  return [
+    [x.strip() for x in row.split("|")] for row in text.split("\n") if row
+  ]
 
 
-@pytest.mark.parametrize(("agent", "changes", "line"), REJECTED)
-def test_fields_that_cannot_be_combined(agent, changes, line):
-  assert line in message_of(make_config(agent, **changes))
+# A config whose last field has no effect, and words of the error line.
+NO_EFFECT = """
+ppo learner.epochs=1 learner.minibatch_size=0 learner.value_clip=0.2 | batch
+ppo learner.epochs=1 learner.minibatch_size=256 learner.kl_limit=0.01 | batch
+ppo learner.temperature=2.0 | config.learner.policy_loss='clipped'
+ppo CARTPOLE network.distribution=tanh_gaussian | discrete actions
+vmpo CARTPOLE learner.std_kl_bound=0.001 | discrete actions
+dqn network.atoms=21 | config.network.head='expected'
+dqn network.head=quantile network.atoms=21 | or 'categorical'
+dqn network.quantiles=51 | config.network.head='expected'
+dqn network.head=quantile network.cosines=32 | config.network.head='quantile'
+dqn network.noisy_std=0.1 | use 0.5 for the first one, or True for the second
+dqn learner.munchausen_temperature=0.1 | use 0.03 for the first one
+dqn learner.munchausen_lowest=-2.0 | config.learner.munchausen_scale=0.0
+dqn replay.priority_exponent=0.7 | config.replay.sampler='uniform'
+dqn replay.importance_exponent_start=0.5 | config.replay.sampler='uniform'
+dqn replay.importance_exponent_end=0.5 | config.replay.sampler='uniform'
+dqn exploration.ladder_base=0.5 | config.exploration.schedule='linear'
+r2d2 exploration.epsilon_start=0.5 | config.exploration.schedule='ladder'
+r2d2 exploration.schedule=linear exploration.ladder_exponent=6.0 | 'linear'
+r2d2 replay.sampler=uniform replay.priority_exponent=0.7 | 'uniform'
+r2d2 replay.sampler=uniform replay.importance_exponent_start=0.5 | 'uniform'
+r2d2 replay.sampler=uniform replay.importance_exponent_end=0.5 | 'uniform'
+r2d2 replay.sampler=uniform replay.eta=0.5 | config.replay.sampler='uniform'
+sac learner.target_noise=0.2 | config.learner.policy_loss='soft'
+ddpg learner.target_noise_clip=0.2 | config.learner.target_noise=0.0
+sac learner.discrete_entropy=0.98 | environment.name='Pendulum-v1'
+sac exploration.noise_std=0.5 | config.learner.policy_loss='soft'
+sac replay.priority_exponent=0.5 | config.replay.sampler='uniform'
+sac network.atoms=21 | config.network.critic_head='expected'
+sac bonus.weight=2.0 | config.bonus.kind='none'
+dqn bonus.kind=rnd bonus.forward_weight=0.5 | config.bonus.kind='rnd'
+mpo RETRACE adder.n_step=6 | config.learner.critic_target='retrace'
+mpo RETRACE replay.transitions_per_item=8 | learner.critic_target='retrace'
+mpo adder.unroll=20 | config.learner.critic_target='n_step'
+mpo adder.period=5 | config.learner.critic_target='n_step'
+mpo learner.retrace_lambda=1.0 | config.learner.critic_target='n_step'
+mpo replay.eta=0.5 | config.learner.critic_target='n_step'
+"""
+
+# A config, and words of the error line; {} is the last field and its value.
+REJECTED = """
+dqn topology.workers=0 mode=single | workers=0 with config.mode='single'
+r2d2 mode=sync topology.workers=0 | {} with config.mode='sync'
+ppo mode=sync topology.workers=0 | {} with config.mode='sync'
+sac NO_PROXY topology.workers=0 | {} with config.topology.proxy=False
+dqn environment.external=True | {}, an environment without steps
+rainbow network.lowest_return=100.0 | config.network.highest_return=100.0
+rainbow network.highest_return=1000001000.0 network.lowest_return=1e9 | {}
+dqn learner.munchausen_scale=0.9 network.head=quantile | {}
+dqn replay.capacity=63 | {} is below config.learner.batch_size=64:
+dqn replay.min_size=500001 | {} is above config.replay.capacity=500000:
+dqn mode=sync replay.samples_per_insert=0.0 | {} is no ratio
+dqn replay.shards=4 | {} needs processes
+dqn replay.shards=4 | with config.topology.replay='with_trainer'
+dqn SHARDED mode=single replay.shards=4 | {} is not for mode 'single'
+ppo SHARDED mode=single replay.shards=2 | {} is not for mode 'single'
+dqn FOUR replay.min_size=100 replay.capacity=252 | {} in 4 shards is below
+r2d2 adder.period=21 | would never be learned
+r2d2 replay.transitions_per_item=4 | {}
+r2d2 replay.capacity=159 | {} is below config.learner.batch_size=16:
+dqn replay.transitions_per_item=5 | batch_size=64 is no multiple of {}
+dqn EIGHT replay.capacity=100 replay.min_size=100 | the table could never
+ppo mode=async variables.max_age=2 | {} is below 3: the rollouts of 8
+ppo mode=async topology.workers=3 | config.variables.max_age=4 is below 5:
+ppo network.lstm_size=8 network.shared=True adder.unroll=96 | {}
+ppo adder.unroll=2048 network.lstm_size=8 | adder.unroll=2048 with {}
+ppo MINI | config.learner.normalize_advantages=True compares the advantages
+ppo RAW learner.policy_loss=vmpo | {} compares the advantages
+ppo learner.minibatch_size=100 | {} does not divide the 256 steps
+ppo network.torso=nature_cnn | {}
+dqn network.torso=nature_cnn | {}
+dqn environment.name=Pendulum-v1 | {} takes float32 [1]
+dqn:pong normalization.observations=True | {}
+dqn:pong normalization.observations=True | uint8 [4, 84, 84]
+dqn replay.sampler=prioritized normalization.rewards=True | {}
+dqn replay.sampler=prioritized normalization.rewards=True | 'prioritized'
+dqn MASKED ASYNC | action_mask=True has no effect for external
+ppo MASKED ASYNC | action_mask=True has no effect for external
+ppo MASKED EXTERNAL ASYNC | action_mask=True has no effect for external
+dqn MASKED adder.stacked_frames=2 | without the action masks
+sac SHAPED environment.kwargs.action=multi_discrete | 2 x 4 x 3 discrete actions
+td3 MASKED | 4 discrete actions
+ppo bonus.kind=rnd normalization.rewards=True | {}
+ppo bonus.kind=rnd network.lstm_size=8 | {}
+dqn bonus.kind=icm adder.n_step=3 | {}
+sac learner.target_critics=3 | {} is more than config.network.critics=2
+d4pg exploration.lowest_noise_std=0.5 | {} is above
+sac learner.policy_loss=deterministic environment.name=CartPole-v1 | {}
+sac CARTPOLE learner.policy_loss=deterministic | takes continuous ones
+sac CARTPOLE network.critic_head=categorical | {} is for continuous actions
+sac replay.capacity=127 | {} is below config.learner.batch_size=128:
+d4pg RETRACE | learner.critic_target='retrace' needs the probabilities
+mpo RETRACE network.critic_head=categorical | {} learns distributions
+sac RETRACE environment.name=CartPole-v1 | {} has discrete ones
+mpo RETRACE adder.period=11 | would never be learned
+mpo RETRACE replay.capacity=639 | {} is below config.learner.batch_size=64:
+mpo learner.temperature=1e-09 | {} is below 1e-06, the lowest one
+bc topology.workers=1 | {} with config.agent='bc'
+dqn MASKS environment.frame_skip=4 | {} repeats each action, but the masks
+ppo MASKS environment.frame_skip=4 | {} repeats each action, but the masks
+r2d2 MASKS environment.frame_skip=4 | {} repeats each action, but the masks
+sac MASKS environment.frame_skip=4 | {} repeats each action, but the masks
+bc MASKS environment.frame_skip=4 | {} repeats each action, but the masks
+bc | config.dataset.path='' names no folder
+bc dataset.path=no/folder | 'no/folder', which does not exist
+"""
+
+
+def expand(text):
+  return " ".join(WORDS.get(word, word) for word in text.split())
 
 
 @pytest.mark.parametrize(
-  ("agent", "changes"),
-  [
-    ("dqn", {"network__head": "categorical", "network__atoms": 21}),
-    (
-      "ddpg",
-      {"learner__target_noise": 0.1, "learner__target_noise_clip": 0.2},
-    ),
-    (
-      "sac",
-      {"environment__name": "CartPole-v1", "learner__discrete_entropy": 0.98},
-    ),
-    ("dqn", {"network__head": "quantile", "network__quantiles": 51}),
-    (
-      "dqn",
-      {
-        "network__head": "implicit_quantile",
-        "network__quantiles": 51,
-        "network__cosines": 32,
-        "learner__double": True,
-      },
-    ),
-    (
-      "dqn",
-      {
-        "learner__munchausen_scale": 0.9,
-        "learner__munchausen_temperature": 0.1,
-        "learner__munchausen_lowest": -2.0,
-        "adder__n_step": 1,
-      },
-    ),
-    (
-      "rainbow",
-      {
-        "network__noisy_std": 0.1,
-        "replay__priority_exponent": 0.7,
-        "replay__importance_exponent_start": 0.5,
-        "replay__importance_exponent_end": 0.5,
-        "exploration__epsilon_start": 0.5,
-      },
-    ),
-    (
-      "r2d2",
-      {
-        "replay__priority_exponent": 0.7,
-        "replay__importance_exponent_start": 0.5,
-        "replay__importance_exponent_end": 0.5,
-        "replay__eta": 0.5,
-        "exploration__ladder_base": 0.5,
-        "exploration__ladder_exponent": 6.0,
-      },
-    ),
-    # Without a categorical head there are no atoms.
-    ("dqn", {"network__lowest_return": 200.0}),
-  ],
+  ("text", "words"),
+  [(text, f"{{}} has no effect with | {x}") for text, x in rows(NO_EFFECT)]
+  + rows(REJECTED),
 )
-def test_fields_that_have_an_effect(agent, changes):
-  check(make_config(agent, **changes))
+def test_fields_that_cannot_be_combined(text, words):
+  text = expand(text)
+  field, _, new = text.split()[-1].partition("=")
+  message = message_of(make_config(text))
+  for part in words.format(f"config.{field}={read(new)!r}").split(" | "):
+    assert part in message
 
 
-@pytest.mark.parametrize(
-  "changes",
-  [
-    {"replay__capacity": 64, "replay__min_size": 64},
-    {"replay__min_size": 50_000},
-    {"replay__samples_per_insert": 0.0},
-    {"replay__shards": 4, "topology__replay": "own_process"},
-    {
-      "replay__shards": 4,
-      "topology__replay": "own_process",
-      "replay__capacity": 255,
-      "replay__min_size": 100,
-    },
-  ],
-)
-def test_values_that_just_fit(changes):
-  check(make_config(**changes))
+# Fields that have an effect, and values that just fit.
+ACCEPTED = """
+dqn network.head=categorical network.atoms=21
+ddpg learner.target_noise=0.1 learner.target_noise_clip=0.2
+sac CARTPOLE learner.discrete_entropy=0.98
+ppo environment.name=Pendulum-v1 network.distribution=tanh_gaussian
+vmpo environment.name=Pendulum-v1 learner.std_kl_bound=0.001
+dqn network.head=quantile network.quantiles=51
+dqn HEAD network.quantiles=51 network.cosines=32 learner.double=True
+dqn MUNCHAUSEN learner.munchausen_temperature=0.1
+dqn MUNCHAUSEN learner.munchausen_lowest=-2.0
+rainbow network.noisy_std=0.1 exploration.epsilon_start=0.5 PRIORITIES
+r2d2 replay.eta=0.5 PRIORITIES
+r2d2 exploration.ladder_base=0.5 exploration.ladder_exponent=6.0
+dqn network.lowest_return=200.0
+dqn replay.capacity=64 replay.min_size=64
+dqn replay.min_size=50000
+dqn replay.samples_per_insert=0.0
+dqn FOUR
+dqn FOUR replay.capacity=255 replay.min_size=100
+"""
+
+
+@pytest.mark.parametrize("text", [text for (text,) in rows(ACCEPTED)])
+def test_fields_that_have_an_effect_and_fit(text):
+  check(make_config(expand(text)))
 
 
 # min_size, samples_per_insert, tolerance. The limiter counts in doubles, so it
 # would never reach or leave the resulting bounds.
-BLOCKED = [
-  (1_000, 1e300, 0.5),
-  (1_000, 1e307, 0.5),  # above the largest double
-  (1_000, 8.0, 1e200),
-  (1_000, 2.0**50, 0.5),
-]
-
-
-@pytest.mark.parametrize(("min_size", "ratio", "tolerance"), BLOCKED)
+@pytest.mark.parametrize(
+  ("min_size", "ratio", "tolerance"),
+  [
+    (1_000, 1e300, 0.5),
+    (1_000, 1e307, 0.5),  # above the largest double
+    (1_000, 8.0, 1e200),
+    (1_000, 2.0**50, 0.5),
+  ],
+)
 def test_a_limiter_that_blocks_for_ever(min_size, ratio, tolerance):
-  config = dqn.get_config()
+  config = catalog.algorithms()["dqn"].get_config()
   config.replay.update(
     min_size=min_size, samples_per_insert=ratio, tolerance=tolerance
   )
@@ -603,10 +271,8 @@ def test_the_drift_of_a_ratio_is_bounded_on_both_sides(
   tolerance, min_size, ratio, batch_size, expected
 ):
   config = make_config(
-    replay__tolerance=tolerance,
-    replay__min_size=min_size,
-    replay__samples_per_insert=ratio,
-    learner__batch_size=batch_size,
+    f"dqn replay.tolerance={tolerance} replay.min_size={min_size} "
+    f"replay.samples_per_insert={ratio} learner.batch_size={batch_size}"
   )
   found = table_of(config).limiter
   assert found.max_diff == ratio * min_size + expected
@@ -638,7 +304,7 @@ COMPARED = {
 def test_a_component_of_a_preset_is_replaced_by_one_field(name, preset):
   module = catalog.algorithms()[name]
   config = module.get_config(preset)
-  spec = factory.make_spec(config.environment)
+  spec = given.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   for field, values in COMPARED.items():
     for component in values if fields.get(config, field) is not None else ():

@@ -163,21 +163,6 @@ def test_cartpole_terminates_at_a_fall_and_truncates_at_its_time_limit(
   assert firsts >= 8
 
 
-@pytest.mark.parametrize("name", ["CartPole-v1", "LunarLander-v3"])
-def test_a_time_limit(name):
-  environment = factory.make(
-    given.config_of(name, {"time_limit": 3}), 2, seed=0
-  )
-  environment.reset()
-  steps = [environment.step(np.array([0, 1], np.int32)) for _ in range(8)]
-  assert [step.truncated.tolist() for step in steps] == [
-    [at in (2, 6)] * 2 for at in range(8)
-  ]
-  assert [step.first.tolist() for step in steps] == [
-    [at in (3, 7)] * 2 for at in range(8)
-  ]
-
-
 ATARI = {
   "repeat_action_probability": 0.0,
   "noop_max": 0,
@@ -242,14 +227,6 @@ def test_a_lost_atari_game_terminates():
   assert following.first[0]
   assert following.reward[0] == 0
   assert not environment.step(np.zeros(1, np.int32)).first[0]
-
-
-def test_gymnasium_has_the_three_known_autoreset_modes():
-  assert {mode.name for mode in AutoresetMode} == {
-    "NEXT_STEP",
-    "SAME_STEP",
-    "DISABLED",
-  }
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))

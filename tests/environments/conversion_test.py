@@ -2,13 +2,11 @@
 
 import math
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
-from slipway.environments import conversion, factory
-from tests.environments import given
+from slipway.environments import conversion
 
 # Low bound, high bound, actions of the spec, and those of the space.
 RESCALED = [
@@ -134,18 +132,3 @@ def test_discrete_actions_are_elements_of_the_space(dtype, n, start):
   own = write(actions) if write else actions
   assert all(map(space.contains, own))
   assert [int(action) - start for action in own] == list(range(n))
-
-
-def test_pendulum_gets_the_converted_torques():
-  environment = factory.make(given.config_of("Pendulum-v1"), 1, seed=0)
-  angle = environment.reset().observation[0]
-  raw = gymnasium.make("Pendulum-v1").unwrapped
-  raw.reset(seed=0)
-  raw.state = np.array([np.arctan2(angle[1], angle[0]), angle[2]])
-  for action in (-1.0, -0.3, 0.0, 0.7, 1.0, 3.0):
-    step = environment.step(np.float32([[action]]))
-    torque = np.float32([2 * min(action, 1.0)])
-    observation, reward, *_ = raw.step(torque)
-    np.testing.assert_allclose(step.observation[0], observation, atol=1e-4)
-    np.testing.assert_allclose(step.reward[0], reward, rtol=1e-3, atol=1e-4)
-  environment.close()

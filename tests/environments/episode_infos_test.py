@@ -72,9 +72,9 @@ gymnasium.register(
 )
 
 
-def last_info(config):
+def last_info(config, names=NAMES):
   """Returns the info of a step in which episodes end, and of one before it."""
-  environment = factory.make(config, 3, seed=0, info_names=NAMES)
+  environment = factory.make(config, 3, seed=0, info_names=names)
   environment.reset()
   return list_infos(environment, 2)
 
@@ -93,6 +93,7 @@ def test_numbers_of_an_episodes_last_step(truncates):
   infos = [{"is_success": True, "distance": np.float32([0.5]), "other": 3}]
   config = given.config_of(f"{HERE}:Reporting", infos=infos)
   config.kwargs.truncates = truncates
+  assert last_info(config, ()) == [{}] * 2  # no name is given
   before, last = last_info(config)
   assert before == {}
   assert {name: x.tolist() for name, x in last.items()} == {
@@ -115,13 +116,6 @@ def test_an_info_without_a_name():
   found = list_infos(environment, 5)
   assert found[:4] == [{}] * 4
   np.testing.assert_array_equal(found[4]["distance"], [7.0] * 3)
-
-
-def test_infos_are_discarded_if_no_name_is_given():
-  config = given.config_of(f"{HERE}:Reporting", infos=[{"distance": 1}])
-  environment = factory.make(config, 3, seed=0)
-  environment.reset()
-  assert list_infos(environment, 3) == [{}] * 3
 
 
 def test_an_environment_that_steps_a_whole_batch():

@@ -84,42 +84,22 @@ def test_discrete_observations_are_one_hot():
     (
       "CartPole-v1",
       {"gravity": 3.0},
-      [".kwargs.gravity is 3.0", "'CartPole-v1'", "sutton_barto_reward"],
+      ["gravity is 3.0", "sutton_barto_reward"],
     ),
     ("Pendulum-v1", {"gravity": 3}, [".kwargs.gravity is 3", "g, render_mode"]),
-    (
-      "ALE/Pong-v5",
-      {"frame_skip": 2},
-      [".kwargs.frame_skip is 2", "'ALE/Pong-v5'", "frameskip"],
-    ),
+    ("ALE/Pong-v5", {"frame_skip": 2}, [".frame_skip is 2", "frameskip"]),
     ("ALE/Pong-v5", {"frameskip": 0}, [".kwargs is {'frameskip': 0}", "of 0"]),
-    (
-      "ALE/Pong-v5",
-      {"autoreset_mode": "SameStep"},
-      ["'ALE/Pong-v5'", "SAME_STEP", "NEXT_STEP"],
-    ),
+    ("ALE/Pong-v5", {"autoreset_mode": "SameStep"}, ["SAME_STEP", "NEXT_STEP"]),
     ("FrozenLake-v1", {"map_name": "9x9"}, ["kwargs is", "KeyError: '9x9'"]),
     ("CartPole-v1", {"num_envs": 4}, [".kwargs.num_envs is 4", "remove"]),
     (
       "CartPole-v1",
       {"max_episode_steps": 4},
-      [".kwargs.max_episode_steps is 4", "config.environment.time_limit"],
+      ["is 4", "environment.time_limit"],
     ),
-    (
-      "ALE/Pong-v5",
-      {"max_num_frames_per_episode": 8},
-      [".max_num_frames_per_episode is 8", "config.environment.time_limit"],
-    ),
-    (
-      "ALE/Pong-v5",
-      {"reward_clipping": True},
-      [".kwargs.reward_clipping is True", "config.environment.reward_clip"],
-    ),
-    (
-      "ALE/Pong-v5",
-      {"life_loss_info": True},
-      [".kwargs.life_loss_info is True", "remove life"],
-    ),
+    ("ALE/Pong-v5", {"max_num_frames_per_episode": 8}, ["is 8", ".time_limit"]),
+    ("ALE/Pong-v5", {"reward_clipping": True}, ["environment.reward_clip"]),
+    ("ALE/Pong-v5", {"life_loss_info": True}, ["info is True", "remove life"]),
   ],
 )
 def test_an_invalid_config_is_rejected_in_one_line(name, kwargs, fields):
@@ -143,16 +123,11 @@ def test_a_missing_dependency_is_named_in_one_line():
   def entry_point(**kwargs):
     raise gymnasium.error.DependencyNotInstalled("run `pip install it`\nor no")
 
-  gymnasium.register("Missing-v0", entry_point=entry_point)
-  try:
-    with pytest.raises(ValueError) as caught:
-      factory.make(given.config_of("Missing-v0"), 1, 0)
-  finally:
-    del gymnasium.registry["Missing-v0"]
-  message = str(caught.value)
-  assert "\n" not in message
-  assert "config.environment.name is 'Missing-v0'" in message
-  assert message.endswith("run `pip install it`")
+  with (
+    given.registered("Missing-v0", entry_point=entry_point),
+    given.one_line(match=r"name is 'Missing-v0'.*run `pip install it`$"),
+  ):
+    factory.make(given.config_of("Missing-v0"), 1, 0)
 
 
 @pytest.mark.parametrize(

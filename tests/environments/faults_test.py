@@ -97,13 +97,9 @@ RAISED = [
   ("constructor", ValueError("b\nc"), "constructor raised ValueError: b"),
   ("constructor", SystemExit(0), "constructor raised SystemExit: 0"),
   ("reset", IndexError("of 3"), "reset() raised IndexError: of 3"),
-  ("reset", SystemExit(0), "reset() raised SystemExit: 0"),
   ("step", KeyError("key"), "step() raised KeyError: 'key'"),
-  ("step", SystemExit(), "step() raised SystemExit"),
   ("close", OSError("gone"), "close() raised OSError: gone"),
-  ("close", SystemExit(3), "close() raised SystemExit: 3"),
   ("constructor", Panic("index"), "constructor raised Panic: index"),
-  ("reset", Panic("index"), "reset() raised Panic: index"),
   ("step", asyncio.CancelledError(), "step() raised CancelledError"),
   ("close", Panic("index"), "close() raised Panic: index"),
   ("step", Unprintable(), "step() raised Unprintable: <unprintable Unprintable"
@@ -171,24 +167,18 @@ _PARTS = spaces.Dict({"count": spaces.Box(0, 9, (1,), np.int32), "x": _BOX})
 # contains.
 RETURNED = [
   ("reset", put(0, np.zeros(5, np.float32)), _BOX, ["(5,)", "Box(0.0, "]),
-  ("step", put(0, np.zeros((4, 1), np.float32)), _BOX, ["(4, 1)"]),
   ("step", put(0, np.zeros((2, 2))), _BYTES, ["float64", "uint8"]),
   ("step", put(0, np.array(["a"] * 4)), _BOX, ["<U1"]),
   ("step", put(0, None), _BOX, ["shape ()", "object"]),
   ("step", put(0, [[1.0], 2.0]), _BOX, ["object"]),
   ("step", put(0, 3), spaces.Discrete(3), ["observation 3", "Discrete(3)"]),
-  ("step", put(0, -1), spaces.Discrete(3), ["observation -1"]),
   ("step", put(0, 1.0), spaces.Discrete(3), ["float64"]),
   ("step", put(0, np.full((2, 2), 300, np.uint16)), _BYTES, ["300", "uint8"]),
-  ("reset", put(0, np.full((2, 2), 256, np.uint32)), _BYTES, ["256", "uint8"]),
   ("step", put(0, np.array([-129, 0])), _INT8, ["-129", "int8"]),
-  ("step", put(0, [0, 128]), _INT8, ["128", "int8"]),
   ("step", put(0, {"count": [2**31], "x": _ZEROS}), _PARTS,
    ["observation['count'] with 2147483648", "int32"]),
   ("step", put(0, [1, 300]), spaces.MultiBinary(2), ["300", "MultiBinary(2)"]),
-  ("step", put(0, [7, 0]), spaces.MultiBinary(2), ["[7 0]", "MultiBinary(2)"]),
   ("step", put(0, _ZEROS + np.float32(3e38)), _BOX, ["3e+38", "1e+15"]),
-  ("step", put(0, np.float32([3e38, -3e38, 0, 0])), _BOX, ["1e+15"]),
   ("step", put(1, -3e38), _BOX, ["reward -3e+38", "1e+15"]),
   ("reset", put(0, _ZEROS + np.nan), _BOX, ["reset()", "observation nan"]),
   ("step", put(0, _ZEROS - np.inf), _BOX, ["step()", "observation -inf"]),
@@ -196,9 +186,7 @@ RETURNED = [
   ("step", put(1, float("nan")), _BOX, ["reward nan"]),
   ("step", put(1, 1e300), _BOX, ["reward inf (as float32)"]),
   ("step", put(1, None), _BOX, ["reward=None", "a number"]),
-  ("step", put(1, np.zeros(2)), _BOX, ["reward=array([0., 0.])"]),
   ("step", put(2, {}), _BOX, ["terminated={}", "a bool"]),
-  ("step", put(3, None), _BOX, ["truncated=None", "a bool"]),
   ("step", put(2, np.nan), _BOX, ["terminated=nan"]),
   ("step", put(1, Odd()), _BOX, ["reward=<unprintable Odd object>"]),
   ("step", put(0, Odd()), _BOX, ["observation of step() raised Panic: no a"]),
@@ -215,10 +203,9 @@ RETURNED = [
 @pytest.mark.parametrize(("call", "fault", "space", "texts"), RETURNED)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # from 1e300 as float32
 def test_invalid_results_are_errors(call, fault, space, texts):
-  with pytest.raises(checked.EnvironmentFailedError) as caught:
+  with given.one_line(checked.EnvironmentFailedError) as caught:
     play(call=call, fault=fault, space=space)
   assert caught.value.line.startswith("environment Faulty-v0 (index 1, seed ")
-  assert "\n" not in caught.value.line
   for text in texts:
     assert text in caught.value.line
 
@@ -252,10 +239,9 @@ class WithoutSeed(Faulty):
 @pytest.mark.parametrize("limit", [0, 5])
 def test_an_environment_of_the_old_api_is_rejected(limit):
   config = given.config_of(f"{__name__}:WithoutSeed", {"time_limit": limit})
-  with pytest.raises(checked.EnvironmentFailedError) as caught:
+  with given.one_line(checked.EnvironmentFailedError) as caught:
     factory.make_spec(config)
   text = str(caught.value)
-  assert "\n" not in text
   assert "seed" in text and "gym" in text and "WithoutSeed" in text
 
 
@@ -316,6 +302,7 @@ class FaultyVector(gymnasium.vector.VectorEnv):
     (put(1, np.array([0, np.inf, 0])), "(index 1, seed 1, step 1): step() "),
     (put(0, np.zeros((3, 5))), "observations [3, 5]"),
     (put(1, np.zeros(4)), "rewards [4]"),
+    *((put(1, x), "3 numbers") for x in (["1"] * 3, [1j] * 3, [None] * 3, 1.0)),
   ],
 )
 def test_faults_of_vector_environments(fault, message):
@@ -351,15 +338,6 @@ def test_parts_of_a_vector_environments_observations(observation, texts):
     environment.step(np.zeros(3, np.int32))
   for text in texts:
     assert text in caught.value.line
-
-
-@pytest.mark.parametrize("rewards", [["1"] * 3, [1j] * 3, [None] * 3, 1.0])
-def test_rewards_of_a_vector_environment_are_numbers(rewards):
-  envs = FaultyVector(3, put(1, rewards))
-  environment = vector.VectorEnvironment(envs, "Own-v0", 1)
-  environment.reset()
-  with pytest.raises(checked.EnvironmentFailedError, match="3 numbers"):
-    environment.step(np.zeros(3, np.int32))
 
 
 def test_a_vector_environment_of_another_size_is_rejected():

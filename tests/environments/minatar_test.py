@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from slipway.environments import factory, minatar, video
+from slipway.environments import factory, minatar
 from tests.environments import given
 
 
@@ -54,15 +54,3 @@ def test_an_unknown_game_is_rejected_and_the_nearest_named():
   config.game = "Brekout"
   with pytest.raises(ValueError, match=":MinAtar/Breakout-v1'"):
     factory.make(config, 1, 0)
-
-
-def test_a_game_can_be_recorded_as_a_video(tmp_path):
-  config = given.config_of("slipway.environments.minatar:MinAtar/Breakout-v1")
-  video.record(
-    config,
-    lambda step: np.zeros(1, np.int32),
-    tmp_path / "game.mp4",
-    seed=0,
-    max_steps=20,
-  )
-  assert (tmp_path / "game.mp4").stat().st_size > 500

@@ -30,8 +30,7 @@ def make_actions(name, steps, seed):
 
 
 @pytest.mark.parametrize(
-  "name",
-  ["CartPole-v1", "Pendulum-v1", "MountainCar-v0", "FrozenLake-v1"],
+  "name", ["CartPole-v1", "Pendulum-v1", "MountainCar-v0", "FrozenLake-v1"]
 )
 def test_environments_continue_equally(name):
   config = given.config_of(name)
@@ -101,11 +100,9 @@ class Unseeded(Forgetful):
 @pytest.mark.parametrize("kind", [Forgetful, Unseeded])
 def test_environments_that_are_not_exactly_saved_are_detected(kind):
   name = f"{kind.__name__}-v0"
-  gymnasium.register(name, kind, disable_env_checker=True, order_enforce=False)
-  try:
+  options = {"disable_env_checker": True, "order_enforce": False}
+  with given.registered(name, kind, **options):
     assert not saving.is_exact(given.config_of(name))
-  finally:
-    del gymnasium.registry[name]
 
 
 class Unclosable(cartpole.CartPoleEnv):
@@ -116,11 +113,8 @@ class Unclosable(cartpole.CartPoleEnv):
 
 
 def test_a_failing_close_is_only_logged(caplog):
-  gymnasium.register("Unclosable-v0", Unclosable, max_episode_steps=500)
-  try:
+  with given.registered("Unclosable-v0", Unclosable, max_episode_steps=500):
     assert saving.is_exact(given.config_of("Unclosable-v0"))
-  finally:
-    del gymnasium.registry["Unclosable-v0"]
   assert caplog.text.count("close() raised ValueError: left") == 2
 
 

@@ -1,5 +1,6 @@
 """Tests of the specs that are made from spaces."""
 
+import functools
 import pickle
 
 import numpy as np
@@ -8,7 +9,10 @@ from acme import specs as acme_specs
 from gymnasium import spaces
 
 from slipway.environments import arrays, specs, user_code
+from tests.environments import given
 
+bounded = functools.partial(acme_specs.BoundedArray, name="observation")
+plain = functools.partial(acme_specs.Array, name="observation")
 BIT = spaces.Discrete(2)
 INF = np.inf
 
@@ -18,43 +22,27 @@ INF = np.inf
   [
     (
       spaces.Box(0, 255, (4, 84, 84), np.uint8),
-      acme_specs.BoundedArray((4, 84, 84), np.uint8, 0, 255, "observation"),
+      bounded((4, 84, 84), np.uint8, 0, 255),
     ),
-    (
-      spaces.Box(-1, 2, (3,), np.float64),
-      acme_specs.BoundedArray((3,), np.float32, -1.0, 2.0, "observation"),
-    ),
+    (spaces.Box(-1, 2, (3,), np.float64), bounded((3,), np.float32, -1.0, 2.0)),
     (
       spaces.Box(np.float32([0, 1]), np.float32([2, 3])),
-      acme_specs.BoundedArray((2,), np.float32, [0, 1], [2, 3], "observation"),
+      bounded((2,), np.float32, [0, 1], [2, 3]),
     ),
-    (
-      spaces.Box(-5, 5, (2,), np.int64),
-      acme_specs.BoundedArray((2,), np.float32, -5, 5, "observation"),
-    ),
-    (
-      spaces.Box(-INF, INF, (2, 2), np.float64),
-      acme_specs.Array((2, 2), np.float32, "observation"),
-    ),
+    (spaces.Box(-INF, INF, (2, 2), np.float64), plain((2, 2), np.float32)),
     (
       spaces.Box(np.float32([-INF, 0]), np.float32([INF, 1])),
-      acme_specs.Array((2,), np.float32, "observation"),
+      plain((2,), np.float32),
     ),
-    (
-      spaces.Discrete(5, start=3),
-      acme_specs.BoundedArray((5,), np.float32, 0.0, 1.0, "observation"),
-    ),
-    (
-      spaces.MultiDiscrete([2, 3]),
-      acme_specs.BoundedArray((5,), np.float32, 0.0, 1.0, "observation"),
-    ),
+    (spaces.Discrete(5, start=3), bounded((5,), np.float32, 0.0, 1.0)),
+    (spaces.MultiDiscrete([2, 3]), bounded((5,), np.float32, 0.0, 1.0)),
     (
       spaces.Dict({"a": BIT, "b": spaces.Tuple([spaces.MultiBinary(3), BIT])}),
-      acme_specs.Array((7,), np.float32, "observation"),
+      plain((7,), np.float32),
     ),
     (
       spaces.Dict({"a": spaces.Box(0, 255, (9, 9), np.uint8)}),
-      acme_specs.BoundedArray((9, 9), np.uint8, 0, 255, "observation"),
+      bounded((9, 9), np.uint8, 0, 255),
     ),
   ],
 )
@@ -79,10 +67,6 @@ def test_observations(space, expected):
     (
       spaces.Box(-2, 2, (1,), np.float32),
       acme_specs.BoundedArray((1,), np.float32, -1.0, 1.0, "action"),
-    ),
-    (
-      spaces.Box(np.float64([-1, 0]), np.float64([1, 1]), dtype=np.float64),
-      acme_specs.BoundedArray((2,), np.float32, -1.0, 1.0, "action"),
     ),
   ],
 )
@@ -118,10 +102,7 @@ def box(low, high):
 OTHER_ACTIONS = [
   (spaces.Discrete(3), spaces.Discrete(3, start=1)),
   (spaces.Discrete(3), spaces.Discrete(4)),
-  (
-    spaces.MultiDiscrete([2, 2]),
-    spaces.MultiDiscrete([2, 2], start=[0, 1]),
-  ),
+  (spaces.MultiDiscrete([2, 2]), spaces.MultiDiscrete([2, 2], start=[0, 1])),
   (box(-1.0, 1.0), box(-2.0, 1.0)),
   (box(-1.0, 1.0), spaces.Box(-1.0, np.float32([1.0, 2.0]))),
 ]
@@ -131,16 +112,14 @@ OTHER_ACTIONS = [
 def test_a_process_with_other_actions_than_the_runs_is_rejected(run, process):
   expected, found = (specs.make_spec("Own", BIT, x) for x in (run, process))
   specs.check_equal("Own", pickle.loads(pickle.dumps(expected)), expected)
-  with pytest.raises(user_code.UserCodeError) as caught:
+  with given.one_line(user_code.UserCodeError) as caught:
     specs.check_equal("Own", found, expected)
   assert caught.value.line.startswith("environment Own: actions of this")
-  assert "\n" not in caught.value.line
 
 
 def test_continuous_actions_have_no_mask():
-  with pytest.raises(ValueError, match="action_mask is True, but") as caught:
+  with given.one_line(ValueError, match="action_mask is True, but"):
     specs.make_spec("Toy-v0", BIT, spaces.Box(-1, 1, (2,)), masked=True)
-  assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -163,11 +142,6 @@ def test_continuous_actions_have_no_mask():
       spaces.Box(-INF, INF, (2,)),
       ["action", "inf", "floats with bounds of at most"],
     ),
-    (
-      BIT,
-      spaces.Box(np.float32([-1, 0]), np.float32([1, INF])),
-      ["action", "inf", "floats with bounds of at most"],
-    ),
     # gymnasium prints the bounds of this space in several lines.
     (
       BIT,
@@ -177,10 +151,9 @@ def test_continuous_actions_have_no_mask():
   ],
 )
 def test_other_spaces_are_rejected_in_one_line(observation, action, fields):
-  with pytest.raises(ValueError) as caught:
+  with given.one_line(ValueError) as caught:
     specs.make_spec("Toy-v0", observation, action)
   message = str(caught.value)
-  assert "\n" not in message
   for field in ["config.environment.name is 'Toy-v0'", "supported", *fields]:
     assert field in message
 
@@ -194,6 +167,5 @@ def test_other_spaces_are_rejected_in_one_line(observation, action, fields):
   ],
 )
 def test_spaces_with_too_many_values_are_rejected(observation, action):
-  with pytest.raises(ValueError, match="discrete values") as caught:
+  with given.one_line(ValueError, match="discrete values"):
     specs.make_spec("Toy-v0", observation, action)
-  assert "\n" not in str(caught.value)

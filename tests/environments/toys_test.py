@@ -4,8 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from slipway.environments import factory, toys
-from tests.environments import given
+from slipway.environments import toys
 
 
 def play(env, act):
@@ -68,13 +67,6 @@ def test_cartpole_without_velocities_shows_positions_only():
     ended = any(results[1:])
 
 
-def test_catch_keeps_the_paddle_on_the_board():
-  env = toys.Catch(columns=3)
-  for action in (toys.LEFT, toys.RIGHT):
-    _, seen = play(env, lambda _, action=action: action)
-    assert seen[-2][-1].sum() == 1
-
-
 @pytest.mark.parametrize("length", [1, 8])
 def test_memory_rewards_the_remembered_sign(length):
   env = toys.MemoryChain(length)
@@ -123,21 +115,3 @@ def test_noisy_rewards_have_the_documented_values():
     found = [play(env, lambda _, a=action: a)[0][0] for _ in range(1_000)]
     assert set(found) == {low, high}
     np.testing.assert_allclose(np.mean(found), (low + high) / 2, atol=0.25)
-
-
-@pytest.mark.parametrize(
-  "name", ["Catch", "MemoryChain", "CombinationLock", "NoisyReward"]
-)
-def test_the_factory_makes_toys(name):
-  config = given.config_of(f"slipway.environments.toys:{name}-v0")
-
-  def returns(seed):
-    environment = factory.make(config, 3, seed)
-    environment.reset()
-    random = np.random.default_rng(0)
-    return [
-      environment.step(random.integers(0, 2, 3, np.int32)).reward
-      for _ in range(60)
-    ]
-
-  np.testing.assert_array_equal(returns(1), returns(1))

@@ -1,7 +1,5 @@
 """Tests of the wrappers that each field of an environment section adds."""
 
-import sys
-
 import gymnasium
 import numpy as np
 import pytest
@@ -103,10 +101,10 @@ def names(*attributes):
 
 # Config fields, an episode's observations and rewards, whether it terminates.
 TABLE = [
-  ({}, [0, 1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 7], True),
+  ({}, [*range(8)], [*range(1, 8)], True),
   ({"frame_skip": 3}, [0, 3, 6, 7], [6, 15, 7], True),
   ({"time_limit": 2}, [0, 1, 2], [1, 2], False),
-  ({"time_limit": 7}, [0, 1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 7], True),
+  ({"time_limit": 7}, [*range(8)], [*range(1, 8)], True),
   ({"time_limit": 2, "frame_skip": 3}, [0, 3, 6], [6, 15], False),
   (
     {"frame_stack": 3, "frame_skip": 3},
@@ -114,20 +112,8 @@ TABLE = [
     [6, 15, 7],
     True,
   ),
-  ({**names("TimesTen"), "time_limit": 2}, [0, 10, 20], [1, 2], False),
   # The first wrapper is the innermost.
-  (
-    {**names("TimesTen", "plus_one"), "time_limit": 2},
-    [1, 11, 21],
-    [1, 2],
-    False,
-  ),
-  (
-    {**names("plus_one", "TimesTen"), "time_limit": 2},
-    [10, 20, 30],
-    [1, 2],
-    False,
-  ),
+  ({**names("TimesTen", "plus_one"), "time_limit": 2}, [1, 11, 21], [1, 2], 0),
   (
     {**names("TimesTen"), "frame_stack": 2, "time_limit": 2},
     [[0, 0], [0, 10], [10, 20]],
@@ -202,18 +188,6 @@ def test_negative_rewards_are_clipped():
   assert (step.raw_reward < 0).all()
 
 
-def test_atari_rewards_are_clipped_for_learning_only():
-  fields = {"reward_clip": 1.0}
-  config = given.config_of(
-    "ALE/SpaceInvaders-v5", fields
-  )  # raw rewards are at least 5
-  environment = factory.make(config, 1, seed=3)
-  environment.reset()
-  steps = [environment.step(np.ones(1, np.int32)) for _ in range(250)]
-  assert max(float(step.reward[0]) for step in steps) == 1.0
-  assert max(float(step.raw_reward[0]) for step in steps) >= 5.0
-
-
 class Counting(gymnasium.ObservationWrapper):
   """A wrapper that divides by the number of its observations so far."""
 
@@ -249,11 +223,6 @@ def test_a_wrapper_whose_state_outlasts_episodes_is_named(
     assert named in line and str(replacement) in line
 
 
-def test_the_spec_is_that_of_the_wrapped_environment():
-  config = given.config_of("Clock-v0", {"frame_stack": 4})
-  assert factory.make_spec(config).observations.shape == (4, 1)
-
-
 def test_environments_of_a_vector_environment_are_wrapped_singly():
   config = given.config_of("CartPole-v1", {"frame_skip": 2, "time_limit": 3})
   environment = factory.make(config, 2, seed=0)
@@ -275,17 +244,9 @@ def test_a_vector_environment_without_a_time_limit_is_stepped_singly():
   assert [step.truncated.all() for step in steps] == [False, True]
 
 
-def test_discrete_observations_are_one_hot_in_each_frame():
-  config = given.config_of("FrozenLake-v1", {"time_limit": 2})
-  assert factory.make_spec(config).observations.shape == (16,)
-
-
 @pytest.mark.parametrize(
   "fields",
-  [
-    {"frame_skip": 2, "frame_stack": 2, "time_limit": 5},
-    names("TimesTen"),
-  ],
+  [{"frame_skip": 2, "frame_stack": 2, "time_limit": 5}, names("TimesTen")],
 )
 def test_wrapped_environments_are_saved_exactly(fields):
   assert saving.is_exact(given.config_of("CartPole-v1", fields))
@@ -321,10 +282,9 @@ def test_wrapped_environments_are_saved_exactly(fields):
   ],
 )
 def test_errors_are_one_line(name, fields, texts):
-  with pytest.raises(ValueError) as caught:
+  with given.one_line(ValueError) as caught:
     factory.make_spec(given.config_of(name, fields))
   message = str(caught.value)
-  assert "\n" not in message
   for text in ["config.environment.", *texts]:
     assert text in message
 
@@ -355,15 +315,3 @@ def test_an_error_in_a_wrapper_is_shown_with_its_lines():
   assert "environment Clock-v0: the wrapper '" in caught.value.line
   assert "raised RuntimeError: no" in caught.value.line
   assert "in fail" in caught.value.traceback
-
-
-def test_a_module_that_fails_is_shown_with_its_lines(tmp_path, monkeypatch):
-  (tmp_path / "broken_wrapper.py").write_text("x = 1 / 0\n")
-  monkeypatch.syspath_prepend(tmp_path)
-  with pytest.raises(user_code.UserCodeError) as caught:
-    factory.make_spec(
-      given.config_of("Clock-v0", {"wrappers": ("broken_wrapper:X",)})
-    )
-  assert "'broken_wrapper:X'" in caught.value.line
-  assert "ZeroDivisionError" in caught.value.traceback
-  sys.modules.pop("broken_wrapper", None)

@@ -2,6 +2,8 @@
 
 import typing
 
+import numpy as np
+
 from slipway.replay.tables import table_spec
 
 
@@ -40,3 +42,9 @@ def make_table_spec(
       **fields,
     }
   )
+
+
+def make_records(start, count):
+  """Returns records of 8 bytes that hold their own key."""
+  keys = np.arange(start, start + count, dtype=np.uint64)
+  return keys.view(np.uint8).reshape(count, 8)

@@ -25,13 +25,14 @@ def _serve(port: int, first_version: int):
   return server, variables.VariablesPublisher(address, first_version)
 
 
-def make_proxy(server_address: str, folder, poll_period_s: float = 0.01):
+def make_proxy(server_address: str, folder, poll_period_s=0.01, **kwargs):
   return proxy.WorkerProxy(
     server_address,
     f"unix:{folder}/relay",
     f"{folder}/variables",
     f"{folder}/control_block",
     poll_period_s,
+    **kwargs,
   )
 
 
@@ -179,13 +180,8 @@ def _serve_table(port: int):
 
 def test_workers_write_to_their_own_shards(tmp_path):
   ports = [portpicker.pick_unused_port() for _ in range(2)]
-  worker_proxy = proxy.WorkerProxy(
-    f"localhost:{ports[0]}",
-    f"unix:{tmp_path}/relay",
-    f"{tmp_path}/variables",
-    f"{tmp_path}/control_block",
-    shards=[(f"unix:{tmp_path}/relay-1", f"localhost:{ports[1]}")],
-  )
+  shards = [(f"unix:{tmp_path}/relay-1", f"localhost:{ports[1]}")]
+  worker_proxy = make_proxy(f"localhost:{ports[0]}", tmp_path, shards=shards)
   worker_proxy.start()
   handles = [
     control_block.WorkerHandle(f"{tmp_path}/control_block", i, i % 2)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from slipway.agents import policies, registry
+from slipway.agents import policies
 from slipway.agents.networks import network as network_lib
 from slipway.agents.networks import tf_ops
 from slipway.configs import catalog
-from slipway.environments import factory
+from tests.agents import collected
 
 ENVIRONMENTS = 4
 
@@ -22,15 +22,13 @@ def make_config(name="ddpg", workers=1, **exploration):
 
 
 def make_variables(config):
-  spec = factory.make_spec(config.environment)
-  builder = registry.make_builder("actor_critic")
+  builder, spec = collected.build(config)
   return builder.make_learner(config, spec).get_variables()
 
 
 def make_actors(config, worker=0, **options):
   """Returns an exploring and a greedy actor with the same variables."""
-  spec = factory.make_spec(config.environment)
-  builder = registry.make_builder("actor_critic")
+  builder, spec = collected.build(config)
   actors = [
     builder.make_actor(config, spec, worker, **options),
     builder.make_greedy_actor(config, spec),
@@ -55,6 +53,8 @@ def act(actor, steps, first=False):
 def test_noise_has_its_deviation_and_correlation(noise):
   config = make_config(noise=noise, noise_std=0.05)
   exploring, greedy = make_actors(config)
+  inputs = (np.zeros((4, 3), np.float32), np.zeros(4, np.float32))
+  assert not exploring.act(*inputs, np.ones(4, bool)).extras  # for Retrace only
   found = act(exploring, 20_000) - act(greedy, 1)
   assert found.mean() == pytest.approx(0.0, abs=0.01)
   assert found.std() == pytest.approx(0.05, rel=0.1)
@@ -129,8 +129,8 @@ def test_log_densities_belong_to_the_actions(preset):
   config.learner.critic_target = "retrace"
   config.replay.transitions_per_item = 1
   exploring, _ = make_actors(config)
-  spec = factory.make_spec(config.environment)
-  policy = registry.make_builder("actor_critic").make_network(config, spec)
+  builder, spec = collected.build(config)
+  policy = builder.make_network(config, spec)
   acting = network_lib.make_acting(policy, policies.POLICY)
   variables = make_variables(config)
   # The samples of a wide distribution are often at the bounds.
@@ -152,13 +152,6 @@ def test_log_densities_belong_to_the_actions(preset):
       output.action
     )
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize("name", ["ddpg", "mpo"])
-def test_without_retrace_there_are_no_log_densities(name):
-  exploring, _ = make_actors(make_config(name))
-  inputs = (np.zeros((4, 3), np.float32), np.zeros(4, np.float32))
-  assert not exploring.act(*inputs, np.zeros(4, bool)).extras
 
 
 def test_actions_stay_within_their_bounds():

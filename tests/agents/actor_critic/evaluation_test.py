@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from slipway.agents import normalizer, policies, registry
+from slipway.agents import normalizer, policies
 from slipway.agents.actor_critic import critics as critics_lib
 from slipway.agents.actor_critic import evaluation, improvement
 from slipway.configs import catalog
-from slipway.environments import factory
 from slipway.replay.items import priorities, sequences
+from tests.agents import collected
 
 BATCH, STEPS, GAMMA, SAMPLES = 8, 7, 0.9, 3
 WEIGHTS = np.linspace(0.1, 1.0, BATCH).astype(np.float32)
@@ -72,8 +72,7 @@ class Networks:
 
   def __init__(self, name):
     config = make_config(name)
-    spec = factory.make_spec(config.environment)
-    builder = registry.make_builder("actor_critic")
+    builder, spec = collected.build(config)
     builder.check(config, spec)
     declaration = builder.make_network(config, spec)
     self.critics = ShiftedCritics(config, spec)

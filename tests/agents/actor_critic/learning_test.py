@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from slipway.agents import policies, registry
+from slipway.agents import policies
 from slipway.agents.actor_critic import improvement
 from slipway.agents.networks import network as network_lib
 from slipway.agents.networks import tf_ops
 from slipway.configs import catalog
-from slipway.environments import factory
 from tests.agents import collected
-from tests.environments import shaped
 
 ITEMS = 32
 # Algorithms that learn from transitions, some with a preset.
@@ -49,9 +47,7 @@ def make_config(name="sac", critics=None, **learner):
   return config
 
 
-def make_learner(config):
-  spec = factory.make_spec(config.environment)
-  return registry.make_builder("actor_critic").make_learner(config, spec)
+make_learner = collected.make_learner
 
 
 def make_batch(config):
@@ -85,27 +81,33 @@ def equal(one, other, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_update_changes_all_networks(batches, name):
-  learner = make_learner(make_config(name))
-  before = collected.get_values(learner)
-  update = make_update(learner)
+def test_updates_change_all_networks_and_are_equal_after_a_resume(
+  batches, name, tmp_path
+):
+  """Their random numbers depend on the seed and the step only."""
+  first, second = (make_learner(make_config(name)) for _ in range(2))
+  updates, batch = [make_update(first), make_update(second)], batches[name]
+  start = [collected.get_values(learner) for learner in (first, second)]
   for _ in range(2):  # TD3's policy learns in every second update
-    metrics, priorities = update(batches[name])
-  after = collected.get_values(learner)
-  for tracked in learner.checkpointed.keys() - {"steps", "dead_units"}:
-    assert not equal(before, after, tracked), tracked
-  assert learner.steps.numpy() == 2
-  assert (priorities is not None) == (name in ("d4pg", *SEQUENCES))
+    metrics, priorities = updates[0](batch)
+  after = collected.get_values(first)
+  for tracked in first.checkpointed:
+    assert equal(*start, tracked), tracked
+    if tracked not in ("steps", "dead_units"):
+      assert not equal(start[0], after, tracked), tracked
   for metric, value in metrics.items():
     assert value.shape == () and np.isfinite(value), metric
-
-
-@pytest.mark.parametrize("name", ["d4pg", *SEQUENCES])
-def test_each_item_has_a_priority(batches, name):
-  learner = make_learner(make_config(name))
-  _, priorities = learner.update(batches[name])
-  assert priorities.shape == (ITEMS,)
-  assert (priorities.numpy() > 0).all()
+  assert (priorities is not None) == (name in ("d4pg", *SEQUENCES))
+  if priorities is not None:
+    assert priorities.shape == (ITEMS,) and (priorities.numpy() > 0).all()
+  for variable in first.get_variables():  # only the policy is published
+    assert variable.startswith(f"{policies.POLICY}/")
+  collected.restore(first, second, tmp_path)
+  for update in updates:
+    update(batch)
+  assert second.steps.numpy() == 3
+  end = [collected.get_values(learner) for learner in (first, second)]
+  assert all(equal(*end, tracked) for tracked in first.checkpointed)
 
 
 def test_the_critics_differ_and_their_targets_start_equal():
@@ -119,7 +121,7 @@ def test_the_critics_differ_and_their_targets_start_equal():
     np.testing.assert_array_equal(value, target)
 
 
-@pytest.mark.parametrize("name", ["ddpg", "sac", "sac:cartpole"])
+@pytest.mark.parametrize("name", ["ddpg", "sac:cartpole"])
 def test_all_weights_start_within_the_bound_of_the_initializer(name):
   config = make_config(name)
   config.network.initializer = "uniform"
@@ -144,13 +146,6 @@ def test_categorical_critics_start_at_the_return_nearest_to_zero(
   spacing = (highest - lowest) / (config.network.atoms - 1)
   assert abs(metrics["q_mean"] - nearest) < spacing
   assert abs(-metrics["policy_loss"] - nearest) < spacing
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_only_the_policy_is_published(name):
-  names = make_learner(make_config(name)).get_variables()
-  assert names
-  assert all(name.startswith(f"{policies.POLICY}/") for name in names)
 
 
 @pytest.mark.parametrize("name", ["sac", "ddpg", "mpo"])
@@ -239,8 +234,8 @@ def test_the_acting_policy_has_the_encoders_variables(batches):
   config, data = make_config(name), batches[name].data
   learner = make_learner(config)
   learner.update(batches[name])
-  spec = factory.make_spec(config.environment)
-  declaration = registry.make_builder("actor_critic").make_network(config, spec)
+  builder, spec = collected.build(config)
+  declaration = builder.make_network(config, spec)
   acting = network_lib.make_acting(declaration, policies.POLICY)
   acting.load(learner.get_variables())
   tracked = learner.checkpointed
@@ -395,8 +390,8 @@ def test_targets_of_mpo_are_means_over_its_samples(batches, head):
 
 def make_constrained(config):
   """Returns MPO's improvement, and the declaration of its policy."""
-  spec = factory.make_spec(config.environment)
-  policy = registry.make_builder("actor_critic").make_network(config, spec)
+  builder, spec = collected.build(config)
+  policy = builder.make_network(config, spec)
   return improvement.ConstrainedImprovement(config, spec, policy), policy
 
 
@@ -470,21 +465,33 @@ def test_mpo_learns_without_bias_where_tanh_rounds_to_one(batches):
   np.testing.assert_allclose(after, [mean, log_std], atol=0.03)
 
 
-@pytest.mark.parametrize(("log_std", "rises"), [(-6.0, True), (-0.3, False)])
+# The biases of the output: mean and log deviation, or logits. With a logit of
+# 200, the probability of the other action is 0 in float32.
+@pytest.mark.parametrize(
+  ("name", "bias", "rises"),
+  [
+    ("sac", [0.0, -6.0], True),
+    ("sac", [0.0, -0.3], False),
+    ("sac:cartpole", [0.0, 9.0], True),
+    ("sac:cartpole", [0.0, 200.0], True),
+    ("sac:cartpole", [0.0, 0.0], False),
+  ],
+)
 def test_the_temperature_moves_policies_to_their_target_entropy(
-  batch, log_std, rises
+  batches, name, bias, rises
 ):
-  # Pendulum's actions have one dimension, so the target is -1 nats.
-  learner = make_learner(make_config())
+  config, target = make_config(name), -1.0  # nats, of one dimension
+  if name == "sac:cartpole":
+    config.learner.discrete_entropy, target = 0.7, 0.7 * np.log(2)
+  learner = make_learner(config)
   variables = learner.get_variables()
-  name = f"{policies.POLICY}/output/b"
-  variables[name] = np.float32([0.0, log_std])
+  variables[f"{policies.POLICY}/output/b"] = np.float32(bias)
   variables[f"{policies.POLICY}/output/w"] *= 0
   learner.checkpointed["policy"].load(variables)
   before = learner.checkpointed["log_temperature"].numpy()
-  metrics, _ = learner.update(batch)
+  metrics, _ = learner.update(batches[name])
   after = learner.checkpointed["log_temperature"].numpy()
-  assert (metrics["entropy"] < -1) == rises
+  assert (metrics["entropy"] < target) == rises
   assert (after > before) == rises
 
 
@@ -501,15 +508,17 @@ def test_the_entropy_converges_to_its_target(batch, temperature):
     discount_t=tf.zeros([ITEMS]),
   )
   batch, entropies = batch._replace(data=data), []
-  for _ in range(1_000):
+  for _ in range(600):
     metrics, _ = update(batch)
     entropies.append(float(metrics["entropy"]))
   # Pendulum's target is -1 nats. The estimate of one batch has an error of 0.2.
   assert abs(np.mean(entropies[:50]) + 1.0) > 0.3
-  assert np.mean(entropies[-300:]) == pytest.approx(-1.0, abs=0.1)
+  assert np.mean(entropies[-200:]) == pytest.approx(-1.0, abs=0.1)
 
 
-@pytest.mark.parametrize("name", TRANSITIONS)
+@pytest.mark.parametrize(
+  "name", ["td3", "sac:cartpole", "sac:minatar_breakout", "d4pg", "mpo"]
+)
 def test_the_observation_after_a_terminated_step_has_no_influence(
   batches, name
 ):
@@ -554,25 +563,6 @@ def test_targets_are_the_lowest_of_the_chosen_critics(batch):
   assert len(found) > 1
 
 
-@pytest.mark.parametrize("name", [x for x in NAMES if x != "ddpg"])
-def test_updates_after_a_resume_are_equal(batches, name, tmp_path):
-  """Their random numbers depend on the seed and the step only."""
-  first, second = (make_learner(make_config(name)) for _ in range(2))
-  updates, batch = [make_update(first), make_update(second)], batches[name]
-  start = [collected.get_values(learner) for learner in (first, second)]
-  for _ in range(3):
-    updates[0](batch)
-  collected.restore(first, second, tmp_path)
-  for _ in range(2):
-    for update in updates:
-      update(batch)
-  assert second.steps.numpy() == 5
-  end = [collected.get_values(learner) for learner in (first, second)]
-  for tracked in first.checkpointed:
-    assert equal(*start, tracked), tracked
-    assert equal(*end, tracked), tracked
-
-
 def test_discrete_soft_targets_and_losses_are_exact_expectations(batches):
   """Compares with Christodoulou 2019, equations 3, 4, 10 and 11, in float64."""
   batch = batches["sac:cartpole"]
@@ -610,42 +600,3 @@ def test_discrete_soft_targets_and_losses_are_exact_expectations(batches):
       entropy -= p[a] * np.log(p[a]) / ITEMS
   assert float(metrics["policy_loss"]) == pytest.approx(policy_loss, rel=1e-4)
   assert float(metrics["entropy"]) == pytest.approx(entropy, rel=1e-4)
-
-
-# With a bias of 200, the probability of an action is 0 in float32.
-@pytest.mark.parametrize(
-  ("bias", "rises"), [(9.0, True), (200.0, True), (0.0, False)]
-)
-def test_the_temperature_of_discrete_actions(batches, bias, rises):
-  """The temperature rises if the policy is nearly deterministic, else falls."""
-  learner = make_learner(make_config("sac:cartpole", discrete_entropy=0.7))
-  variables = learner.get_variables()
-  variables[f"{policies.POLICY}/output/b"] = np.float32([0.0, bias])
-  variables[f"{policies.POLICY}/output/w"] *= 0
-  learner.checkpointed["policy"].load(variables)
-  before = learner.checkpointed["log_temperature"].numpy()
-  metrics, _ = learner.update(batches["sac:cartpole"])
-  after = learner.checkpointed["log_temperature"].numpy()
-  assert (metrics["entropy"] < 0.7 * np.log(2)) == rises
-  assert (after > before) == rises
-
-
-def test_the_target_entropy_is_that_of_the_legal_actions():
-  """A uniform policy of two legal actions of four has too much entropy."""
-  config = make_config("sac:cartpole", discrete_entropy=0.9)
-  config.environment = shaped.config_of(masked=True)
-  spec = factory.make_spec(config.environment)
-  policy = registry.make_builder("actor_critic").make_network(config, spec)
-  soft = improvement.SoftImprovement(config, spec, policy)
-  variables = soft.network.get_variables()
-  variables[f"{policies.POLICY}/output/w"] *= 0
-  soft.network.load(variables)
-  masked = np.zeros((ITEMS, *spec.observations.shape), np.float32)
-  masked[:, -4:] = [1, 0, 0, 1]
-  soft.update(
-    tf.constant(masked),
-    lambda o, a: 0.0 * a[:, 0],
-    tf.constant([1, 2]),
-    tf.constant(1e-2),
-  )
-  assert soft.checkpointed["log_temperature"] < 0  # it was 0

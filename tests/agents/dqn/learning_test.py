@@ -3,21 +3,16 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from acme import specs
 
 from slipway.agents.dqn import learning
-from slipway.agents.networks import network, q_network
 from slipway.configs import dqn, prioritized_dqn
 from slipway.replay.items import priorities, transitions
 from slipway.replay.tables import dataset
+from tests.environments import given
 
 BATCH, ACTIONS = 6, 2
-SPEC = specs.EnvironmentSpec(
-  observations=specs.Array((3,), np.float32),
-  actions=specs.DiscreteArray(ACTIONS),
-  rewards=specs.Array((), np.float32),
-  discounts=specs.BoundedArray((), np.float32, 0, 1),
-)
+SPEC = given.spec_of((3,), actions=ACTIONS)
+PROBABILITIES = np.array([0.01, 0.02, 0.04, 0.1, 0.3, 0.5])
 
 
 def make_config(base=dqn, **learner):
@@ -35,13 +30,11 @@ def make_config(base=dqn, **learner):
   return config
 
 
-def make_batch(seed=0, probabilities=None):
+def make_batch(seed=0):
   random = np.random.default_rng(seed)
-  if probabilities is None:
-    probabilities = np.full(BATCH, 0.01)
   return dataset.Batch(
     keys=tf.range(BATCH, dtype=tf.int64),
-    probabilities=tf.constant(probabilities, tf.float64),
+    probabilities=tf.constant(PROBABILITIES, tf.float64),
     table_size=tf.fill([BATCH], tf.constant(100, tf.int64)),
     versions=tf.ones([BATCH], tf.int64),
     data=transitions.Transition(
@@ -141,6 +134,7 @@ def test_published_variables_are_the_average_of_the_copies():
   assert copies == 4
 
 
+# Items of different probabilities count equally without prioritized sampling.
 @pytest.mark.parametrize(
   "learner",
   [
@@ -183,81 +177,13 @@ def test_importance_weights_scale_the_loss_and_beta_is_annealed():
   agent = learning.DQNLearner(config, SPEC)
   slow = SlowLearner(config, agent.get_variables())
   update = tf.function(agent.update, autograph=False)
-  probabilities = np.array([0.01, 0.02, 0.04, 0.1, 0.3, 0.5])
   for beta in (0.2, 0.35, 0.5, 0.65, 0.8, 0.8, 0.8):
-    weights = (1 / (100 * probabilities)) ** beta
+    weights = (1 / (100 * PROBABILITIES)) ** beta
     weights /= weights.max()
-    batch = make_batch(0, probabilities)
+    batch = make_batch(0)
     metrics, _ = update(batch)
     _, loss, _ = slow.update(batch, weights)
     np.testing.assert_allclose(metrics["loss"], loss, rtol=1e-4, atol=1e-5)
-
-
-def test_uniform_sampling_weights_all_items_equally():
-  agent = learning.DQNLearner(make_config(), SPEC)
-  slow = SlowLearner(make_config(), agent.get_variables())
-  batch = make_batch(0, np.array([0.01, 0.02, 0.04, 0.1, 0.3, 0.5]))
-  _, loss, _ = slow.update(batch, np.ones(BATCH))
-  found = agent.update(batch).metrics["loss"]
-  np.testing.assert_allclose(found, loss, rtol=1e-4)
-
-
-def test_target_network_is_copied_at_the_period_only():
-  agent = learning.DQNLearner(make_config(target_update_period=4), SPEC)
-  update, batch = tf.function(agent.update, autograph=False), make_batch()
-
-  def values(name):
-    return [x.numpy() for x in agent.checkpointed[name].variables]
-
-  def equal(a, b):
-    return all((x == y).all() for x, y in zip(a, b, strict=True))
-
-  copied = values("target")
-  assert equal(copied, values("online"))
-  for step in range(1, 13):
-    update(batch)
-    if step % 4 == 0:
-      copied = values("online")
-    else:
-      assert not equal(copied, values("online"))
-    assert equal(copied, values("target"))
-
-
-@pytest.mark.parametrize("base", [dqn, prioritized_dqn])
-def test_error_on_a_fixed_batch_falls(base):
-  agent = learning.DQNLearner(
-    make_config(base, learning_rate=0.01, target_update_period=1_000), SPEC
-  )
-  update, batch = tf.function(agent.update, autograph=False), make_batch()
-  errors = [update(batch).priorities.numpy().mean() for _ in range(300)]
-  assert errors[-1] < 0.3 * errors[0]
-
-
-def test_metrics_are_scalars():
-  agent = learning.DQNLearner(make_config(), SPEC)
-  metrics = agent.update(make_batch()).metrics
-  assert {"loss", "gradient_norm"} <= set(metrics)
-  for name, value in metrics.items():
-    assert value.shape == (), name
-    assert np.isfinite(value), name
-
-
-@pytest.mark.parametrize("dueling", [False, True])
-@pytest.mark.parametrize("hidden_sizes", [(5,), (7, 5)])
-def test_an_acting_network_loads_the_variables(hidden_sizes, dueling):
-  config = make_config()
-  config.network.update({"hidden_sizes": hidden_sizes, "dueling": dueling})
-  agent = learning.DQNLearner(config, SPEC)
-  batch = make_batch()
-  agent.update(batch)
-  acting = network.make_acting(q_network.QNetwork(config.network, SPEC))
-  acting.load(agent.get_variables())
-  np.testing.assert_allclose(
-    acting(batch.data.o_tm1.numpy()).values,
-    agent.online(batch.data.o_tm1).values,
-    rtol=1e-5,
-    atol=1e-5,
-  )
 
 
 def test_equal_seeds_give_equal_initial_variables():

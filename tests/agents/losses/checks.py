@@ -3,15 +3,17 @@
 import math
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 STEP = 1e-6
 
 
 def to_tensors(inputs):
-  """Returns float64 tensors by name; `a_tm1` is int32."""
+  """Returns tensors by name, of type int32, bool or float64."""
+  types = {"i": tf.int32, "b": tf.bool, "f": tf.float64}
   return {
-    name: tf.constant(x, tf.int32 if name == "a_tm1" else tf.float64)
+    name: x if tf.is_tensor(x) else tf.constant(x, types[x.dtype.kind])
     for name, x in inputs.items()
   }
 
@@ -52,6 +54,25 @@ def find_inputs_with_gradient(loss_of, inputs):
     loss = loss_of(tensors, slow=False)
   found = tape.gradient(loss, watched)
   return {name for name, gradient in found.items() if gradient is not None}
+
+
+def check_gradients(loss_of, inputs, *names):
+  """Asserts that a loss has gradients, as differences have, for these inputs.
+
+  Other inputs have none.
+  """
+  assert find_inputs_with_gradient(loss_of, inputs) == set(names)
+  for name in names:
+    found, expected = gradients(loss_of, inputs, name)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert (found != 0).any()
+
+
+def check_ranks(function, inputs):
+  """Asserts that an input with one axis too many is rejected by its name."""
+  for name, x in inputs.items():
+    with pytest.raises(ValueError, match=f"{name} must have rank"):
+      function(**to_tensors({**inputs, name: x[None]}))
 
 
 def slow_rescale(x):

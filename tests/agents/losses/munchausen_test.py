@@ -63,9 +63,8 @@ def loss_of(inputs, slow):
 
 @pytest.mark.parametrize("lowest", [-0.1, -1.0, -100.0])
 @pytest.mark.parametrize("temperature", [0.03, 1.0])
-@pytest.mark.parametrize("seed", range(3))
-def test_loss_and_error_equal_the_slow_sum(seed, temperature, lowest):
-  inputs = make_inputs(seed)
+def test_loss_and_error_equal_the_slow_sum(temperature, lowest):
+  inputs = make_inputs(0)
   hyperparameters = {
     **HYPERPARAMETERS,
     "temperature": temperature,
@@ -79,13 +78,8 @@ def test_loss_and_error_equal_the_slow_sum(seed, temperature, lowest):
   np.testing.assert_allclose(output.td_error, error, atol=1e-6)
 
 
-def test_gradient_equals_finite_differences():
-  found, expected = checks.gradients(loss_of, make_inputs(0), "q_tm1")
-  np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-def test_gradient_flows_into_the_online_values_only():
-  assert checks.find_inputs_with_gradient(loss_of, make_inputs(1)) == {"q_tm1"}
+def test_only_the_online_values_have_a_gradient():
+  checks.check_gradients(loss_of, make_inputs(0), "q_tm1")
 
 
 def test_without_bonus_at_a_low_temperature_it_is_q_learning():

@@ -1,5 +1,7 @@
 """Tests of policy losses against the papers' sums, step by step."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -24,10 +26,7 @@ def slow_clipped(inputs):
   """Returns the clipped losses of Schulman et al. 2017, equation 7."""
   losses = []
   for new, old, advantage in zip(
-    inputs["log_prob"],
-    inputs["old_log_prob"],
-    inputs["advantage"],
-    strict=True,
+    inputs["log_prob"], inputs["old_log_prob"], inputs["advantage"], strict=True
   ):
     ratio = np.exp(new) / np.exp(old)
     bounded = min(max(ratio, 1 - CLIP), 1 + CLIP)
@@ -41,9 +40,8 @@ def clipped_loss(inputs, slow):
   return policy_gradient.clipped_policy(**inputs, clip=CLIP).loss
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_clipped_loss_equals_the_slow_one(seed):
-  inputs = make_steps(seed, spread=0.4)
+def test_the_clipped_loss_equals_the_slow_one():
+  inputs = make_steps(0, spread=0.4)
   found = policy_gradient.clipped_policy(**checks.to_tensors(inputs), clip=CLIP)
   np.testing.assert_allclose(found.loss, slow_clipped(inputs), rtol=1e-9)
   ratio = np.exp(inputs["log_prob"] - inputs["old_log_prob"])
@@ -52,48 +50,29 @@ def test_the_clipped_loss_equals_the_slow_one(seed):
   np.testing.assert_array_equal(found.clipped, outside)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_the_gradient_of_the_clipped_loss(seed):
-  inputs = make_steps(seed, spread=0.4)
-  found, expected = checks.gradients(clipped_loss, inputs, "log_prob")
-  np.testing.assert_allclose(found, expected, atol=1e-6)
-  assert (found == 0).any() and (found != 0).any()
-
-
-def test_at_a_ratio_of_one_it_is_the_policy_gradient():
-  inputs = make_steps(0, spread=0.0)
-  found, expected = checks.gradients(clipped_loss, inputs, "log_prob")
-  np.testing.assert_allclose(found, -inputs["advantage"], rtol=1e-9)
-  np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-def test_gradients_flow_into_the_new_log_prob_only():
-  assert checks.find_inputs_with_gradient(clipped_loss, make_steps(0, 0.1)) == {
-    "log_prob"
-  }
-
-
-@pytest.mark.parametrize("name", ["log_prob", "old_log_prob", "advantage"])
-def test_steps_of_a_wrong_rank_name_the_argument(name):
-  inputs = make_steps(0, 0.1)
-  inputs[name] = inputs[name][:, None]
-  with pytest.raises(ValueError, match=f"{name} must have rank 1"):
-    policy_gradient.clipped_policy(**checks.to_tensors(inputs), clip=CLIP)
+# At a ratio of one, the loss is that of the policy gradient.
+@pytest.mark.parametrize("spread", [0.0, 0.4])
+def test_only_the_new_log_prob_has_a_gradient(spread):
+  inputs = make_steps(0, spread)
+  checks.check_gradients(clipped_loss, inputs, "log_prob")
+  found, _ = checks.gradients(clipped_loss, inputs, "log_prob")
+  if spread:
+    assert (found == 0).any()
+  else:
+    np.testing.assert_allclose(found, -inputs["advantage"], rtol=1e-9)
+  clipped = functools.partial(policy_gradient.clipped_policy, clip=CLIP)
+  checks.check_ranks(clipped, inputs)
 
 
 def test_the_policy_gradient():
-  inputs = {
-    name: x for name, x in make_steps(0, 0.1).items() if name != "old_log_prob"
-  }
-
   def loss_of(inputs, slow):
     if slow:
       return -inputs["advantage"] * inputs["log_prob"]
     return policy_gradient.policy_gradient(**inputs)
 
-  found, _ = checks.gradients(loss_of, inputs, "log_prob")
-  np.testing.assert_allclose(found, -inputs["advantage"])
-  assert checks.find_inputs_with_gradient(loss_of, inputs) == {"log_prob"}
+  inputs = make_steps(0, 0.1)
+  del inputs["old_log_prob"]
+  checks.check_gradients(loss_of, inputs, "log_prob")
 
 
 ETA, ALPHA, ETA_BOUND, ALPHA_BOUND = 0.7, [2.0, 3.0], 0.02, [0.1, 0.05]
@@ -184,16 +163,13 @@ def test_without_a_top_half_vmpo_learns_no_temperature(learned):
     assert np.isfinite(gradients[name]).all()
 
 
-@pytest.mark.parametrize(
-  "name", ["log_prob", "temperature", "multipliers", "kl"]
-)
-def test_the_gradients_of_vmpo(name):
-  found, expected = checks.gradients(vmpo_loss, make_vmpo(1), name)
-  np.testing.assert_allclose(found, expected, atol=1e-6)
-  assert (found != 0).any() and np.isfinite(found).all()
+def test_the_gradients_of_vmpo():
+  """The advantages have none."""
+  inputs = make_vmpo(1)
+  learned = inputs.pop("learned")
 
+  def loss_of(inputs, slow):
+    return vmpo_loss({**inputs, "learned": learned}, slow)
 
-def test_vmpo_has_no_gradient_for_advantages():
-  assert "advantage" not in checks.find_inputs_with_gradient(
-    vmpo_loss, make_vmpo(1)
-  )
+  names = ("log_prob", "temperature", "multipliers", "kl")
+  checks.check_gradients(loss_of, inputs, *names)

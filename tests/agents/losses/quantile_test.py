@@ -54,9 +54,8 @@ def loss_of(inputs, slow):
 
 @pytest.mark.parametrize("kappa", [0.2, 1.0, 5.0])
 @pytest.mark.parametrize("sampled", [False, True])
-@pytest.mark.parametrize("seed", range(3))
-def test_loss_and_error_equal_the_slow_sum(seed, sampled, kappa):
-  inputs = make_inputs(seed, sampled)
+def test_loss_and_error_equal_the_slow_sum(sampled, kappa):
+  inputs = make_inputs(0, sampled)
   found = quantile.quantile_q_learning(
     **checks.to_tensors(inputs), huber_delta=kappa
   )
@@ -65,16 +64,14 @@ def test_loss_and_error_equal_the_slow_sum(seed, sampled, kappa):
   np.testing.assert_allclose(found.td_error, error, atol=1e-6)
 
 
-def test_gradient_equals_finite_differences():
-  found, expected = checks.gradients(loss_of, make_inputs(0), "quantiles_tm1")
-  np.testing.assert_allclose(found, expected, atol=1e-6)
+def test_only_the_online_quantiles_have_a_gradient():
+  inputs = make_inputs(0)
+  taus = inputs.pop("taus")  # constants, made by the network
 
+  def loss(inputs, slow):
+    return loss_of({**inputs, "taus": taus}, slow)
 
-def test_gradient_flows_into_the_online_quantiles_only():
-  # The taus of sampled quantiles are constants, made by the network.
-  assert checks.find_inputs_with_gradient(loss_of, make_inputs(1)) - {
-    "taus"
-  } == {"quantiles_tm1"}
+  checks.check_gradients(loss, inputs, "quantiles_tm1")
 
 
 def test_the_loss_is_minimal_at_the_quantiles():

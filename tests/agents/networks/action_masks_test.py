@@ -7,21 +7,13 @@ from acme import specs
 
 from slipway.agents.networks import action_masks, numpy_ops, tf_ops
 from slipway.environments import arrays
+from tests.environments import given
 
 SIZES = (2, 1, 3)
 BACKENDS = {
   "numpy": (numpy_ops, lambda x: x),
   "tensorflow": (tf_ops, tf.constant),
 }
-
-
-def make_spec(actions, shape, dtype, size):
-  return specs.EnvironmentSpec(
-    observations=arrays.MaskedArray(specs.Array(shape, dtype), size),
-    actions=actions,
-    rewards=specs.Array((), np.float32),
-    discounts=specs.BoundedArray((), np.float32, 0, 1),
-  )
 
 
 def split_mask(mask):
@@ -62,7 +54,8 @@ def test_outputs_of_illegal_actions(backend, actions, expected, shape, dtype):
   random = np.random.default_rng(0)
   masks = random.random((20, sum(SIZES))) < 0.5
   observations = random.integers(0, 9, (20, *shape)).astype(dtype)
-  spec = make_spec(actions, shape, dtype, sum(SIZES))
+  masked = arrays.MaskedArray(specs.Array(shape, dtype), sum(SIZES))
+  spec = given.spec_of(actions=actions, observations=masked)
   mask = action_masks.MaskSplitter(spec)
   joined = spec.observations.join(observations, masks)
   alone, penalty = mask.split(ops, array(joined))
@@ -75,8 +68,6 @@ def test_outputs_of_illegal_actions(backend, actions, expected, shape, dtype):
 
 
 def test_without_masks_only_padding_is_illegal():
-  spec = make_spec(None, (2,), np.float32, 1)
-  spec = spec._replace(observations=specs.Array((2,), np.float32))
   x = np.ones((3, 2), np.float32)
   for actions, expected in (
     (specs.DiscreteArray(6), None),
@@ -86,7 +77,7 @@ def test_without_masks_only_padding_is_illegal():
       np.float32([0, 0, 0, action_masks.ILLEGAL]),
     ),
   ):
-    mask = action_masks.MaskSplitter(spec._replace(actions=actions))
+    mask = action_masks.MaskSplitter(given.spec_of((2,), actions=actions))
     observation, penalty = mask.split(numpy_ops, x)
     assert observation is x
     np.testing.assert_array_equal(penalty, expected)

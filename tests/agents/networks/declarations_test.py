@@ -1,8 +1,5 @@
 """Tests of policy, value and critic networks, in NumPy and TensorFlow."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -12,20 +9,19 @@ from slipway.agents.networks import (
   critic_network,
   initializers,
   layers,
-  numpy_ops,
   policy_network,
   tf_network,
   value_network,
 )
 from slipway.agents.networks import network as network_lib
-from tests.agents.networks import given
+from tests.environments import given
 
-DISCRETE = given.make_spec()
+DISCRETE = given.spec_of()
 CONTINUOUS = DISCRETE._replace(
   actions=specs.BoundedArray((2,), np.float32, -1, 1)
 )
 ORTHOGONAL = initializers.SCHEMES["orthogonal"]
-FRAMES = given.make_spec((2, 36, 36), np.uint8)
+FRAMES = given.spec_of((2, 36, 36), np.uint8)
 TORSO = layers.TorsoSettings("mlp", (8, 6))
 TANH = TORSO._replace(activation="tanh", scheme=ORTHOGONAL)
 
@@ -77,19 +73,6 @@ def test_acting_networks_equal_learning_networks(kind):
   assert all(name.startswith(f"{kind}/") for name in network.get_variables())
 
 
-@pytest.mark.parametrize("kind", ["categorical", "gaussian", "tanh_gaussian"])
-def test_policies_have_distributions(kind):
-  declaration = DECLARATIONS[kind]()
-  acting = network_lib.make_acting(declaration)
-  acting.load(tf_network.Network(declaration, seed=1).get_variables())
-  policy = declaration.head.distribution(
-    numpy_ops, acting(*make_inputs(declaration))
-  )
-  action = policy.sample(np.random.default_rng(0))
-  assert action.shape == ((5,) if kind == "categorical" else (5, 2))
-  assert policy.log_prob(action).shape == (5,)
-
-
 def test_seeds_and_names_decide_initial_values():
   def start(seed, name=""):
     network = tf_network.Network(DECLARATIONS["critic"](), seed, name)
@@ -99,27 +82,3 @@ def test_seeds_and_names_decide_initial_values():
   np.testing.assert_array_equal(start(1), start(1))
   assert (start(1) != start(2)).any()
   assert (start(1, "critic_0") != start(1, "critic_1")).any()
-
-
-def test_checkpoints_restore_networks(tmp_path):
-  networks = [
-    tf_network.Network(DECLARATIONS["value"](), seed) for seed in (1, 2)
-  ]
-  path = tf.train.Checkpoint(value=networks[0]).save(str(tmp_path / "c"))
-  status = tf.train.Checkpoint(value=networks[1]).restore(path)
-  status.assert_existing_objects_matched()
-  restored = networks[1].get_variables()
-  for name, value in networks[0].get_variables().items():
-    np.testing.assert_array_equal(restored[name], value)
-
-
-def test_acting_with_small_networks_imports_no_tensorflow():
-  code = """
-import sys
-from slipway.agents import epsilon_greedy, policies
-from slipway.agents.networks import critic_network, encoder_network
-from slipway.agents.networks import q_network, recurrent_q_network
-from slipway.agents.networks import value_network
-assert not [x for x in sys.modules if x.split(".")[0] == "tensorflow"]
-"""
-  subprocess.run([sys.executable, "-c", code], check=True)

@@ -9,16 +9,15 @@ from slipway.agents.networks import (
   heads,
   numpy_ops,
   q_network,
+  recurrent_q_network,
   tf_network,
   tf_ops,
   torsos,
 )
 from slipway.agents.networks import layers as layers_lib
-from slipway.agents.networks import (
-  network as network_lib,
-)
-from slipway.configs import dqn
-from tests.agents.networks import given
+from slipway.agents.networks import network as network_lib
+from slipway.configs import dqn, r2d2
+from tests.environments import given
 
 FRAMES = (4, 84, 84)
 
@@ -54,42 +53,65 @@ def make_acting(config, spec, network):
   return acting
 
 
-@pytest.mark.parametrize("layer_norm", ["none", "all"])
-@pytest.mark.parametrize("dueling", [False, True])
-@pytest.mark.parametrize(
-  "hidden_sizes", [(8,), (64, 64), (32, 16, 8), (128, 7)]
-)
-@pytest.mark.parametrize(
-  ("shape", "dtype"),
-  [((4,), np.float32), ((2, 3), np.float32), ((5,), np.uint8), ((), np.int32)],
-)
-def test_numpy_equals_tensorflow(
-  shape, dtype, hidden_sizes, dueling, layer_norm
+# torso, hidden sizes, shape and type of observations, and further fields
+EQUAL = [
+  ("mlp", (8,), (4,), np.float32, {"dueling": True}),
+  ("mlp", (128, 7), (2, 3), np.float32, {"layer_norm": "all"}),
+  ("mlp", (16, 8), (5,), np.uint8, {"layer_norm": "all", "dueling": True}),
+  ("mlp", (32, 16, 8), (), np.int32, {}),
+  ("mlp", (16, 8), (4,), np.float32, {"head": "categorical", "noisy": True}),
+  ("mlp", (8,), (4,), np.float32, {"head": "quantile", "dueling": True}),
+  ("mlp", (8,), (4,), np.float32, {"head": "implicit_quantile"}),
+  ("nature_cnn", (16,), FRAMES, np.uint8, {"dueling": True, "noisy": True}),
+  ("nature_cnn", (8,), (1, 36, 36), np.uint8, {}),  # the smallest frames
+  ("minatar_cnn", (8,), (10, 10, 4), np.uint8, {"head": "categorical"}),
+  ("minatar_cnn", (12, 8), (6, 7, 3), np.uint8, {"dueling": True}),
+  ("minatar_cnn", (8,), (6, 7, 3), np.uint8, {"head": "implicit_quantile"}),
+]
+
+
+@pytest.mark.parametrize(("torso", "sizes", "shape", "dtype", "fields"), EQUAL)
+def test_acting_values_equal_the_means_of_learned_heads(
+  torso, sizes, shape, dtype, fields
 ):
-  config = make_config(
-    hidden_sizes=hidden_sizes, dueling=dueling, layer_norm=layer_norm
-  )
-  spec = given.make_spec(shape, dtype)
-  network = make_network(config, spec)
-  acting = make_acting(config, spec, network)
-  random = np.random.default_rng(1)
-  for batch_size in (1, 16):
-    observation = (10 * random.random((batch_size, *shape))).astype(dtype)
+  config = make_config(torso, sizes, quantiles=5, atoms=7, **fields)
+  spec = given.spec_of(shape, dtype)
+  torsos.check(config, spec)
+  acting = network_lib.make_acting(q_network.QNetwork(config, spec))
+  random = np.random.default_rng(2)
+  for seed, batch in ((0, 1), (1, 6)):  # loading again replaces all variables
+    network = make_network(config, spec, seed)
+    acting.load(network.get_variables())
+    observation = random.integers(0, 9, (batch, *shape)).astype(dtype)
     original = observation.copy()
     values = acting(observation).values
-    assert values.dtype == np.float32
-    assert values.shape == (batch_size, 3)
-    np.testing.assert_allclose(
-      values, values_of(network, observation), rtol=1e-5, atol=1e-5
-    )
+    assert values.dtype == np.float32 and values.shape == (batch, 3)
     np.testing.assert_array_equal(observation, original)
+    expected = compute_values(config, network(tf.constant(observation)))
+    np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+  ("dueling", "count"),
+  [
+    (False, 1_687_206),  # with 6 actions, as in Mnih et al. 2015
+    (True, 1_687_206 + 7 * 7 * 64 * 512 + 512 + 512 + 1),
+  ],
+)
+def test_the_number_of_weights_is_that_of_the_paper(dueling, count):
+  declaration = q_network.QNetwork(
+    make_config("nature_cnn", (512,), dueling),
+    given.spec_of(FRAMES, np.uint8, actions=6),
+  )
+  shapes = network_lib.variable_shapes(declaration).values()
+  assert sum(np.prod(shape) for shape in shapes) == count
 
 
 @pytest.mark.parametrize("noisy", [False, True])
 @pytest.mark.parametrize("dueling", [False, True])
 def test_normalized_layers_ignore_the_scale_of_weights(dueling, noisy):
   config = make_config(dueling=dueling, noisy=noisy, layer_norm="all")
-  network = make_network(config, given.make_spec())
+  network = make_network(config, given.spec_of())
   observation = np.random.default_rng(1).normal(size=(8, 4)).astype("f")
   before = values_of(network, observation)
   for variable in network.variables:
@@ -100,54 +122,9 @@ def test_normalized_layers_ignore_the_scale_of_weights(dueling, noisy):
   )
 
 
-def test_loading_again_replaces_all_variables():
-  config, spec = make_config(dueling=True), given.make_spec()
-  acting = network_lib.make_acting(q_network.QNetwork(config, spec))
-  observation = np.ones((2, 4), np.float32)
-  for seed in (0, 1):
-    network = make_network(config, spec, seed)
-    acting.load(network.get_variables())
-    np.testing.assert_allclose(
-        acting(observation).values, values_of(network, observation), rtol=1e-5,
-        atol=1e-5,
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("dueling", [False, True])
-def test_nature_cnn(dueling):
-  config = make_config("nature_cnn", (512,), dueling)
-  spec = given.make_spec(FRAMES, np.uint8, actions=6)
-  network = make_network(config, spec)
-  convolutions = (
-    8 * 8 * 4 * 32 + 32 + 4 * 4 * 32 * 64 + 64 + 3 * 3 * 64 * 64 + 64
-  )
-  hidden = 7 * 7 * 64 * 512 + 512
-  count = convolutions + hidden + 512 * 6 + 6
-  if dueling:
-    count += hidden + 512 + 1
-  else:
-    assert count == 1_687_206  # with 6 actions, as in Mnih et al. 2015
-  assert sum(np.prod(v.shape) for v in network.variables) == count
-
-  acting = make_acting(config, spec, network)
-  random = np.random.default_rng(0)
-  for batch_size in (1, 5):
-    observation = random.integers(0, 256, (batch_size, *FRAMES), np.uint8)
-    values = acting(observation).values
-    assert values.shape == (batch_size, 6)
-    np.testing.assert_allclose(
-      values, values_of(network, observation), rtol=1e-4, atol=1e-4
-    )
-
-
-@pytest.mark.parametrize("torso", ["mlp", "nature_cnn"])
-def test_dueling_removes_the_mean_advantage(torso):
-  shape, dtype = ((6,), np.float32) if torso == "mlp" else (FRAMES, np.uint8)
-  spec = given.make_spec(shape, dtype)
-  network = make_network(make_config(torso, (16,), dueling=True), spec)
-  observation = (
-    np.random.default_rng(0).integers(0, 9, (4, *shape)).astype(dtype)
-  )
+def test_dueling_removes_the_mean_advantage():
+  network = make_network(make_config(dueling=True), given.spec_of())
+  observation = np.random.default_rng(0).normal(size=(4, 4)).astype("f")
   variables = network.get_variables()
   q = values_of(network, observation)
   # A constant added to all advantages has no effect.
@@ -166,21 +143,8 @@ def test_dueling_removes_the_mean_advantage(torso):
   )
 
 
-def test_names_of_variables_are_short_and_differ():
-  config = make_config(hidden_sizes=(8, 4), dueling=True)
-  variables = make_network(config, given.make_spec()).get_variables()
-  assert set(variables) == {
-      f"{layer}/{kind}"
-      for layer in (
-          "torso/linear_0", "streams/hidden", "advantage/output",
-          "value/output",
-      )
-      for kind in "wb"
-  }  # fmt: skip
-
-
 def test_variables_are_copies():
-  network = make_network(make_config(), given.make_spec())
+  network = make_network(make_config(), given.spec_of())
   variables = network.get_variables()
   original = {name: x.copy() for name, x in variables.items()}
   for variable in network.variables:
@@ -195,7 +159,7 @@ def test_variables_are_copies():
      ((84, 35, 3), np.uint8), ((36,) * 5, np.uint8)],
 )  # fmt: skip
 def test_torso_that_does_not_fit_is_one_line(shape, dtype):
-  spec = given.make_spec(shape, dtype)
+  spec = given.spec_of(shape, dtype)
   with pytest.raises(ValueError) as error:
     torsos.check(make_config("nature_cnn"), spec)
   message = str(error.value)
@@ -220,19 +184,10 @@ ADVICE = [
 @pytest.mark.parametrize(("torso", "shape", "dtype", "words"), ADVICE)
 def test_advice_on_images_as_mere_numbers(torso, shape, dtype, words):
   observations = specs.BoundedArray(shape, dtype, 0, 255)
-  spec = given.make_spec(shape, dtype)._replace(observations=observations)
+  spec = given.spec_of(shape, dtype)._replace(observations=observations)
   advice = torsos.advise(torso, spec)
   assert words in advice and bool(words) == bool(advice)
   assert "\n" not in advice
-
-
-def test_smallest_frames_that_pass_the_check_pass_the_network():
-  spec = given.make_spec((1, 36, 36), np.uint8)
-  config = make_config("nature_cnn", (8,))
-  torsos.check(config, spec)
-  network = make_network(config, spec)
-  observation = np.zeros((2, 1, 36, 36), np.uint8)
-  assert values_of(network, observation).shape == (2, 3)
 
 
 def _gradients(network, observation):
@@ -245,7 +200,7 @@ def _gradients(network, observation):
 
 
 def test_products_in_bfloat16_are_nearly_equal():
-  spec = given.make_spec(FRAMES, np.uint8)
+  spec = given.spec_of(FRAMES, np.uint8)
   exact, rounded = (
     make_network(make_config(kind, (64,)), spec)
     for kind in ("nature_cnn", "nature_cnn_bfloat16")
@@ -289,7 +244,7 @@ def unequal_torso(layers, observation):
 
 def test_a_torso_may_share_its_own_weights():
   config = make_config(f"{__name__}:shared_torso")
-  spec = given.make_spec((4,))
+  spec = given.spec_of((4,))
   torsos.check(config, spec)
   shapes = network_lib.variable_shapes(q_network.QNetwork(config, spec))
   assert shapes["own/first/w"] == (4, 4)
@@ -298,32 +253,28 @@ def test_a_torso_may_share_its_own_weights():
 
 
 # The built-in layer torso/linear_0 has the shape of the torso's or another one.
-@pytest.mark.parametrize("size", [4, 64])
-def test_a_torso_shares_no_weights_with_other_layers(size):
-  config = make_config(f"{__name__}:builtin_names_torso", (size, 8))
-  declaration = q_network.QNetwork(config, given.make_spec((4,)))
-  for make in (
-    network_lib.variable_shapes,
-    lambda declaration: tf_network.Network(declaration, seed=0),
-  ):
-    with pytest.raises(ValueError, match="'torso/linear_0/w'") as caught:
-      make(declaration)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_name_has_one_shape():
-  config = make_config(f"{__name__}:unequal_torso")
-  spec = given.make_spec((4,))
-  line = r"'own/first/w', with shapes \[4, 5\] and \[5, 4\]"
-  with pytest.raises(ValueError, match=line):
-    torsos.check(config, spec)
-  declaration = q_network.QNetwork(config, spec)
-  with pytest.raises(ValueError, match=line):
+@pytest.mark.parametrize(
+  ("torso", "size", "line"),
+  [
+    ("builtin_names", 4, "'torso/linear_0/w'"),
+    ("builtin_names", 64, "'torso/linear_0/w'"),
+    ("unequal", 8, r"'own/first/w', with shapes \[4, 5\] and \[5, 4\]"),
+  ],
+)
+def test_a_name_has_one_shape_and_one_owner(torso, size, line):
+  config = make_config(f"{__name__}:{torso}_torso", (size, 8))
+  declaration = q_network.QNetwork(config, given.spec_of())
+  with given.one_line(match=line):
+    network_lib.variable_shapes(declaration)
+  with given.one_line(match=line):
     tf_network.Network(declaration, seed=0)
+  if torso == "unequal":
+    with pytest.raises(ValueError, match=line):
+      torsos.check(config, given.spec_of())
 
 
 def test_bfloat16_needs_a_processor_that_has_it():
-  spec = given.make_spec(FRAMES, np.uint8)
+  spec = given.spec_of(FRAMES, np.uint8)
   config = make_config("nature_cnn_bfloat16")
   with open("/proc/cpuinfo", encoding="utf-8") as file:
     flags = file.read()
@@ -332,9 +283,6 @@ def test_bfloat16_needs_a_processor_that_has_it():
   else:
     with pytest.raises(ValueError, match="would be slower than in float32"):
       torsos.check(config, spec)
-
-
-HEADS = ("expected", "categorical", "quantile", "implicit_quantile")
 
 
 def compute_values(config, output):
@@ -347,47 +295,11 @@ def compute_values(config, output):
   return outputs.mean(axis=2)
 
 
-@pytest.mark.parametrize("noisy", [False, True])
-@pytest.mark.parametrize("dueling", [False, True])
-@pytest.mark.parametrize("head", HEADS)
-@pytest.mark.parametrize(
-  ("torso", "sizes", "shape", "dtype"),
-  [
-    ("mlp", (16, 8), (4,), np.float32),
-    ("minatar_cnn", (8,), (10, 10, 4), np.uint8),
-    ("minatar_cnn", (12, 8), (6, 7, 3), np.uint8),
-  ],
-)
-def test_acting_values_equal_the_means_of_heads(
-  torso, sizes, shape, dtype, head, dueling, noisy
-):
-  config = make_config(
-    torso, sizes, dueling, head=head, noisy=noisy, quantiles=5, atoms=7
-  )
-  spec = given.make_spec(shape, dtype)
+def test_noise_is_new_at_each_call_and_off_without_a_generator():
+  config, spec = make_config(noisy=True), given.spec_of()
   network = make_network(config, spec)
   acting = make_acting(config, spec, network)
-  random = np.random.default_rng(2)
-  observation = random.integers(0, 2, (6, *shape)).astype(dtype)
-  output = network(tf.constant(observation))
-  np.testing.assert_allclose(
-    acting(observation).values,
-    compute_values(config, output),
-    rtol=1e-4,
-    atol=1e-4,
-  )
-
-
-@pytest.mark.parametrize("torso", ["mlp", "nature_cnn"])
-def test_noise_is_new_at_each_call_and_off_without_a_generator(torso):
-  shape, dtype = ((6,), np.float32) if torso == "mlp" else (FRAMES, np.uint8)
-  config, spec = (
-    make_config(torso, (16,), noisy=True),
-    given.make_spec(shape, dtype),
-  )
-  network = make_network(config, spec)
-  acting = make_acting(config, spec, network)
-  observation = np.ones((3, *shape), dtype)
+  observation = np.ones((3, 4), np.float32)
   random = np.random.default_rng(0)
   outputs = [acting(observation, random=random).values for _ in range(3)]
   assert (outputs[0] != outputs[1]).all() and (outputs[1] != outputs[2]).all()
@@ -401,7 +313,7 @@ def test_noise_is_new_at_each_call_and_off_without_a_generator(torso):
 
 
 def test_noise_depends_on_the_seed_only():
-  config, spec = make_config(noisy=True), given.make_spec()
+  config, spec = make_config(noisy=True), given.spec_of()
   network = make_network(config, spec)
   observation = tf.ones((2, 4))
 
@@ -444,7 +356,7 @@ def test_noise_has_the_deviation_of_the_paper():
 
 def test_sampled_quantiles_belong_to_their_taus():
   config = make_config(head="implicit_quantile")
-  network = make_network(config, given.make_spec())
+  network = make_network(config, given.spec_of())
   output = network(tf.ones((3, 4)), tf.constant((0, 1)), 8)
   assert output.outputs.shape == (3, 3, 8)
   assert output.taus.shape == (3, 8)
@@ -460,23 +372,27 @@ def test_sampled_quantiles_belong_to_their_taus():
     np.testing.assert_allclose(sampled[:, action], expected, atol=1e-2)
 
 
-@pytest.mark.parametrize("dueling", [False, True])
-@pytest.mark.parametrize("head", ["expected", "implicit_quantile"])
-def test_all_weights_start_within_the_bound_of_the_initializer(head, dueling):
-  config = make_config(
-    hidden_sizes=(32, 64), head=head, dueling=dueling, initializer="uniform"
-  )
-  network = tf_network.Network(
-    q_network.QNetwork(config, given.make_spec((9,), np.float32)), seed=0
-  )
-  weights = {
-    name: value
-    for name, value in network.get_variables().items()
-    if name.endswith("/w")
-  }
-  assert len(weights) >= 3
-  for name, w in weights.items():
+@pytest.mark.parametrize(
+  "make",
+  [
+    lambda config, spec: q_network.QNetwork(config, spec),
+    lambda config, spec: recurrent_q_network.RecurrentQNetwork(config, spec),
+  ],
+)
+@pytest.mark.parametrize(
+  "fields", [{}, {"dueling": True, "head": "implicit_quantile"}]
+)
+def test_all_weights_start_within_the_bound_of_the_initializer(make, fields):
+  config = r2d2.get_config().network
+  config.update(dqn.get_config().network)
+  config.update(hidden_sizes=(32, 64), initializer="uniform", **fields)
+  declaration = make(config, given.spec_of((9,)))
+  values = tf_network.Network(declaration, seed=0).get_variables()
+  # The gates of an LSTM have an initializer of their own.
+  layers = {x[:-2] for x in values if x.endswith("/w")} - {"gates"}
+  assert len(layers) >= 3
+  for layer in layers:
+    w, biases = values[f"{layer}/w"], values[f"{layer}/b"]
     bound = 1 / np.sqrt(len(w))
-    biases = network.get_variables()[name[:-1] + "b"]
-    assert bound / 2 < np.abs(w).max() <= bound, name
-    assert 0 < np.abs(biases).max() <= bound, name
+    assert bound / 2 < np.abs(w).max() <= bound, layer
+    assert 0 < np.abs(biases).max() <= bound, layer

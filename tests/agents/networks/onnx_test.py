@@ -23,7 +23,7 @@ from slipway.agents.networks import (
 from slipway.agents.networks import network as network_lib
 from slipway.configs import dqn, r2d2
 from slipway.environments import conversion
-from tests.agents.networks import given
+from tests.environments import given
 
 _BATCHES = (1, 5)
 
@@ -81,17 +81,17 @@ def make_inputs(declaration, batch, seed=0):
 def make_q_network(shape=(4,), dtype=np.float32, **fields):
   config = dqn.get_config().network
   config.update(fields)
-  return q_network.QNetwork(config, given.make_spec(shape, dtype))
+  return q_network.QNetwork(config, given.spec_of(shape, dtype))
 
 
 def recurrent():
   config = r2d2.get_config().network
   config.update({"hidden_sizes": (8, 8), "lstm_size": 6, "torso": "mlp"})
-  return recurrent_q_network.RecurrentQNetwork(config, given.make_spec())
+  return recurrent_q_network.RecurrentQNetwork(config, given.spec_of())
 
 
 def policy(kind, activation="tanh"):
-  spec = given.make_spec()
+  spec = given.spec_of()
   if kind != "categorical":
     spec = spec._replace(
       actions=specs.BoundedArray((2,), np.float32, -1.0, 1.0)
@@ -119,20 +119,20 @@ _DECLARATIONS = {
 }
 
 
-@pytest.mark.parametrize("batch", _BATCHES)
 @pytest.mark.parametrize("name", _DECLARATIONS)
-def test_a_graph_acts_as_the_network(name, batch, tmp_path):
+def test_a_graph_acts_as_the_network(name, tmp_path):
   declaration = _DECLARATIONS[name]()
   variables = make_variables(declaration)
-  inputs = make_inputs(declaration, batch)
   acting = network_lib.make_acting(declaration)
   acting.load(variables)
-  wanted = declaration.greedy(numpy_ops, acting(*inputs))
-  found = run(tmp_path, declaration, variables, inputs)
-  assert found.keys() == wanted.keys()
-  for key, value in wanted.items():
-    assert found[key].shape == value.shape
-    np.testing.assert_allclose(found[key], value, atol=1e-5)
+  for batch in _BATCHES:
+    inputs = make_inputs(declaration, batch)
+    wanted = declaration.greedy(numpy_ops, acting(*inputs))
+    found = run(tmp_path, declaration, variables, inputs)
+    assert found.keys() == wanted.keys()
+    for key, value in wanted.items():
+      assert found[key].shape == value.shape
+      np.testing.assert_allclose(found[key], value, atol=1e-5)
 
 
 def scaled_torso(layers, observation):
@@ -168,11 +168,10 @@ def test_constants_have_the_types_of_tensors(torso, dtype, tmp_path):
 
 
 @pytest.mark.parametrize("shape", [(4, 84, 84), (4, 42, 50), (40, 48, 3)])
-@pytest.mark.parametrize("batch", _BATCHES)
-def test_convolutions_on_frames_equal_tensorflows(batch, shape, tmp_path):
+def test_convolutions_on_frames_equal_tensorflows(shape, tmp_path):
   declaration = make_q_network(shape, np.uint8, torso="nature_cnn")
   network = tf_network.Network(declaration, seed=1)
-  (frames,) = make_inputs(declaration, batch)
+  (frames,) = make_inputs(declaration, 3)
   variables = network.get_variables()
   values = run(tmp_path, Values(declaration), variables, [frames])["values"]
   wanted = network(tf.constant(frames)).values

@@ -8,7 +8,7 @@ from slipway.agents import policies
 from slipway.agents.networks import network as network_lib
 from slipway.agents.networks import recurrent, recurrent_q_network, tf_network
 from slipway.configs import ppo, r2d2
-from tests.agents.networks import given
+from tests.environments import given
 
 BATCH, STEPS, ACTIONS = 5, 9, 3
 
@@ -52,24 +52,20 @@ def make_first():
   return first
 
 
-CASES = pytest.mark.parametrize(
-  ("torso", "sizes", "shape", "dtype"),
+@pytest.mark.parametrize(
+  ("torso", "sizes", "shape", "dtype", "dueling"),
   [
-    ("mlp", (8, 6), (4,), np.float32),
-    ("mlp", (6,), (2, 3), np.float32),
-    ("minatar_cnn", (8, 6), (6, 5, 2), np.uint8),
-    ("nature_cnn", (8, 6), (1, 36, 36), np.uint8),
+    ("mlp", (8, 6), (4,), np.float32, False),
+    ("mlp", (6,), (2, 3), np.float32, True),
+    ("minatar_cnn", (8, 6), (6, 5, 2), np.uint8, True),
+    ("nature_cnn", (8, 6), (1, 36, 36), np.uint8, False),
   ],
 )
-
-
-@CASES
-@pytest.mark.parametrize("dueling", [False, True])
 def test_acting_step_by_step_equals_the_unroll(
   torso, sizes, shape, dtype, dueling
 ):
   config = make_config(torso, sizes, dueling)
-  spec = given.make_spec(shape, dtype, ACTIONS)
+  spec = given.spec_of(shape, dtype, ACTIONS)
   declaration, network = make_network(config, spec)
   inputs = make_inputs(shape, dtype, make_first())
   state = np.random.default_rng(3).normal(size=(BATCH, 14)).astype(np.float32)
@@ -82,28 +78,8 @@ def test_acting_step_by_step_equals_the_unroll(
   np.testing.assert_allclose(state, after, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("dueling", [False, True])
-def test_weights_around_the_lstm_start_within_the_initializers_bound(dueling):
-  config = make_config(hidden_sizes=(32, 64), dueling=dueling)
-  config.initializer = "uniform"
-  spec = given.make_spec((9,), np.float32, ACTIONS)
-  declaration = recurrent_q_network.RecurrentQNetwork(config, spec)
-  values = tf_network.Network(declaration, seed=0).get_variables()
-  layers = [
-    name[:-2]
-    for name in values
-    if name.endswith("/w") and name != "gates/w"  # the LSTM has its own
-  ]
-  assert len(layers) >= 3
-  for layer in layers:
-    w, biases = values[f"{layer}/w"], values[f"{layer}/b"]
-    bound = 1 / np.sqrt(len(w))
-    assert bound / 2 < np.abs(w).max() <= bound, layer
-    assert 0 < np.abs(biases).max() <= bound, layer
-
-
 def test_a_burn_in_and_the_rest_equal_the_whole():
-  spec = given.make_spec((4,), np.float32, ACTIONS)
+  spec = given.spec_of((4,), np.float32, ACTIONS)
   declaration, network = make_network(make_config(), spec)
   inputs = make_inputs((4,), np.float32, make_first())
   state = tf.random.stateless_normal((BATCH, 14), (0, 1))
@@ -118,7 +94,7 @@ def test_a_burn_in_and_the_rest_equal_the_whole():
 
 
 def test_an_episode_does_not_depend_on_the_one_before():
-  spec = given.make_spec((4,), np.float32, ACTIONS)
+  spec = given.spec_of((4,), np.float32, ACTIONS)
   declaration, network = make_network(make_config(), spec)
   first = np.zeros((BATCH, STEPS), bool)
   first[:, 4] = True
@@ -144,7 +120,7 @@ def test_an_episode_does_not_depend_on_the_one_before():
 def test_a_worker_stores_the_state_that_continues_policy_and_values(shared):
   config = ppo.get_config().network
   config.update({"hidden_sizes": (8,), "lstm_size": 7, "shared": shared})
-  spec = given.make_spec((4,), np.float32, ACTIONS)
+  spec = given.spec_of((4,), np.float32, ACTIONS)
   learner, worker = (
     policies.make_recurrent_policy(config, spec, role=role)
     for role in ("learner", "worker")

@@ -8,7 +8,7 @@ from slipway.agents import registry
 from slipway.configs import r2d2
 from slipway.replay.items import adder as adder_lib
 from slipway.replay.tables import dataset
-from tests.agents.networks import given
+from tests.environments import given
 
 ENVS = 4
 
@@ -22,7 +22,7 @@ def make_config(**adder):
   return config
 
 
-SPEC = given.make_spec()
+SPEC = given.spec_of()
 
 
 def collect(config, variables, steps, seed=0):
@@ -91,9 +91,9 @@ def test_error_on_a_fixed_batch_falls():
   items = collect(config, learner.get_variables(), 40)[-1]
   batch = make_batch(config, items.records)
   update = tf.function(learner.update, autograph=False)
-  errors = [update(batch).priorities.numpy().mean() for _ in range(300)]
-  assert errors[-1] < 0.3 * errors[0]
-  assert learner.steps.numpy() == 300
+  errors = [update(batch).priorities.numpy().mean() for _ in range(150)]
+  assert errors[-1] < 0.5 * errors[0]
+  assert learner.steps.numpy() == 150
 
 
 def change(batch, field, value):

@@ -8,16 +8,14 @@ from acme import specs
 
 from slipway.agents import core
 from slipway.replay.items import sequences, transitions
+from tests.environments import given as environment
 from tests.replay import given
 
 STEPS = 4  # steps per sequence
-SPEC = specs.EnvironmentSpec(
-  observations=specs.Array((2,), np.float32),
-  actions=specs.BoundedArray((3,), np.float32, -1, 1),
-  rewards=specs.Array((), np.float32),
-  discounts=specs.BoundedArray((), np.float32, 0, 1),
+ACTIONS = specs.BoundedArray((3,), np.float32, -1, 1)
+SCHEMA = sequences.SequenceSchema(
+  environment.spec_of((2,), actions=ACTIONS), STEPS
 )
-SCHEMA = sequences.SequenceSchema(SPEC, STEPS)
 
 
 class RecordingLearner:

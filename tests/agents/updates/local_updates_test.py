@@ -47,19 +47,6 @@ def test_metrics_have_any_type():
   assert last.metrics == {"mean": 3.5, "step": 1.0, **expected}
 
 
-def test_new_priorities_belong_to_their_items():
-  learner = given.RecordingLearner(prioritized=True)
-  update = graph_loop.SampledUpdate(learner, PRIORITIZED)
-  _, priorities = update(
-    np.arange(8, dtype=np.uint64),
-    np.full(8, 0.05),
-    20,
-    given.make_sequences(7, 8),
-  )
-  np.testing.assert_array_equal(priorities, 1_007 + np.arange(8))
-  assert priorities.dtype == np.float32
-
-
 def make_updates(learner, spec, due=lambda status: True, seed=0):
   table = local_table.make_table(spec, seed)
   updates = local_updates.LocalUpdates(learner, spec, table, due)

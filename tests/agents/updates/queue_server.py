@@ -6,11 +6,7 @@ import time
 import numpy as np
 
 from slipway.replay.items import writer as writer_lib
-from slipway.replay.tables import (
-  queue_reader,
-  tables,
-  trajectory_manager,
-)
+from slipway.replay.tables import queue_reader, tables, trajectory_manager
 from slipway.replay.transport import routes
 from tests.agents.updates import given
 

@@ -5,30 +5,18 @@ import time
 
 import portpicker
 import pytest
-import reverb
 
 from slipway.agents.updates import queue_updates
-from slipway.replay.tables import (
-  queue_reader,
-  tables,
-  trajectory_manager,
-)
+from slipway.replay.tables import queue_reader, tables, trajectory_manager
+from tests import polling
 from tests.agents.updates import given, queue_server
 from tests.replay import forked
 
-DEADLINE_S = 60.0
 SPEC = queue_server.SPEC
 SERVE = f"{queue_server.__name__}:serve"
 TAKE = f"{queue_server.__name__}:take_batches"
 
 pytestmark = pytest.mark.timeout(240)
-
-
-def wait_until(condition, message):
-  end_s = time.monotonic() + DEADLINE_S
-  while not condition():
-    assert time.monotonic() < end_s, message
-    time.sleep(0.01)
 
 
 @pytest.fixture
@@ -48,6 +36,12 @@ def make_server():
     manager.close()
 
 
+def make_updates(*servers):
+  learner = given.RecordingLearner()
+  addresses = [server.address for server in servers]
+  return learner, queue_updates.QueueUpdates(learner, SPEC, addresses)
+
+
 def counts_of(status):
   return status.size, status.inserted, status.sampled
 
@@ -56,31 +50,15 @@ def counts(manager):
   return counts_of(manager.status(tables.TRANSITIONS))
 
 
-def test_reverb_samples_each_item_once_and_the_oldest_first(make_server):
-  server = make_server()
-  queue_server.write(server.address, 0, 20)
-  client, found = reverb.Client(server.address), []
-  for batch in (3, 1, 9, 7):
-    samples = client.sample(tables.TRANSITIONS, batch, emit_timesteps=False)
-    found += [queue_server.number(item.data[0]) for item in samples]
-    assert counts(server) == (20 - len(found), 20, len(found))
-  assert found == list(range(20))
-
-
 def test_a_full_queue_blocks_its_writer_and_evicts_nothing(make_server):
   server = make_server(given.make_spec(capacity=10))
   thread = threading.Thread(
     target=queue_server.write, args=(server.address, 0, 24)
   )
   thread.start()
-  wait_until(lambda: counts(server) == (10, 10, 0), "the queue is full")
-  learner = given.RecordingLearner()
-  addresses = [server.address]
-  updates = queue_updates.QueueUpdates(learner, SPEC, addresses)
-  wait_until(
-    lambda: updates.run(1) and len(learner.learned) == 24,
-    "all items are learned from",
-  )
+  polling.wait_until(lambda: counts(server) == (10, 10, 0))
+  learner, updates = make_updates(server)
+  polling.wait_until(lambda: updates.run(1) and len(learner.learned) == 24)
   thread.join()
   assert learner.learned == list(range(24))
 
@@ -88,9 +66,7 @@ def test_a_full_queue_blocks_its_writer_and_evicts_nothing(make_server):
 def test_only_whole_batches_are_taken(make_server):
   server = make_server()
   queue_server.write(server.address, 0, 12)
-  learner = given.RecordingLearner()
-  addresses = [server.address]
-  updates = queue_updates.QueueUpdates(learner, SPEC, addresses)
+  learner, updates = make_updates(server)
   assert updates.run(5).metrics["step"] == 1.0
   assert counts(server) == (4, 12, 8)
   starved_until_s = time.monotonic() + 1.5
@@ -108,9 +84,7 @@ def test_only_whole_batches_are_taken(make_server):
 def test_the_oldest_items_beyond_whole_batches_are_dropped(make_server):
   server = make_server()
   queue_server.write(server.address, 0, 19)
-  learner = given.RecordingLearner()
-  addresses = [server.address]
-  updates = queue_updates.QueueUpdates(learner, SPEC, addresses)
+  learner, updates = make_updates(server)
   updates.drop_rest()
   assert counts(server) == (16, 19, 3)
   assert updates.run(5).metrics["step"] == 2.0
@@ -129,9 +103,7 @@ def test_batches_alternate_between_servers_and_items_are_learned_once(
     (0, 100, 200), (24, 4, 20), servers, strict=True
   ):
     queue_server.write(server.address, first, count)
-  learner = given.RecordingLearner()
-  addresses = [server.address for server in servers]
-  updates = queue_updates.QueueUpdates(learner, SPEC, addresses)
+  learner, updates = make_updates(*servers)
   assert updates.run(2).metrics["step"] == 2.0
   assert updates.run(9).metrics["step"] == 5.0
   assert updates.run(9) is None
@@ -157,9 +129,8 @@ def test_a_reader_that_is_killed_loses_at_most_its_current_batch():
     queue = queue_reader.QueueReader(address, SPEC.batch_size)
     queue_server.write(address, 60, 20)
     rest = []
-    wait_until(
-      lambda: (batch := queue.take()) is None or rest.extend(batch.data),
-      "the queue is empty",
+    polling.wait_until(
+      lambda: (batch := queue.take()) is None or rest.extend(batch.data)
     )
   rest = [queue_server.number(item) for item in rest]
   left = 80 - len(taken) - len(rest)

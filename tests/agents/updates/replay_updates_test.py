@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import threading
-import time
 
 import ml_collections
 import numpy as np
@@ -15,18 +14,15 @@ import tensorflow as tf
 from slipway.agents import batch_weights, core
 from slipway.agents.updates import replay_updates
 from slipway.replay.items import writer as writer_lib
-from slipway.replay.tables import (
-  tables,
-  trajectory_manager,
-)
+from slipway.replay.tables import tables, trajectory_manager
 from slipway.replay.transport import routes
+from tests import polling
 from tests.agents.updates import table_server
 from tests.replay import forked
 
 PATTERN = [1.0, 2.0, 4.0]
 SIZES = (120, 30)  # items of the two shards
 COUNT = sum(SIZES)
-DEADLINE_S = 60.0
 UPDATES = 5  # updates per call
 # Spec of the same tables, with which no update changes the priorities.
 UNIFORM = dataclasses.replace(table_server.SPEC, priority_exponent=None)
@@ -81,13 +77,6 @@ def start(port, shard):
 def processes(ports):
   with start(ports[0], 0) as first, start(ports[1], 1) as second:
     yield first, second
-
-
-def wait_until(condition, message):
-  end_s = time.monotonic() + DEADLINE_S
-  while not condition():
-    assert time.monotonic() < end_s, message
-    time.sleep(0.01)
 
 
 @pytest.fixture
@@ -146,8 +135,8 @@ def test_all_items_have_the_same_total_weight(make, servers):
 def test_the_last_update_is_returned(make):
   learner = CountingLearner()
   updates = make(learner)
-  wait_until(
-    lambda: (last := updates.run(3)) is not None and check(last), "updates run"
+  polling.wait_until(
+    lambda: (last := updates.run(3)) is not None and check(last)
   )
   assert learner.steps.numpy() % 3 == 0
   assert sum(status.size for status in updates.statuses()) == COUNT
@@ -219,9 +208,8 @@ def serving_unequal_shards(ports, spec):
 def run_batches(updates, learner, batches):
   """Runs updates on this many batches in total; returns the totals [2, S]."""
   samples = batches * table_server.BATCH
-  wait_until(
-    lambda: (updates.run(20), learner.totals.numpy()[0].sum() >= samples)[-1],
-    "updates run",
+  polling.wait_until(
+    lambda: (updates.run(20), learner.totals.numpy()[0].sum() >= samples)[-1]
   )
   return learner.totals.numpy()
 
@@ -236,10 +224,7 @@ def test_shards_have_weights_that_fit_the_limiter(
   make, ports, samples_per_insert, expected
 ):
   spec = dataclasses.replace(
-    UNIFORM,
-    samples_per_insert=samples_per_insert,
-    capacity=50_000,
-    min_size=50,
+    UNIFORM, samples_per_insert=samples_per_insert, capacity=50_000, min_size=50
   )
   learner = ShardLearner()
   with serving_unequal_shards(ports, spec):
@@ -275,7 +260,7 @@ def test_priorities_are_sent_to_their_own_shard(make, ports, processes):
       for one, size in zip(found, SIZES, strict=True)
     )
 
-  wait_until(are_pushed, "priorities arrive")
+  polling.wait_until(are_pushed)
   for shard, port in enumerate(ports):
     first = sum(SIZES[:shard])
     for reward, priority in priorities_at(port).items():

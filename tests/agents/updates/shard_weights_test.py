@@ -103,16 +103,6 @@ def test_all_stored_items_have_equal_weights(title):
   assert totals / totals[0] == pytest.approx(1.0, rel=0.03)
 
 
-def test_weights_while_no_shard_is_full_are_1():
-  shards = make_shards((60_000, 60_000))
-  weights = shard_weights.ShardWeights(2)
-  _, updates = simulate(shards, weights, workers=3, steps=14_000)
-  assert updates[0] == pytest.approx(2 * updates[1], rel=0.1)
-  sizes = [shard.size for shard in shards]
-  for shard in range(2):
-    assert weights.weight(shard, sizes) > 0.95
-
-
 def test_a_slow_trainer_makes_the_inserts_of_all_shards_equal():
   shards = make_shards((60_000, 60_000))
   weights = shard_weights.ShardWeights(2)

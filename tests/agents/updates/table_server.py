@@ -3,23 +3,17 @@
 import time
 
 import numpy as np
-from acme import specs
 
 from slipway.replay.items import transitions
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import tables, trajectory_manager
 from slipway.replay.transport import routes
+from tests.environments import given as environment
 from tests.replay import given
 
 BATCH = 32
 SCHEMA = transitions.TransitionSchema(
-  specs.EnvironmentSpec(
-    observations=specs.Array((2,), np.float32),
-    actions=specs.DiscreteArray(2),
-    rewards=specs.Array((), np.float32),
-    discounts=specs.BoundedArray((), np.float32, 0, 1),
-  ),
-  n_step=1,
+  environment.spec_of((2,), actions=2), n_step=1
 )
 SPEC = given.make_table_spec(
   SCHEMA,

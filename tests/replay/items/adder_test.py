@@ -8,6 +8,7 @@ from acme import specs
 
 from slipway.replay.items import adder as adder_lib
 from slipway.replay.items import priorities, transitions
+from tests.environments import given
 
 GAMMA = 0.5  # its powers are exact in float32
 
@@ -15,19 +16,6 @@ ACTIONS = {
   "discrete": specs.DiscreteArray(100),
   "box": specs.BoundedArray((2,), np.float32, 0, 100),
 }
-
-
-def check_valid(adder):
-  """Asserts the invariants of unfinished transitions."""
-  ages_of_slots = adder._ages
-  assert 0 <= ages_of_slots.min() <= ages_of_slots.max() <= adder._n
-  for ages in ages_of_slots.T:
-    unfinished = ages[ages > 0]
-    assert len(set(unfinished)) == len(unfinished), "two start at one step"
-    if len(unfinished):
-      assert ages[(adder._slot - 1) % adder._n] == 1, (
-        "the newest has one reward"
-      )
 
 
 class Episode(typing.NamedTuple):
@@ -81,12 +69,7 @@ def make_stream(episodes):
 
 
 def make_schema(kind, transitions_per_item=1):
-  spec = specs.EnvironmentSpec(
-    observations=specs.Array((2,), np.float32),
-    actions=ACTIONS[kind],
-    rewards=specs.Array((), np.float32),
-    discounts=specs.BoundedArray((), np.float32, 0, 1),
-  )
+  spec = given.spec_of((2,), actions=ACTIONS[kind])
   return transitions.TransitionSchema(
     spec, n_step=3, transitions_per_item=transitions_per_item
   )
@@ -121,7 +104,6 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
   """
   schema = make_schema(kind)
   adder = make_adder(schema, len(streams), n, gamma)
-  check_valid(adder)
   length = min(len(s.reward) for s in streams)
   batch = Stream(*(
       np.stack([column[:length] for column in columns], axis=1)
@@ -153,7 +135,6 @@ def collect(streams, n, gamma=GAMMA, kind="discrete", seed=0):
       observe(k + 1),
       versions[k],
     )
-    check_valid(adder)
     if items is None:
       continue
     fields = schema.record.unpack(items.records)
@@ -237,32 +218,6 @@ def test_both_flags_count_as_terminated():
   assert collect([stream], 1) == [[Item(0, 1, 1, 0.5), Item(1, 2, 2, 0)]]
 
 
-def test_environments_end_at_different_times():
-  streams = [
-    make_stream([term(1), still(2, 2, 2, 2)]),
-    make_stream([still(1, 1, 1, 1, 1, 1)]),
-    make_stream([trunc(1, 2, 4), still(8, 8)]),
-  ]
-  assert collect(streams, 2) == [
-    [Item(0, 1, 1, 0), Item(2, 4, 3, 0.25), Item(3, 5, 3, 0.25)],
-    [Item(t, t + 2, 1.5, 0.25) for t in range(4)],
-    [Item(0, 2, 2, 0.25), Item(1, 3, 4, 0.25), Item(2, 3, 4, 0.5)],
-  ]
-
-
-def test_priority_by_hand():
-  schema = make_schema("discrete")
-  adder = make_adder(schema, 1, 2, 0.9)
-  no, action = np.array([False]), np.array([0])
-  found, zeros = [], np.zeros([1, 2])
-  for value, state, reward in ((3.0, 9.0, 1.0), (7.0, 9.0, 2.0), (0, 4.0, 0)):
-    output = make_output(action, [value], [state])
-    items = adder.add(zeros, output, np.float32([reward]), no, no, no, zeros, 1)
-    found += [] if items is None else items.priorities.tolist()
-  # 1 + 0.9 * 2 + 0.81 * 4 - 3
-  np.testing.assert_allclose(found, [3.04 + 1e-6], rtol=1e-6)
-
-
 def test_without_a_priority_function_no_values_are_needed():
   schema = make_schema("box")
   adder = adder_lib.NStepAdder(schema, 2, 1, 0.9)
@@ -322,7 +277,7 @@ def test_an_item_has_the_version_of_its_first_action(
   assert [found[start] for start in sorted(found)] == expected
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("n", [1, 3, 5])
 def test_random_streams_equal_the_slow_reference(n, seed):
   random = np.random.default_rng(seed)

@@ -7,24 +7,19 @@ import ml_collections
 import numpy as np
 import pytest
 import tensorflow as tf
-from acme import specs
 
 from slipway.environments import factory
 from slipway.replay.items import adder as adder_lib
 from slipway.replay.items import frame_windows, sequence_adder, sequences
 from slipway.replay.tables import dataset
+from tests.environments import given
 
 STACK, STEPS = 3, 4
 SHAPE = (5, 3)  # shape of a frame
 
 
 def make_spec(shape=(STACK, *SHAPE), dtype=np.uint8):
-  return specs.EnvironmentSpec(
-    observations=specs.BoundedArray(shape, dtype, 0, 255),
-    actions=specs.DiscreteArray(6),
-    rewards=specs.Array((), np.float32),
-    discounts=specs.BoundedArray((), np.float32, 0, 1),
-  )
+  return given.spec_of(shape, dtype, actions=6)
 
 
 def make_adder(spec, envs, steps, period, stacked_frames, priority=None):
@@ -142,6 +137,12 @@ def test_observations_are_rebuilt_for_all_patterns_of_resets(
   assert windows == len(patterns) * (2 if priority is None else 3)
 
 
+def test_each_frame_is_stored_once():
+  """Each observation has a new frame; one more is black, for resets."""
+  windows = frame_windows.FrameWindows((STACK, *SHAPE), STEPS)
+  assert windows.num_frames == STEPS + STACK + 1
+
+
 def test_frames_without_padding_are_rebuilt():
   """Frames of 8 bytes need no padding; `SHAPE`'s 15 bytes are padded to 16."""
   spec = make_spec((2, 4, 2))
@@ -167,31 +168,6 @@ def test_stacks_of_atari_are_rebuilt():
   assert resets[:, 1:].sum() > 20
   spec = environment.spec
   assert check_equal(spec, observations, resets, 16, 16) == 12
-
-
-# With STACK 3 and STEPS 4, frames 0 and 1 are the older frames of the first
-# observation. Frames 2 to 6 are the newest frames of the observations; frame 7
-# is black.
-@pytest.mark.parametrize(
-  ("resets", "pad", "numbers"),
-  [
-    ("00000", "black", ["012", "123", "234", "345", "456"]),
-    ("10000", "black", ["012", "123", "234", "345", "456"]),
-    ("01000", "black", ["012", "773", "734", "345", "456"]),
-    ("01000", "repeat", ["012", "333", "334", "345", "456"]),
-    ("01000", "continue", ["012", "123", "234", "345", "456"]),
-    ("00110", "black", ["012", "123", "774", "775", "756"]),
-    ("00110", "repeat", ["012", "123", "444", "555", "556"]),
-    ("00001", "repeat", ["012", "123", "234", "345", "666"]),
-    ("11111", "black", ["012", "773", "774", "775", "776"]),
-  ],
-)
-def test_each_frame_is_stored_once(resets, pad, numbers):
-  first = np.array([[digit == "1" for digit in resets]])
-  windows = frame_windows.FrameWindows((STACK, *SHAPE), STEPS)
-  assert windows.num_frames == STEPS + STACK + 1
-  packed = windows.pack(list(play(first, pad)), first)
-  assert ["".join(map(str, x)) for x in packed["frame_numbers"][0]] == numbers
 
 
 def test_another_adder_continues_equally():

@@ -2,21 +2,20 @@
 
 import typing
 
-import ml_collections
 import numpy as np
 import portpicker
 import pytest
 import tensorflow as tf
-from acme import specs
 
 from slipway.environments import factory
 from slipway.replay.items import adder as adder_lib
 from slipway.replay.items import frame_stream, transitions
 from slipway.replay.items import frames as frames_lib
 from slipway.replay.items import writer as writer_lib
-from slipway.replay.tables import dataset, tables, trajectory_manager
+from slipway.replay.tables import dataset, tables
 from slipway.replay.transport import routes
-from tests.replay import given
+from tests.environments import given as environment
+from tests.replay import given, served
 
 SHAPE = (5, 3)  # shape of a frame
 GAMMA = 0.9
@@ -34,12 +33,7 @@ class Step(typing.NamedTuple):
 
 
 def make_spec(stack=4, dtype=np.uint8, shape=SHAPE):
-  return specs.EnvironmentSpec(
-    observations=specs.BoundedArray((stack, *shape), dtype, 0, 255),
-    actions=specs.DiscreteArray(6),
-    rewards=specs.Array((), np.float32),
-    discounts=specs.BoundedArray((), np.float32, 0, 1),
-  )
+  return environment.spec_of((stack, *shape), dtype, actions=6)
 
 
 def play(num_envs, stack, steps, seed=0, pad="zeros", end_probability=0.1):
@@ -72,20 +66,18 @@ def play(num_envs, stack, steps, seed=0, pad="zeros", end_probability=0.1):
 
 def play_atari(steps):
   """Yields steps of Pong with random actions and 15 steps per episode."""
-  config = ml_collections.ConfigDict()
-  config.name = "ALE/Pong-v5"
-  config.time_limit = 15
-  config.kwargs = ml_collections.ConfigDict({"noop_max": 3})
-  environment = factory.make(config, num_envs=3, seed=0)
-  random, before = np.random.default_rng(0), environment.reset()
+  fields = {"time_limit": 15}
+  config = environment.config_of("ALE/Pong-v5", fields, noop_max=3)
+  pong = factory.make(config, num_envs=3, seed=0)
+  random, before = np.random.default_rng(0), pong.reset()
   for t in range(steps):
-    step = environment.step(random.integers(6, size=3, dtype=np.int32))
+    step = pong.step(random.integers(6, size=3, dtype=np.int32))
     # The adder receives actions that identify the step and the environment.
     yield Step(
       before.observation, t * 3 + np.arange(3, dtype=np.int32), *step[1:5]
     )
     before = step
-  environment.close()
+  pong.close()
 
 
 def add(adder, step):
@@ -162,18 +154,18 @@ def check_adder(spec, steps, n):
 
 
 @pytest.mark.parametrize("pad", ["zeros", "repeat"])
-@pytest.mark.parametrize("stack", [1, 2, 4])
-@pytest.mark.parametrize("n", [1, 2, 3, 6])
+@pytest.mark.parametrize(
+  ("stack", "n"), [(1, 1), (1, 3), (2, 2), (4, 1), (4, 3), (4, 6)]
+)
 def test_stacks_are_rebuilt_exactly(n, stack, pad):
   steps = list(play(3, stack, 150, seed=n, pad=pad))
   assert len(check_adder(make_spec(stack), steps, n)) > 250
 
 
-@pytest.mark.parametrize("n", [1, 3])
-def test_stacks_of_atari_are_rebuilt_exactly(n):
+def test_stacks_of_atari_are_rebuilt_exactly():
   steps = list(play_atari(100))
   assert sum(step.truncated.sum() for step in steps) > 10
-  assert len(check_adder(make_spec(shape=(84, 84)), steps, n)) > 250
+  assert len(check_adder(make_spec(shape=(84, 84)), steps, n=3)) > 250
 
 
 class Path:
@@ -199,9 +191,7 @@ class Path:
     )
 
   def _serve(self):
-    return trajectory_manager.TrajectoryManager(
-      [tables.make_table(self.spec)], self.port
-    )
+    return served.serve(self.spec, port=self.port)
 
   def write(self, steps):
     for step in steps:
@@ -264,28 +254,6 @@ def test_a_new_stream_gets_the_frames_that_it_lacks(path):
   assert any(action < 110 * 4 for action in found)
 
 
-def test_each_frame_is_sent_once():
-  path = Path(3, 4)
-  assert path.writer.wait(timeout_s=20)
-  sent = []
-  append = path.writer._writer.append
-  path.writer._writer.append = lambda frame_record: (
-    sent.append(frame_record),
-    append(frame_record),
-  )
-  steps = list(play(4, 4, 200))
-  path.write(steps)
-  assert path.writer.close(timeout_s=20)
-  path.manager.close()
-  ends = sum(int((step.terminated | step.truncated).sum()) for step in steps)
-  # An episode starts with 4 frames. 3 of them are older than the newest frame
-  # of its first transition. No transition has ended before the third step, so
-  # these frames are sent without one. The last frame is sent with each of the
-  # 3 transitions that end in it.
-  assert len(sent) <= len(expect(steps, 3)) + (ends + 4) * (4 + 2)
-  assert len(sent) >= len(expect(steps, 3)) + ends
-
-
 class CountingWriter:
   """In place of Reverb's writer: counts frame records, and checks items.
 
@@ -331,7 +299,7 @@ def count_sent(n, num_envs, steps):
 
 
 @pytest.mark.parametrize("num_envs", [1, 8])
-@pytest.mark.parametrize("n", [1, 4, 8, 15])
+@pytest.mark.parametrize("n", [1, 15])
 def test_each_frame_is_sent_once_with_long_transitions(n, num_envs):
   steps = play(num_envs, 4, 400, end_probability=0.002)
   items, frame_records = count_sent(n, num_envs, steps)
@@ -339,7 +307,7 @@ def test_each_frame_is_sent_once_with_long_transitions(n, num_envs):
   assert frame_records < 1.2 * items
 
 
-@pytest.mark.parametrize("length", [5, 20, 100])
+@pytest.mark.parametrize("length", [5, 100])
 @pytest.mark.parametrize("n", [1, 4, 15])
 def test_each_frame_is_sent_once_if_all_environments_end_together(n, length):
   num_envs, episodes = 8, 400 // length

@@ -2,18 +2,13 @@
 
 import numpy as np
 import pytest
-from acme import specs
 
 from slipway.replay.items import adder as adder_lib
 from slipway.replay.items import returns, sequence_adder, sequences, transitions
+from tests.environments import given
 
+SPEC = given.spec_of((), actions=2)
 GAMMA = 0.5  # its powers are exact in float32
-SPEC = specs.EnvironmentSpec(
-  observations=specs.Array((), np.float32),
-  actions=specs.DiscreteArray(2),
-  rewards=specs.Array((), np.float32),
-  discounts=specs.BoundedArray((), np.float32, 0, 1),
-)
 # Rewards and running returns of two environments. None is an autoreset, which
 # follows the end of an episode.
 REWARDS = [[1, 2, 4, None, 8, 16], [1, None, 2, 2, 2, None]]
@@ -88,8 +83,3 @@ def test_a_sequence_has_the_returns_of_all_steps(restored):
   np.testing.assert_array_equal(
     found, expected.reshape(2, 2, 3).swapaxes(0, 1).reshape(4, 3)
   )
-
-
-def test_without_the_field_nothing_is_stored():
-  record = transitions.TransitionSchema(SPEC, 1).record
-  assert returns.FIELD not in record.fields

@@ -6,18 +6,13 @@ from acme import specs
 
 from slipway.replay.items import adder as adder_lib
 from slipway.replay.items import sequence_adder, sequences
-from slipway.replay.tables import dataset
+from tests.environments import given
 
 STATE = 5
 VALUES = (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE)
-SPEC = specs.EnvironmentSpec(
-  observations=specs.Array((2,), np.float32),
-  actions=specs.DiscreteArray(4),
-  rewards=specs.Array((), np.float32),
-  discounts=specs.BoundedArray((), np.float32, 0, 1),
-)
 
 
+SPEC = given.spec_of((2,), actions=4)
 FLOAT_ACTIONS = SPEC._replace(
   actions=specs.BoundedArray((3,), np.float32, -1, 1)
 )
@@ -71,10 +66,7 @@ def play(envs, steps, seed=0, spec=SPEC):
       ended & ~terminated,
       first,
       next_observation,
-      {
-        **before,
-        "version": t // 3,
-      },
+      {**before, "version": t // 3},
     )
 
 
@@ -111,10 +103,17 @@ def expect_window(log, start, steps, env):
 
 
 @pytest.mark.parametrize(
-  ("steps", "period"), [(1, 1), (4, 2), (5, 3), (6, 6), (3, 1), (8, 8)]
+  ("steps", "period", "spec", "priority"),
+  [
+    (1, 1, SPEC, zero),
+    (1, 1, FLOAT_ACTIONS, None),
+    (4, 2, FLOAT_ACTIONS, zero),
+    (5, 3, SPEC, None),
+    (6, 6, SPEC, zero),
+    (3, 1, FLOAT_ACTIONS, None),
+    (8, 8, SPEC, None),
+  ],
 )
-@pytest.mark.parametrize("spec", [SPEC, FLOAT_ACTIONS], ids=["int", "float"])
-@pytest.mark.parametrize("priority", [zero, None], ids=["priority", "none"])
 def test_windows_equal_the_logged_steps(steps, period, spec, priority):
   """Without a priority, a window is returned by the step that completes it."""
   envs, length = 3, 40
@@ -138,39 +137,6 @@ def test_windows_equal_the_logged_steps(steps, period, spec, priority):
       for name, value in expected.items():
         np.testing.assert_array_equal(records[name][env], value, err_msg=name)
   assert len(starts) == (length - steps - delay) // period + 1
-
-
-def test_rollouts_are_returned_at_their_last_step_and_share_an_observation():
-  schema, adder = make_adder(8, 8, 3, None)
-  found = list(feed(adder, play(3, 20)))
-  assert [t for t, x in enumerate(found, start=1) if x is not None] == [8, 16]
-  one, two = (schema.record.unpack(found[t - 1].records) for t in (8, 16))
-  np.testing.assert_array_equal(
-    one["observation"][:, -1], two["observation"][:, 0]
-  )
-  np.testing.assert_array_equal(one["first"][:, -1], two["first"][:, 0])
-  np.testing.assert_array_equal(one["action"][:, -1], two["action_before"])
-
-
-def test_batches_have_the_extras_by_name():
-  envs, steps = 3, 4
-  log = list(play(envs, steps, spec=FLOAT_ACTIONS))
-  schema, adder = make_adder(steps, steps, envs, None, FLOAT_ACTIONS)
-  *_, items = feed(adder, log)
-  batch = dataset.make_batch(
-    schema,
-    np.arange(envs, dtype=np.uint64),
-    np.ones(envs),
-    np.ones(envs, np.int64),
-    items.data(),
-  )
-  assert set(batch.data.extras) == {"log_probability", "state"}
-  for env in range(envs):
-    expected = expect_window(log, 0, steps, env)
-    np.testing.assert_array_equal(batch.versions[env], expected.pop("version"))
-    found = {**batch.data._asdict(), **batch.data.extras}
-    for name, value in expected.items():
-      np.testing.assert_array_equal(found[name][env], value, err_msg=name)
 
 
 def test_each_window_has_a_priority():

@@ -5,24 +5,16 @@ import subprocess
 import sys
 
 import numpy as np
-import portpicker
 import pytest
 import tensorflow as tf
-from acme import specs
 
 from slipway.replay.items import transitions
-from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import dataset as dataset_lib
-from slipway.replay.tables import tables, trajectory_manager
-from slipway.replay.transport import routes
-from tests.replay import given
+from slipway.replay.tables import tables
+from tests.environments import given as environment
+from tests.replay import given, served
 
-SPEC = specs.EnvironmentSpec(
-  observations=specs.BoundedArray((2, 5), np.uint8, 0, 255),
-  actions=specs.DiscreteArray(3),
-  rewards=specs.Array((), np.float32),
-  discounts=specs.BoundedArray((), np.float32, 0, 1),
-)
+SPEC = environment.spec_of((2, 5), np.uint8)
 SCHEMA = transitions.TransitionSchema(SPEC, n_step=1)
 BATCH = 8
 
@@ -54,20 +46,8 @@ def make_spec(schema=SCHEMA, **fields):
   )
 
 
-def serve(spec):
-  return trajectory_manager.TrajectoryManager(
-    [tables.make_table(spec)], portpicker.pick_unused_port()
-  )
-
-
 def write(manager, items):
-  writer = writer_lib.ItemWriter(
-    routes.DirectRoute(manager.address), tables.TRANSITIONS
-  )
-  records = SCHEMA.record.pack(items)
-  assert writer.wait(timeout_s=20)
-  writer.write(records, np.ones(len(records)))
-  assert writer.close(timeout_s=20)
+  served.write(manager, SCHEMA.record.pack(items))
 
 
 def make_dataset(manager):
@@ -78,7 +58,7 @@ def make_dataset(manager):
 
 @pytest.fixture(scope="module")
 def filled():
-  manager = serve(make_spec())
+  manager = served.serve(make_spec())
   write(manager, make_items(30))
   yield manager
   manager.close()
@@ -88,10 +68,7 @@ def test_batches_hold_what_was_written(filled):
   items, keys = make_items(30), {}
   for batch in make_dataset(filled).take(20):
     index = batch.data.r_t.numpy().astype(int)
-    columns = {
-      **batch.data._asdict(),
-      transitions.VERSION: batch.versions,
-    }
+    columns = {**batch.data._asdict(), transitions.VERSION: batch.versions}
     for name, array in items.items():
       found = columns[name].numpy()
       assert found.dtype == array.dtype
@@ -115,7 +92,7 @@ tf.config.set_logical_device_configuration(
 from slipway.replay.tables import dataset
 from tests.replay.tables import dataset_test as given
 
-manager = given.serve(given.make_spec())
+manager = given.served.serve(given.make_spec())
 given.write(manager, given.make_items(30))
 batches = dataset.make_dataset(manager.address, given.make_spec(), "/cpu:1")
 items = given.make_items(30)
@@ -138,27 +115,8 @@ def test_batches_are_copied_to_a_device():
   assert done.returncode == 0, done.stderr
 
 
-def test_types_are_known_before_the_first_batch(filled):
-  spec = make_dataset(filled).element_spec
-  assert isinstance(spec, dataset_lib.Batch)
-  assert spec.keys == tf.TensorSpec([BATCH], tf.uint64)
-  assert spec.probabilities == tf.TensorSpec([BATCH], tf.float64)
-  assert spec.table_size == tf.TensorSpec([BATCH], tf.int64)
-  assert spec.versions == tf.TensorSpec([BATCH], tf.int64)
-  assert (
-    spec.data[:5]
-    == transitions.Transition(
-      o_tm1=tf.TensorSpec([BATCH, 2, 5], tf.uint8),
-      a_tm1=tf.TensorSpec([BATCH], tf.int32),
-      r_t=tf.TensorSpec([BATCH], tf.float32),
-      discount_t=tf.TensorSpec([BATCH], tf.float32),
-      o_t=tf.TensorSpec([BATCH, 2, 5], tf.uint8),
-    )[:5]
-  )
-
-
 def test_dataset_ends_below_the_minimum_and_continues_above_it():
-  manager = serve(make_spec())
+  manager = served.serve(make_spec())
   dataset = make_dataset(manager)
   write(manager, make_items(BATCH - 1))
   with pytest.raises(tf.errors.OutOfRangeError):
@@ -171,7 +129,7 @@ def test_dataset_ends_below_the_minimum_and_continues_above_it():
 
 def test_dataset_ends_where_the_limiter_starves_it_and_continues():
   # The samples may be 4 ahead, and each insert allows 4 more.
-  manager = serve(make_spec(samples_per_insert=4.0, tolerance=1e-6))
+  manager = served.serve(make_spec(samples_per_insert=4.0, tolerance=1e-6))
   dataset = make_dataset(manager)
   write(manager, make_items(BATCH))
   batches = 0
@@ -198,14 +156,9 @@ def test_items_of_several_transitions_become_batches_of_transitions():
   spec = make_spec(
     schema, batch_size=BATCH // each, min_size=BATCH // each, capacity=25
   )
-  manager = serve(spec)
-  writer = writer_lib.ItemWriter(
-    routes.DirectRoute(manager.address), tables.TRANSITIONS
-  )
-  assert writer.wait(timeout_s=20)
+  manager = served.serve(spec)
   records = schema.record.pack(items).reshape(-1, *schema.item_shape)
-  writer.write(records, np.ones(len(records)))
-  assert writer.close(timeout_s=20)
+  served.write(manager, records)
   dataset = dataset_lib.make_dataset(manager.address, spec)
   for samples in dataset.take(20):
     batch = dataset_lib.unpack(schema, samples)

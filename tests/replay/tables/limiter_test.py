@@ -107,17 +107,13 @@ def test_reverb_blocks_the_same_side(replay):
   check_against_reverb(tables.make_table(spec), spec.limiter)
 
 
-@pytest.mark.parametrize("capacity", [1, 3])
-def test_reverb_blocks_the_same_side_of_a_queue(capacity):
-  spec, table = make_queue(capacity)
-  check_against_reverb(table, spec.limiter, is_queue=True)
-
-
-def test_a_queue_in_sync_mode_blocks_samples_only():
-  spec, _ = make_queue(1)
-  _, table = make_queue(1, spec.round_limiter)
-  assert not spec.round_limiter.bounded
-  check_against_reverb(table, spec.round_limiter, is_queue=True)
+@pytest.mark.parametrize(("capacity", "is_sync"), [(1, 0), (3, 0), (1, 1)])
+def test_reverb_blocks_the_same_side_of_a_queue(capacity, is_sync):
+  """In mode 'sync', a queue blocks samples only."""
+  spec, _ = make_queue(capacity)
+  used = spec.round_limiter if is_sync else spec.limiter
+  assert used.bounded == (not is_sync)
+  check_against_reverb(make_queue(capacity, used)[1], used, is_queue=True)
 
 
 # Limiter settings: min_size, samples_per_insert, tolerance, batch_size.
@@ -139,7 +135,7 @@ def random_config(random) -> tuple[int, float, float, int]:
   )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(10))
 def test_inserts_alone_allow_a_whole_batch(seed):
   """Inserts alone allow a whole batch, after any numbers of samples."""
   random = np.random.default_rng(seed)
@@ -176,70 +172,57 @@ def test_inserts_alone_allow_a_whole_batch(seed):
   assert sampled >= 5
 
 
-# Limiters, and cases: limiter, counts, inserts missing, samples missing.
 EIGHT = limiter.Limiter(8.0, 1_000, 4_000.0, 12_000.0)
 QUARTER = limiter.Limiter(0.25, 4, -1.0, 3.0)
 FREE = limiter.Limiter.from_min_size(5)
 FREE_QUARTER = limiter.Limiter.from_min_size(5, 0.25)
 QUEUE = limiter.Limiter.from_queue(3)
-MISSING = [
-  (EIGHT, Table(0, 0, 0), 1_000, 0),
-  (EIGHT, Table(900, 900, 0), 100, 0),
-  (EIGHT, Table(1_000, 1_000, 0), 0, 0),
-  (EIGHT, Table(1_499, 1_499, 0), 0, 0),
-  (EIGHT, Table(1_500, 1_500, 0), 0, 8),
-  (EIGHT, Table(1_500, 1_500, 7), 0, 1),
-  (EIGHT, Table(1_500, 1_500, 8), 0, 0),
-  (EIGHT, Table(1_500, 1_500, 7_999), 0, 0),
-  (EIGHT, Table(1_500, 1_500, 8_000), 1, 0),
+
+
+# Size, inserts and samples of a table; inserts missing, samples missing, and
+# samples allowed.
+COUNTS = [
+  (EIGHT, (0, 0, 0), (1_000, 0, 0)),
+  (EIGHT, (999, 999, 0), (1, 0, 0)),
+  (EIGHT, (1_000, 1_000, 0), (0, 0, 4_000)),
+  (EIGHT, (1_499, 1_499, 0), (0, 0, 7_992)),
+  (EIGHT, (1_500, 1_500, 0), (0, 8, 8_000)),
+  (EIGHT, (1_500, 1_500, 7), (0, 1, 7_993)),
+  (EIGHT, (1_500, 1_500, 8), (0, 0, 7_992)),
+  (EIGHT, (1_500, 1_500, 7_999), (0, 0, 1)),
+  (EIGHT, (1_500, 1_500, 8_000), (1, 0, 0)),
   # The oldest items are evicted: the minimum refers to the size.
-  (EIGHT, Table(900, 90_000, 700_000), 100, 0),
-  (QUARTER, Table(4, 4, 2), 4, 0),
-  (QUARTER, Table(12, 12, 0), 0, 1),
-  (FREE, Table(4, 4, 0), 1, 0),
-  (FREE, Table(5, 5, 10**9), 0, 0),
-  (FREE, Table(5, 10**12, 0), 0, 0),
-  (FREE_QUARTER, Table(4, 4, 0), 1, 0),
-  (FREE_QUARTER, Table(5, 5, 10**9), 0, 0),
-  (QUEUE, Table(0, 0, 0), 1, 0),
-  (QUEUE, Table(1, 1, 0), 0, 0),
-  (QUEUE, Table(3, 10, 7), 0, 1),
-  (QUEUE, Table(0, 10, 10), 1, 0),
-]
-
-# Limiter, counts, samples allowed.
-ALLOWED = [
-  (EIGHT, Table(999, 999, 0), 0),
-  (EIGHT, Table(1_000, 1_000, 0), 4_000),
-  (EIGHT, Table(1_500, 1_500, 7_999), 1),
-  (EIGHT, Table(1_500, 1_500, 8_000), 0),
-  (
-    EIGHT,
-    Table(1_000, 90_000, 720_000),
-    0,
-  ),  # a restored table may exceed the bound
-  (QUARTER, Table(4, 4, 2), 0),
-  (QUARTER, Table(7, 7, 2), 0),
-  (QUARTER, Table(8, 8, 2), 1),
-  (FREE, Table(4, 4, 0), 0),
-  (FREE, Table(5, 5, 10**9), sys.maxsize),
-  (FREE_QUARTER, Table(5, 5, 10**9), sys.maxsize),
-  (QUEUE, Table(0, 10, 10), 0),
-  (QUEUE, Table(2, 10, 8), 2),
+  (EIGHT, (900, 90_000, 700_000), (100, 0, 0)),
+  # A restored table may exceed the bound.
+  (EIGHT, (1_000, 90_000, 720_000), (501, 0, 0)),
+  (QUARTER, (4, 4, 2), (4, 0, 0)),
+  (QUARTER, (8, 8, 2), (0, 0, 1)),
+  (QUARTER, (12, 12, 0), (0, 1, 4)),
+  (FREE, (4, 4, 0), (1, 0, 0)),
+  (FREE, (5, 10**12, 10**9), (0, 0, sys.maxsize)),
+  (FREE_QUARTER, (4, 4, 0), (1, 0, 0)),
+  (FREE_QUARTER, (5, 5, 10**9), (0, 0, sys.maxsize)),
+  (QUEUE, (0, 0, 0), (1, 0, 0)),
+  (QUEUE, (2, 10, 8), (0, 0, 2)),
+  (QUEUE, (3, 10, 7), (0, 1, 3)),
+  (QUEUE, (0, 10, 10), (1, 0, 0)),
 ]
 
 
-@pytest.mark.parametrize(("counts", "now", "allowed"), ALLOWED)
-def test_samples_allowed(counts, now, allowed):
-  assert counts.samples_allowed(now) == allowed
+@pytest.mark.parametrize(("counts", "now", "expected"), COUNTS)
+def test_items_that_are_missing_and_allowed(counts, now, expected):
+  now = Table(*now)
+  assert expected == (
+    counts.inserts_missing(now),
+    counts.samples_missing(now),
+    counts.samples_allowed(now),
+  )
+  assert counts.bounded == (counts not in (FREE, FREE_QUARTER))
 
 
 # samples_per_insert, min_diff, inserted, sampled, samples allowed, and the
 # result of a plain subtraction of doubles.
-ROUNDED = [
-  (0.1, -1.9, 1, 1, 1, 0),
-  (0.7, 2.3, 19, 2, 8, 9),
-]
+ROUNDED = [(0.1, -1.9, 1, 1, 1, 0), (0.7, 2.3, 19, 2, 8, 9)]
 
 
 @pytest.mark.parametrize("case", ROUNDED)
@@ -262,10 +245,3 @@ def test_rounding_equals_reverbs(case):
   assert counts.samples_allowed(Table(inserted, inserted, sampled)) == allowed
   check_allowed(table, allowed)
   server.stop()
-
-
-@pytest.mark.parametrize(("counts", "now", "inserts", "samples"), MISSING)
-def test_inserts_and_samples_missing(counts, now, inserts, samples):
-  assert counts.inserts_missing(now) == inserts
-  assert counts.samples_missing(now) == samples
-  assert counts.bounded == (counts not in (FREE, FREE_QUARTER))

@@ -5,33 +5,23 @@ import socket
 import numpy as np
 import portpicker
 import pytest
-import reverb
 
-from slipway.replay.items import packing as packing_lib
-from slipway.replay.items import writer as writer_lib
-from slipway.replay.tables import (
-  table_snapshot,
-  table_status,
-  tables,
-  trajectory_manager,
-)
-from slipway.replay.transport import loopback, routes
-from tests.replay import given
+from slipway.replay.tables import table_snapshot, table_status, tables
+from slipway.replay.transport import loopback
+from tests.replay import given, served
 
-PACKING = packing_lib.Packing({"x": (np.dtype(np.int64), ())})
 PRIORITIES = np.array([0.5, 1.0, 2.0, 4.0, 9.0])
 
 
-def serve(port=None, folder=None, restore_from=None):
+def serve(port=None, *folders):
   spec = given.make_table_spec(
-    PACKING.record_bytes, capacity=50, min_size=2, samples_per_insert=0.0
+    8, capacity=50, min_size=2, samples_per_insert=0.0
   )
-  return trajectory_manager.TrajectoryManager(
-    [tables.make_table(spec)],
-    port or portpicker.pick_unused_port(),
-    folder,
-    restore_from,
-  )
+  return served.serve(spec, port=port, folders=folders)
+
+
+def write(manager, priorities):
+  served.write(manager, served.numbers(0, len(priorities)), priorities)
 
 
 def save(manager, folder, name):
@@ -40,24 +30,12 @@ def save(manager, folder, name):
   table_snapshot.TableSaver(manager.address, saving_dir, folder / name).finish()
 
 
-def write(manager, priorities):
-  writer = writer_lib.ItemWriter(
-    routes.DirectRoute(manager.address), tables.TRANSITIONS
-  )
-  values = np.arange(len(priorities))
-  assert writer.wait(timeout_s=20)
-  writer.write(PACKING.pack({"x": values}), priorities)
-  assert writer.close(timeout_s=20)
-
-
 def read_items(manager):
   """Returns value, priority and probability of each item, by its key."""
-  client, found = reverb.Client(manager.address), {}
-  for item in client.sample(tables.TRANSITIONS, 500, emit_timesteps=False):
-    (value,) = PACKING.unpack(np.array(item.data))["x"]
-    info = item.info
-    found[info.key] = int(value), info.priority, info.probability
-  return found
+  return {
+    x.info.key: (served.number_of(x), x.info.priority, x.info.probability)
+    for x in served.sample(manager, 500)
+  }
 
 
 @pytest.fixture(scope="module")
@@ -102,30 +80,26 @@ def test_status_counts(manager):
   write(manager, np.ones(1))
   assert manager.status(tables.TRANSITIONS) == table_status.TableStatus(1, 1)
   write(manager, np.ones(5))
-  client = reverb.Client(manager.address)
-  assert len(list(client.sample(tables.TRANSITIONS, num_samples=12))) == 12
+  assert len(served.sample(manager, 12)) == 12
   status = manager.status(tables.TRANSITIONS)
   # The ratio is 12 samples per 4 inserts after the minimum of 2.
   assert status == table_status.TableStatus(6, 6, 12, 3.0)
   write(manager, np.ones(60))
   status = manager.status(tables.TRANSITIONS)
   assert (status.size, status.inserted) == (50, 66)
-
-
-def test_unknown_table(manager):
   with pytest.raises(KeyError, match="nothing"):
     manager.status("nothing")
 
 
 def test_items_keys_and_priorities_survive_a_restart(tmp_path):
-  first = serve(folder=tmp_path / "replay")  # a missing folder is created
+  first = serve(None, tmp_path / "replay")  # a missing folder is created
   write(first, PRIORITIES)
   before = read_items(first)
   assert len(before) == 5
   save(first, tmp_path, "saved")
   first.close()
 
-  second = serve(folder=tmp_path / "other", restore_from=tmp_path / "saved")
+  second = serve(None, tmp_path / "other", tmp_path / "saved")
   assert second.address != first.address
   assert read_items(second) == before
   assert second.status(tables.TRANSITIONS).size == 5
@@ -135,20 +109,18 @@ def test_items_keys_and_priorities_survive_a_restart(tmp_path):
 
 
 def test_each_snapshot_stays_in_its_own_folder(tmp_path):
-  first = serve(folder=tmp_path / "replay")
+  first = serve(None, tmp_path / "replay")
   for size in (5, 10):
     write(first, PRIORITIES)
     save(first, tmp_path, f"saved-{size}")
   write(first, PRIORITIES)  # not saved
   first.close()
   # A server restores nothing from its own `saving_dir`.
-  empty = serve(folder=tmp_path / "replay")
+  empty = serve(None, tmp_path / "replay")
   assert empty.status(tables.TRANSITIONS).size == 0
   empty.close()
   for size in (5, 10):
-    manager = serve(
-      folder=tmp_path / "replay", restore_from=tmp_path / f"saved-{size}"
-    )
+    manager = serve(None, tmp_path / "replay", tmp_path / f"saved-{size}")
     assert manager.status(tables.TRANSITIONS).size == size
     manager.close()
   left = sorted(path.name for path in tmp_path.iterdir())
@@ -160,5 +132,5 @@ def test_a_snapshot_inside_the_emptied_folder_is_rejected(tmp_path):
   saved.mkdir(parents=True)
   for folder in (None, tmp_path / "replay", saved):
     with pytest.raises(ValueError, match="needs a saving_dir outside of it"):
-      serve(folder=folder, restore_from=saved)
+      serve(None, folder, saved)
   assert saved.is_dir()

@@ -9,10 +9,6 @@ import pytest
 from slipway.replay.transport import blocking_call
 
 
-def test_result_is_that_of_the_function():
-  assert blocking_call.BlockingCall(lambda: 7).result() == 7
-
-
 def test_result_raises_the_functions_error():
   def fail():
     raise ConnectionError("down")
@@ -23,13 +19,13 @@ def test_result_raises_the_functions_error():
     call.result()
 
 
-def test_wait_ends_at_its_timeout_or_with_the_call():
+def test_wait_ends_at_its_timeout_or_with_the_call_and_its_result():
   may_end = threading.Event()
-  call = blocking_call.BlockingCall(may_end.wait)
+  call = blocking_call.BlockingCall(lambda: may_end.wait() and 7)
   assert not call.wait(timeout_s=0.01)
   may_end.set()
   assert call.wait(timeout_s=60.0)
-  assert call.result()
+  assert call.result() == 7
 
 
 _EXITS_DURING_A_CALL = """

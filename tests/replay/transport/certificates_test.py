@@ -79,10 +79,7 @@ def test_a_client_without_a_certificate_is_rejected(tmp_path):
 
 @pytest.mark.parametrize(
   ("limit", "days", "reason"),
-  [
-    ("_DAYS_AFTER", -0.5, "expired"),
-    ("_DAYS_BEFORE", -0.5, "not yet valid"),
-  ],
+  [("_DAYS_AFTER", -0.5, "expired"), ("_DAYS_BEFORE", -0.5, "not yet valid")],
 )
 def test_a_certificate_outside_its_validity_is_rejected(
   tmp_path, monkeypatch, limit, days, reason

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -17,27 +18,25 @@ def path(tmp_path):
   return f"{tmp_path}/control_block"
 
 
-def _hold_handle(path: str, index: int | None, is_held, starts) -> None:
+def _hold_handle(path: str, index: int | None, is_held) -> None:
   """Holds a handle until the process is killed."""
   handle = (
     control_block.ProxyHandle(path)
     if index is None
     else control_block.WorkerHandle(path, index)
   )
-  if isinstance(handle, control_block.ProxyHandle):
-    starts.put(handle.restarts)
   is_held.set()
-  while True:
-    is_held.wait()
+  time.sleep(600)
+  handle.close()
 
 
 class HandleProcess:
   """Process that holds a handle of the control block until it is killed."""
 
   def __init__(self, path: str, index: int | None):
-    is_held, self.starts = _CONTEXT.Event(), _CONTEXT.Queue()
+    is_held = _CONTEXT.Event()
     self.process = _CONTEXT.Process(
-      target=_hold_handle, args=(path, index, is_held, self.starts), daemon=True
+      target=_hold_handle, args=(path, index, is_held), daemon=True
     )
     self.process.start()
     assert is_held.wait(60)

@@ -75,27 +75,6 @@ def test_items_pass_in_both_directions(gateways, tmp_path):
     each.check()
 
 
-def test_the_server_may_move(gateways, tmp_path):
-  server_side, client_side = gateways
-  server_address = None
-  address = client_side.reach(f"{tmp_path}/r", lambda: server_address)
-  for size in range(1, 3):
-    server = _serve()
-    server_address = server_side.offer(f"localhost:{server.port}")
-    local_client = server.localhost_client()
-    for _ in range(size):
-      local_client.insert(np.zeros(1, np.uint8), {"items": 1.0})
-    polling.wait_until(lambda n=size: _size(address) == n)
-    server.stop()
-
-
-def _size(address: str) -> int | None:
-  # gRPC may delay the connection of a new client to an address that failed.
-  with contextlib.suppress(RuntimeError, reverb.errors.ReverbError):
-    return reverb.Client(address).server_info(1)["items"].current_size
-  return None
-
-
 def test_rejected_clients_are_summed_over_all_offers(tmp_path):
   with _pair(tmp_path) as (server_side, _), peers.Upstream() as upstream:
     for _ in range(2):

@@ -188,7 +188,7 @@ def test_no_reader_gets_a_partial_version_at_full_speed(path):
   writer = _start_writer(path, 1)
   results = _CONTEXT.SimpleQueue()
   readers = [
-    _CONTEXT.Process(target=_read_for, args=(path, 3.0, results))
+    _CONTEXT.Process(target=_read_for, args=(path, 1.0, results))
     for _ in range(3)
   ]
   for reader in readers:
@@ -216,7 +216,7 @@ def test_writers_killed_at_any_time_leave_whole_versions(path):
   moments = random.Random(7)
   reader = shared_variables.SharedVariables(path)
   last = 0
-  for _ in range(12):
+  for _ in range(6):
     writer = _start_writer(path, last + 1_000_000)
     end_s = time.monotonic() + moments.uniform(0.0, 0.05)
     while time.monotonic() < end_s:

@@ -35,7 +35,7 @@ def _assert_equal(got, expected):
     np.testing.assert_array_equal(got[name], value)
 
 
-@pytest.mark.parametrize("names", [(), *[(n,) for n in _ARRAYS], (*_ARRAYS,)])
+@pytest.mark.parametrize("names", [(), ("empty",), (*_ARRAYS,)])
 def test_unpack_restores_what_was_packed(names):
   arrays = {name: _ARRAYS[name] for name in names}
   header, blob = variable_packing.pack(arrays)
@@ -48,12 +48,6 @@ def test_unpacked_arrays_are_aligned_views():
   for name, value in variable_packing.unpack(header, blob).items():
     assert value.ctypes.data % variable_packing.ALIGNMENT == 0, name
     assert value.size == 0 or np.shares_memory(value, blob), name
-
-
-def test_equal_variables_are_equal_bytes():
-  first, second = (variable_packing.pack(_ARRAYS) for _ in range(2))
-  np.testing.assert_array_equal(first[0], second[0])
-  np.testing.assert_array_equal(first[1], second[1])
 
 
 @pytest.mark.parametrize("value", [np.array(["text"]), np.array([None])])
@@ -123,7 +117,7 @@ def test_versions_continue_from_the_given_first_version():
 def test_a_blob_above_grpcs_default_limit_passes():
   server = _server()
   publisher = variables.VariablesPublisher(f"localhost:{server.port}")
-  noise = np.random.default_rng(0).integers(0, 256, 100_000_000, np.uint8)
+  noise = np.random.default_rng(0).integers(0, 256, 20_000_000, np.uint8)
   publisher.publish({"w": noise})
   got = variables.VariablesClient(_address(server)).poll(60_000)
   unpacked = variable_packing.unpack(got.header, got.blob)
