@@ -156,9 +156,6 @@ dqn:pong normalization.observations=True | {}
 dqn:pong normalization.observations=True | uint8 [4, 84, 84]
 dqn replay.sampler=prioritized normalization.rewards=True | {}
 dqn replay.sampler=prioritized normalization.rewards=True | 'prioritized'
-dqn MASKED ASYNC | action_mask=True has no effect for external
-ppo MASKED ASYNC | action_mask=True has no effect for external
-ppo MASKED EXTERNAL ASYNC | action_mask=True has no effect for external
 dqn MASKED adder.stacked_frames=2 | without the action masks
 sac SHAPED environment.kwargs.action=multi_discrete | 2 x 4 x 3 discrete actions
 td3 MASKED | 4 discrete actions

@@ -206,13 +206,7 @@ def test_values_of_the_loop_are_those_of_the_spaces():
   np.testing.assert_allclose(taken[0], [1.0])  # 0.5 of [-1, 1] is 1 of [-2, 2]
 
 
-_MASKED = ml_collections.ConfigDict(
-  {
-    "name": "CartPole-v1",
-    "kwargs": ml_collections.ConfigDict(),
-    "action_mask": True,
-  }
-)
+_MASKED = given.config_of("CartPole-v1", {"action_mask": True})
 
 
 def test_a_loop_passes_action_masks():
