@@ -95,7 +95,8 @@ class Schedule:
       # Further signals change nothing; only the results are left to write.
       for number in signals.STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-      with standard_streams.ignoring_closed():
+      # rich raises IndexError if the terminal was closed while `_live` started.
+      with standard_streams.ignoring_closed(), contextlib.suppress(IndexError):
         self._live.stop()
     return self._end()
 
