@@ -69,7 +69,7 @@ class ForkServer:
       f"forking.serve({theirs.fileno()})"
     )
     # A process inherits the blocked signals. Otherwise one could kill it before
-    # it ignores them. A thread of each node waits for `SHUTDOWN_SIGNAL`.
+    # it outlives them. A thread of each node waits for `SHUTDOWN_SIGNAL`.
     numbers = {*signals.GROUP_SIGNALS, signals.SHUTDOWN_SIGNAL}
     before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
     try:

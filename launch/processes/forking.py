@@ -57,9 +57,7 @@ def serve(descriptor: int) -> typing.NoReturn:
     descriptor: descriptor of the connection to the launcher.
   """
   launcher = connection_lib.Connection(descriptor)
-  for number in signals.GROUP_SIGNALS:
-    signal.signal(number, signal.SIG_IGN)
-  signal.pthread_sigmask(signal.SIG_UNBLOCK, signals.GROUP_SIGNALS)
+  signals.outlive()
   with lean_tensorflow.paused_garbage_collection():
     lean_tensorflow.import_tensorflow()
     for name in _NODE_MODULES:

@@ -75,6 +75,7 @@ def run(
       node.network.enter()  # only possible without a second thread
     # Not before the network, whose user namespace resets it.
     descendants.end_with_parent(signal.SIGKILL)
+    signals.reset_in_forks()
     if os.getppid() != server:
       os._exit(1)  # the server ended before
     logging.use_absl_handler()

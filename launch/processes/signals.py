@@ -1,4 +1,4 @@
-"""Signals: the launcher's handlers of signals that stop a run or save it."""
+"""Signals: the launcher's handlers, and how nodes outlive the same signals."""
 
 import contextlib
 import os
@@ -17,8 +17,7 @@ STOP_SIGNALS = (
   signal.SIGXCPU,
 )
 # Signals that a terminal or a batch system sends to a whole process group: the
-# stop signals, and SIGUSR1 for a snapshot. Only the launcher handles them; all
-# nodes ignore them.
+# stop signals, and SIGUSR1 for a snapshot. Only the launcher acts on them.
 GROUP_SIGNALS = (*STOP_SIGNALS, signal.SIGUSR1)
 # Signal by which the runner makes a node save and end.
 SHUTDOWN_SIGNAL = signal.SIGRTMIN
@@ -29,6 +28,39 @@ _READ_BYTES = 4_096
 
 # The original `os._exit`, because `user_code.exit_as_error` replaces it.
 _exit_now = os._exit
+
+
+def outlive() -> None:
+  """Makes this process outlive `GROUP_SIGNALS`, but nothing that it starts.
+
+  The handlers do nothing. To ignore a signal instead would be inherited by all
+  programs that an environment starts, which could then not be terminated.
+  """
+  for number in GROUP_SIGNALS:
+    signal.signal(number, _do_nothing)
+    signal.siginterrupt(number, False)
+  signal.pthread_sigmask(signal.SIG_UNBLOCK, GROUP_SIGNALS)
+
+
+def reset_in_forks(*handlers: Callable[[int, typing.Any], None]) -> None:
+  """Makes processes that this one forks end by `GROUP_SIGNALS` as usual.
+
+  Args:
+    handlers: further handlers to remove there.
+  """
+  ours = (_do_nothing, *handlers)
+
+  def reset() -> None:
+    for number in GROUP_SIGNALS:
+      if signal.getsignal(number) in ours:
+        signal.signal(number, signal.SIG_DFL)
+    signal.set_wakeup_fd(-1)
+
+  os.register_at_fork(after_in_child=reset)
+
+
+def _do_nothing(number: int, frame: typing.Any) -> None:
+  """Is a handler."""
 
 
 class SecondInterrupt(KeyboardInterrupt):
@@ -48,7 +80,7 @@ def _interrupt() -> None:
 class Signals:
   """The launcher's handlers of signals that stop the run or request a snapshot.
 
-  Nodes ignore these signals.
+  Processes that this one forks, such as environments, do not have the handlers.
 
   Before `begin_run`, a stop signal ends this process at once, with a message
   and exit status 0, because no node has been started.
@@ -77,6 +109,7 @@ class Signals:
     # Python writes the number of each signal as a byte.
     self._pipe_out, self._pipe_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     self._set_handlers()
+    reset_in_forks(self._handle_stop, self._handle_save)
 
   def begin_run(self) -> None:
     """Makes stop signals stop the run in order, instead of ending this process.

@@ -1,6 +1,8 @@
 """Tests of the fork server's end, and of the processes that it leaves."""
 
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -88,4 +90,34 @@ def test_a_server_that_ends_takes_its_nodes_along(memory_dir, tmp_path):
   fork(server, tmp_path / "log", lambda: None)
   (end,) = server.wait(60.0)
   assert end.status == node_process.NORMAL_EXIT_STATUS
+  server.close()
+
+
+def start(how):
+  if how == "a program":
+    return subprocess.Popen(["sleep", "600"])
+  process = multiprocessing.get_context("fork").Process(
+    target=time.sleep, args=(600,)
+  )
+  process.start()
+  return process
+
+
+def terminate(number, how):
+  started = start(how)
+  time.sleep(0.5)  # a forked process has removed the handlers
+  os.kill(started.pid, number)
+  _, status = os.waitpid(started.pid, 0)
+  print("ended by", os.waitstatus_to_exitcode(status))
+
+
+@pytest.mark.parametrize("how", ["a program", "a fork"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_a_node_starts_can_be_terminated(
+  memory_dir, tmp_path, how, number
+):
+  server = fork_server.ForkServer(str(memory_dir))
+  log = tmp_path / "log"
+  fork(server, log, lambda: terminate(number, how))
+  polling.wait_until(lambda: f"ended by {-number}" in log.read_text())
   server.close()

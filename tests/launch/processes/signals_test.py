@@ -1,6 +1,7 @@
 """Tests of signals with real signals to this process."""
 
 import hashlib
+import multiprocessing
 import os
 import pathlib
 import re
@@ -235,3 +236,16 @@ def _catches_signals(pid):
   status = pathlib.Path(f"/proc/{pid}/status").read_text()
   (caught,) = re.findall(r"SigCgt:\s*(\w+)", status)
   return bool(int(caught, 16) >> (signal.SIGQUIT - 1) & 1)
+
+
+def test_a_forked_process_does_not_stop_the_run(signals):
+  process = multiprocessing.get_context("fork").Process(
+    target=time.sleep, args=(600,)
+  )
+  process.start()
+  time.sleep(0.5)
+  process.terminate()
+  process.join()
+  assert process.exitcode == -signal.SIGTERM
+  _send(signal.SIGINT)  # would be the second one if the fork's were counted
+  assert signals.first == signal.SIGINT
