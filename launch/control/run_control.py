@@ -116,6 +116,7 @@ class RunControl(control_service.ControlService):
     self._changes: dict[str, typing.Any] = {}  # by users, of config fields
     self._stopped_because: str | None = None
     self._stops_quickly = False
+    self._first_failures: Mapping[str, str] = {}  # by role
     # Key of the last evaluation, and the reply to it.
     self._evaluated = ("", messages.EvaluationReply())
     self._results = results_lib.Results(
@@ -287,6 +288,15 @@ class RunControl(control_service.ControlService):
         self._config.limits
       )
 
+  def note_failures(self, first_failures: Mapping[str, str]) -> None:
+    """Records the failures after which nodes were restarted, for the status.
+
+    Args:
+      first_failures: line about the first such failure of each role.
+    """
+    with self._lock:
+      self._first_failures = dict(first_failures)
+
   def status(self) -> run_status.RunStatus:
     with self._lock:
       status = self._state.status()
@@ -306,6 +316,7 @@ class RunControl(control_service.ControlService):
         workers_target=self._commands.workers,
         machines=dict(self._machines),
         unwritten=sorted({*status.unwritten, *outbox.unwritten()}),
+        first_failures=self._first_failures,
         failed_hooks=self._hooks.failed,
         stopped_because=self._stopped_because,
       )

@@ -21,6 +21,8 @@ def progress_line(status: run_status.RunStatus) -> str:
   for label, texts in rows.make_facts(status):
     if label == "restarts":
       shown = texts if restarts else []
+    elif label == "failure":  # has a line of its own, which need not return
+      shown = texts if status.phase == "stopped" else []
     else:
       shown = [text for text in texts if text.alert]
     # All nodes of a stopped run have ended.
@@ -39,6 +41,12 @@ def needs_all(status: run_status.RunStatus) -> bool:
 def advice_line(status: run_status.RunStatus, sentence: str) -> str:
   """Returns one line with a sentence of `RunStatus.advice`."""
   return _prefix_line(status, f"advice: {sentence}")
+
+
+def failure_line(status: run_status.RunStatus, role: str) -> str:
+  """Returns one line with a failure of `RunStatus.first_failures`."""
+  line = status.first_failures[role]
+  return _prefix_line(status, f"restarted after a failure: {line}")
 
 
 def evaluation_line(status: run_status.RunStatus) -> str:

@@ -106,7 +106,7 @@ class Panel:
         standard_streams.discard(descriptor)
 
   def _print_lines(self, status: run_status.RunStatus) -> None:
-    """Prints lines with a new phase, a new evaluation and the progress.
+    """Prints lines with new phases, evaluations, failures, and the progress.
 
     The progress is printed every 5 s, and when the run has stopped.
     """
@@ -117,6 +117,12 @@ class Panel:
     # Evaluations before a resume were printed by the earlier process.
     if status.evaluation.count > before and status.evaluation.episodes:
       lines.append(lines_lib.evaluation_line(status))
+    known = printed.first_failures if printed else {}
+    lines += [
+      lines_lib.failure_line(status, role)
+      for role in status.first_failures
+      if role not in known
+    ]
     given = len(printed.advice) if printed else 0
     lines += [
       lines_lib.advice_line(status, sentence)

@@ -169,7 +169,8 @@ def _make_facts_rows(
   made: list[tuple[str, rich.console.RenderableType]] = []
   for label, texts in rows.make_facts(status):
     shown = [_style(text) for text in texts]
-    if label == "hooks":
+    # The last status stays on the terminal, so that it shows the whole cause.
+    if label == "hooks" or (label == "failure" and status.phase != "stopped"):
       made.append((label, _one_line(*shown)))
     else:
       made.append((label, rich.columns.Columns(shown, padding=(0, 2))))

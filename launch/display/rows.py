@@ -307,6 +307,8 @@ def make_facts(
   if status.resumes:
     restarts.append(Text(f"{formatting.count(status.resumes)} of the run"))
   yield "restarts", restarts
+  for line in status.first_failures.values():
+    yield "failure", [Text(line, True)]
   if status.unwritten:
     names = ", ".join(
       "events" if name.startswith("events.") else name

@@ -230,6 +230,7 @@ class ClusterSupervisor(crew.Crew):
         outbox.append(path, data)
       node_lib.trim_log(path)
     member.alive_roles = report.alive_roles
+    self.first_failures = {**report.first_failures, **self.first_failures}
     if report.ended and not member.ended:
       self._log.info("%s has ended", name)
       member.ended = True

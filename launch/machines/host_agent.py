@@ -47,6 +47,7 @@ class AgentReport(typing.NamedTuple):
     failure: the failure that has ended the nodes, or None if there was none.
     state_lost: whether it was that of a node with a state, so that the run is
       resumed.
+    first_failures: as in `crew.Crew`.
     logs: bytes that were appended to each log since the last report, by the
       log's name; empty on the driver host.
     services: 'host:port' at which other machines reach each service of this
@@ -59,6 +60,7 @@ class AgentReport(typing.NamedTuple):
   alive_roles: Collection[str]
   failure: failures.Failure | None
   state_lost: bool
+  first_failures: Mapping[str, str]
   logs: Mapping[str, bytes]
   services: Mapping[str, str]
   connections_refused: int
@@ -161,6 +163,7 @@ class HostAgent:
       self._runner.alive_roles,
       self._failure,
       self._state_lost,
+      self._find_first_failures(),
       logs,
       self._services,
       refused,
@@ -252,11 +255,9 @@ class HostAgent:
       self._runner.run()
     except failures.NodeFailedError as error:
       self._state_lost = isinstance(error, failures.StateLostError)
-      # The text names a log on this machine, whose copy is on the driver host.
-      own_logs, logs = str(self._folder.logs), str(self._run.folder.logs)
       failure = error.failure
       self._failure = failures.Failure(
-        failure.line.replace(own_logs, logs), failure.traceback
+        self._name_log(failure.line), failure.traceback
       )
     except KeyboardInterrupt:
       pass  # `close` has killed the nodes
@@ -265,6 +266,15 @@ class HostAgent:
       self._failure = failures.Failure(
         f"the node group {self._group.name!r} failed: {text}", ""
       )
+
+  def _find_first_failures(self) -> dict[str, str]:
+    """Returns the runner's `first_failures` with the logs' copies."""
+    found = dict(self._runner.first_failures)
+    return {role: self._name_log(line) for role, line in found.items()}
+
+  def _name_log(self, line: str) -> str:
+    """Returns a failure's line, whose log has a copy on the driver host."""
+    return line.replace(str(self._folder.logs), str(self._run.folder.logs))
 
   def _read_new_logs(self) -> dict[str, bytes]:
     """Returns the bytes appended to each log since the last call, by its name.

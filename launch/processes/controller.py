@@ -183,6 +183,7 @@ class Controller:
         crew.stop(control.stops_quickly)
       if now_s >= show_due_s:
         show_due_s = now_s + _SHOW_PERIOD_S
+        control.note_failures(crew.first_failures)
         if not control.stopping:
           crew.follow(control)
         self._show()

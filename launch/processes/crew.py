@@ -13,6 +13,10 @@ class Crew(abc.ABC):
   """What the runner of a machine and the supervisor of a cluster share.
 
   Methods other than `run` may be called in any thread, also by signal handlers.
+
+  Attributes:
+    first_failures: line about the first failure after which a node of a role
+      was restarted, by role.
   """
 
   def __init__(self, log: pathlib.Path, expected: Mapping[str, int]):
@@ -26,6 +30,7 @@ class Crew(abc.ABC):
     self._log = event_log.EventLog(log)
     self._stopping = self._is_quick = self._kill_requested = False
     self._failure: failures.Failure | None = None
+    self.first_failures: dict[str, str] = {}
 
   def run(self) -> None:
     """Starts all nodes, and returns when all have ended.

@@ -216,6 +216,7 @@ class Runner(crew.Crew):
         self._log.error("%s", failure.line)
         self._log.info("%s will be restarted in %.1f s", node.name, delay_s)
         node.restart_due_s = now_s + delay_s
+        self.first_failures.setdefault(node.role, failure.line)
 
   def _kill_all(self) -> None:
     """Kills all nodes at once, with what they have left, and waits for them."""

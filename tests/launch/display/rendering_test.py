@@ -173,6 +173,17 @@ def test_a_failed_hook_is_shown_in_its_row():
   assert f"; hooks: {shown}; waiting" in lines.progress_line(status)
 
 
+def test_the_first_failure_is_shown_in_its_row():
+  failure = "node worker/0 failed: MyRobot.step: ValueError: boom"
+  status = given.changed(first_failures={"worker": failure})
+  (line,) = (line for line in given.render_lines(status) if "boom" in line)
+  assert line.strip("│ ") == f"failure     {failure}"
+  assert lines.failure_line(status, "worker").endswith(failure)
+  assert "boom" not in lines.progress_line(status)
+  ended = given.changed(first_failures={"worker": failure}, phase="stopped")
+  assert f"failure: {failure}" in lines.progress_line(ended)
+
+
 @pytest.mark.parametrize("mode", ["async", "sync", "single"])
 def test_an_unusual_mode_is_shown_in_the_title(mode):
   status = given.changed(mode=mode)
