@@ -58,6 +58,7 @@ class Controller:
     workers_fixed_because: str = "",
     earlier: run_state.Earlier | None = None,
     rates: rates_lib.Rates | None = None,
+    publishes: bool = True,
   ):
     """Opens the run's result files.
 
@@ -70,6 +71,7 @@ class Controller:
         of workers; empty if it can change.
       earlier: as for `RunControl`.
       rates: the run's rates, or None for those of the expected workers.
+      publishes: whether to publish the path of the socket.
 
     Raises:
       RuntimeError: a file of the run can't be read or written.
@@ -91,7 +93,7 @@ class Controller:
       )
     except (ValueError, OSError) as error:
       raise RuntimeError(str(error)) from error
-    self._crew, self._socket = crew, socket
+    self._crew, self._socket, self._publishes = crew, socket, publishes
     self._folder, self._signals = run.folder, signals
     self._panel = panel_lib.Panel()
     self._display_works = True
@@ -115,7 +117,8 @@ class Controller:
       held.enter_context(
         calls.Server(self._socket, control_service.ControlService, self.control)
       )
-      held.enter_context(run_address.published(self._folder, self._socket))
+      if self._publishes:
+        held.enter_context(run_address.published(self._folder, self._socket))
       self._held = held.pop_all()
     return self
 
@@ -241,35 +244,41 @@ def execute(
   restarts = run.config.restarts
   lost = failures.RestartBudget(restarts.budget, restarts.period_s)
   earlier, socket = None, socket_in(memory_dir)
-  while True:
-    crew = make_crew(run, socket)
-    controller = Controller(run, crew, socket, signals, earlier=earlier)
-    try:
-      with controller:
-        controller.start()
-        signals.set_second_interrupt_handler(crew.kill_at_once)
-        try:
-          crew.run()
-        except failures.StateLostError as error:
-          delay_s = lost.record(error.failure, time.monotonic())
-          if delay_s is None:
-            raise failures.NodeFailedError(lost.first) from error
-          standard_streams.print_line(
-            f"resuming from the newest snapshot: {error.failure.line}"
-          )
-          time.sleep(delay_s)
-          raise
-      return crew
-    except failures.StateLostError:
-      earlier = controller.reached
-      assert earlier is not None  # as `with` has set it
-      config = run.config
-      for field, value in earlier.changes.items():
-        config = fields.replace(config, field, value)
-      run = dataclasses.replace(run, config=config, started_at_s=time.time())
-    except failures.NodeFailedError as error:
-      failures.print_traceback(error.failure)
-      raise
+  with contextlib.ExitStack() as held:
+    while True:
+      crew = make_crew(run, socket)
+      controller = Controller(
+        run, crew, socket, signals, earlier=earlier, publishes=False
+      )
+      try:
+        with controller:
+          if earlier is None:
+            # Over all resumes, as a full disk might take no new file.
+            held.enter_context(run_address.published(run.folder, socket))
+          controller.start()
+          signals.set_second_interrupt_handler(crew.kill_at_once)
+          try:
+            crew.run()
+          except failures.StateLostError as error:
+            delay_s = lost.record(error.failure, time.monotonic())
+            if delay_s is None:
+              raise failures.NodeFailedError(lost.first) from error
+            standard_streams.print_line(
+              f"resuming from the newest snapshot: {error.failure.line}"
+            )
+            time.sleep(delay_s)
+            raise
+        return crew
+      except failures.StateLostError:
+        earlier = controller.reached
+        assert earlier is not None  # as `with` has set it
+        config = run.config
+        for field, value in earlier.changes.items():
+          config = fields.replace(config, field, value)
+        run = dataclasses.replace(run, config=config, started_at_s=time.time())
+      except failures.NodeFailedError as error:
+        failures.print_traceback(error.failure)
+        raise
 
 
 def socket_in(memory_dir: str) -> str:

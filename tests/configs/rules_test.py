@@ -60,7 +60,7 @@ def make_config(text):
   config = catalog.algorithms()[algorithm].get_config(*filter(None, [preset]))
   for change in changes:
     field, _, new = change.partition("=")
-    config.update_from_flattened_dict({field: read(new)})
+    config = fields.replace(config, field, read(new))
   return config
 
 

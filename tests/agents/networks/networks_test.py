@@ -295,11 +295,18 @@ def compute_values(config, output):
   return outputs.mean(axis=2)
 
 
-def test_noise_is_new_at_each_call_and_off_without_a_generator():
-  config, spec = make_config(noisy=True), given.spec_of()
+@pytest.mark.parametrize(  # acting in NumPy, and in TensorFlow
+  ("torso", "shape", "dtype"),
+  [("mlp", (4,), np.float32), ("nature_cnn", FRAMES, np.uint8)],
+)
+def test_noise_is_new_at_each_call_and_off_without_a_generator(
+  torso, shape, dtype
+):
+  config = make_config(torso, (16,), noisy=True)
+  spec = given.spec_of(shape, dtype)
   network = make_network(config, spec)
   acting = make_acting(config, spec, network)
-  observation = np.ones((3, 4), np.float32)
+  observation = np.ones((3, *shape), dtype)
   random = np.random.default_rng(0)
   outputs = [acting(observation, random=random).values for _ in range(3)]
   assert (outputs[0] != outputs[1]).all() and (outputs[1] != outputs[2]).all()
