@@ -4,7 +4,7 @@ import corridor
 
 import slipway
 
-config = slipway.load_config("apex_dqn:cartpole")
+config = slipway.load_config("ppo:generic")
 config.environment.name = "corridor:Corridor"
 config.limits.target_return = 1.0
 result = slipway.train(config, name="corridor", overwrite=True)

@@ -3,6 +3,7 @@
 import itertools
 import math
 import pathlib
+import re
 import typing
 from collections.abc import Collection, Sequence
 
@@ -26,6 +27,13 @@ _RAY_FLAGS = ("ray_address", "wait_for_machines", "insecure")
 # Names of the flags for new runs, which can't be combined with --resume.
 _NEW_RUN_FLAGS = ("config", "name", "run_dir", "overwrite")
 
+_NAMES_ENVIRONMENT = re.compile("--?config.environment.name(=|$)")
+_GENERIC_NOTICE = (
+  f"config: {overrides.GENERIC_CONFIG}, which takes any environment, because "
+  "none was given; sac:generic (Box actions) and dqn:generic (Discrete) often "
+  "need fewer environment steps"
+)
+
 
 class Command(typing.NamedTuple):
   """A command line of `slipway train`.
@@ -38,6 +46,13 @@ class Command(typing.NamedTuple):
   flags: flags_lib.Flags
   config: ml_collections.ConfigDict
 
+  @property
+  def notice(self) -> str:
+    """A line for the user about a config that was chosen, or empty."""
+    if self.flags.config != overrides.GENERIC_CONFIG:
+      return ""
+    return "" if self.flags["config"].present else _GENERIC_NOTICE
+
 
 def define() -> flags_lib.Flags:
   """Returns the flags of `slipway train`, before parsing."""
@@ -48,7 +63,8 @@ def define() -> flags_lib.Flags:
     "Config of the run: ALGORITHM:PRESET, such as apex_dqn:cartpole, or the "
     "path of a file and its preset, such as mine/a2c.py:cartpole. Each field "
     "of the config is a flag, too, such as --config.replay.capacity=50_000. "
-    f"Default: {overrides.DEFAULT_CONFIG}.",
+    f"Default: {overrides.DEFAULT_CONFIG}, or {overrides.GENERIC_CONFIG} with "
+    "--config.environment.name.",
   )
   values.add_choice(
     "mode",
@@ -131,13 +147,18 @@ def parse(argv: Sequence[str], usage: str) -> Command:
     flags.show_help(usage, _describe_fields(path))
   _check_sources(line.own)
   flags.set(line)
-  if flags.resume is None:
-    path = overrides.DEFAULT_CONFIG if flags.config is None else flags.config
-    config = overrides.load(path)
-  else:
+  given = list(filter(overrides.is_override, line.others))
+  if flags.resume is not None:
     path = flags.resume
     config = run_config.read(path, flags.trust)
-  given = list(filter(overrides.is_override, line.others))
+  else:
+    if flags.config is None:
+      is_named = any(map(_NAMES_ENVIRONMENT.match, given))
+      flags.config = (
+        overrides.GENERIC_CONFIG if is_named else overrides.DEFAULT_CONFIG
+      )
+    path = flags.config
+    config = overrides.load(path)
   others = itertools.filterfalse(overrides.is_override, line.others)
   flags.reject([*others, *line.words], argv[0], fields_lib.flatten(config))
   _check_resume(flags)
@@ -149,15 +170,7 @@ def parse(argv: Sequence[str], usage: str) -> Command:
     config.mode = flags.mode
   _check_launch(flags, config.mode)
   if flags.resume is None:
-    task = path.partition(":")[2]
-    if (environment.name, environment.game) != before:
-      is_named = environment.name != before[0]
-      task = environment.name if is_named else environment.game
-      if "limits.target_return" not in changed:
-        _replace_target(config)
-    if flags.name is None:
-      algorithm = pathlib.PurePath(path.partition(":")[0]).stem
-      flags.name = run_folder.make_name(algorithm, task.rpartition(":")[2])
+    _adapt_to_task(flags, config, before, "limits.target_return" in changed)
   return Command(flags, config)
 
 
@@ -226,17 +239,41 @@ def _check_game(
     )
 
 
-def _replace_target(config: ml_collections.ConfigDict) -> None:
-  """Replaces the target return of a config with another environment.
+def _adapt_to_task(
+  flags: flags_lib.Flags,
+  config: ml_collections.ConfigDict,
+  before: tuple[str, str],
+  has_own_target: bool,
+) -> None:
+  """Sets the name and the target return of a new run by its environment.
 
   A preset's target is one of its own environment. For another environment, it
   may be out of reach, or met by a policy that has learned nothing. So the run
   gets the reward threshold with which this environment is registered, or no
   target.
+
+  Args:
+    flags: the flags, whose `name` is set if the user has given none.
+    config: the config, whose target return may be replaced.
+    before: the preset's environment and game.
+    has_own_target: whether the user has given a target return.
   """
-  if math.isfinite(config.limits.target_return):
-    threshold = ids.find_reward_threshold(config.environment)
-    config.limits.target_return = math.inf if threshold is None else threshold
+  environment, limits = config.environment, config.limits
+  algorithm, _, task = flags.config.partition(":")
+  # A generic preset has no target, as its environment is yet to be named.
+  is_generic = task == "generic"
+  differs = (environment.name, environment.game) != before
+  has_target = differs and math.isfinite(limits.target_return)
+  if (is_generic or has_target) and not has_own_target:
+    threshold = ids.find_reward_threshold(environment)
+    limits.target_return = math.inf if threshold is None else threshold
+  if is_generic or environment.name != before[0]:
+    task = environment.name
+  elif differs:
+    task = environment.game
+  if flags.name is None:
+    algorithm = pathlib.PurePath(algorithm).stem
+    flags.name = run_folder.make_name(algorithm, task.rpartition(":")[2])
 
 
 def _describe_fields(path: str) -> str:

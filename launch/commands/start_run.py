@@ -103,6 +103,7 @@ def run(
       return 2
     try:
       ends = limits.describe(config.limits) or "it is stopped; it has no limit"
+      message += f"\n{command.notice}" if command.notice else ""
       message += f"\nends after: {ends}"
       torso = fields.get(config, "network.torso")
       for advice in (limits.advise(config), torsos.advise(torso, spec)):

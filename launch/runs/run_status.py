@@ -334,8 +334,8 @@ class RunStatus(NodeCounts, frozen=True, kw_only=True):
     workers_target: target number of workers.
     restarts: restarts of all nodes.
     node_restarts: restarts of each restarted node, by name ('worker/0').
-    first_failures: line about the first failure after which a node of a role was
-      restarted, by role.
+    first_failures: line about the first failure after which a node of a role
+      was restarted, by role.
     learner: metrics of the learner's last update, by name.
     advice: sentences about configs whose values can't be learned well.
     proxy: state of the proxies, or None if the run has no proxy.

@@ -14,6 +14,7 @@ class Crew:
   has_failed = False
   is_stopped_quickly = None  # whether, once it is stopped
   threads = ()
+  first_failures = types.MappingProxyType({})
   follow = staticmethod(lambda control: None)
 
   def stop(self, is_quick):

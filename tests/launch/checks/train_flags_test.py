@@ -69,6 +69,13 @@ ACCEPTED = [
   ("--config=bc --config.dataset.path=episodes/a", "dataset.path",
    "episodes/a"),
   ("", "mode", "async"),
+  ("", "environment.name", "CartPole-v1"),
+  ("--config.replay.capacity=9", "replay.capacity", 9),
+  # The config of a named environment expects nothing of it.
+  ("--config.environment.name=Pendulum-v1", "normalization.observations", True),
+  ("--config.environment.name Pendulum-v1", "normalization.observations", True),
+  ("--config=ppo:generic --config.environment.name=Acrobot-v1",
+   "limits.target_return", -100.0),
   ("--mode=single", "mode", "single"),
   ("--mode sync --launch=local_mt", "mode", "sync"),
   # Another environment than the preset's has a target of its own.
@@ -256,7 +263,7 @@ def get_config(preset='cartpole'):
     ((), "apex_dqn_cartpole"),
     (("--config=dqn:pong",), "dqn_pong"),
     (("--config=dqn",), "dqn"),
-    (("--config.environment.name=Acrobot-v1",), "apex_dqn_acrobot_v1"),
+    (("--config.environment.name=Acrobot-v1",), "ppo_acrobot_v1"),
     (("--config=dqn:atari57", "--config.environment.game=Qbert"), "dqn_qbert"),
   ],
 )

@@ -212,9 +212,8 @@ def test_a_failed_node_is_restarted(make_runner, tmp_path, how):
   if how == "raises":
     log_text = (tmp_path / "worker" / "0").read_text()
     assert log_text.count("\nValueError: once more") == 2
-    assert "node worker/0 failed: ValueError: once more" in (
-      runner.first_failures["worker"]
-    )
+    first = runner.first_failures["worker"]
+    assert "node worker/0 failed: ValueError: once more" in first
 
 
 ROLES = ("replay", "trainer", "proxy", "worker", "evaluator")
