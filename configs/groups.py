@@ -414,6 +414,8 @@ ATOMS: fields.Fields = {
   ),
 }
 
+# Values of `evaluation.policy`.
+POLICIES = ("greedy", "sampled")
 # The field of how policies that are distributions act in evaluations.
 EVALUATION_POLICY: fields.Fields = {
   "evaluation.policy": Field(
@@ -421,7 +423,7 @@ EVALUATION_POLICY: fields.Fields = {
     "actions of evaluations and of loaded policies: 'greedy', the most "
     "probable ones; 'sampled' from the policy, as in training, where several "
     "states look alike and only a random policy gets through",
-    checks.one_of(("greedy", "sampled"), "the evaluator would have no actions"),
+    checks.one_of(POLICIES, "the evaluator would have no actions"),
   ),
 }
 

@@ -47,7 +47,8 @@ def record(
 
   Raises:
     ValueError: An argument is invalid, or the environment has no `rgb_array`
-      frames, or this machine can't render them.
+      frames, or this machine can't render them, or the folder of `path` can't
+      be written.
   """
   path = pathlib.Path(path)
   if path.suffix != ".mp4":
@@ -58,6 +59,32 @@ def record(
     raise ValueError(
       f"max_steps is {max_steps}: the video would be empty; give 1 or more"
     )
+  with _make_folder(path) as folder:
+    return _record(config_environment, act, path, folder, seed, max_steps)
+
+
+def _make_folder(path: pathlib.Path) -> tempfile.TemporaryDirectory:
+  """Makes a folder next to a video, before an episode is played in vain."""
+  try:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return tempfile.TemporaryDirectory(prefix=".", dir=path.parent)
+  except OSError as error:
+    raise ValueError(
+      f"path is {str(path)!r}, but {str(path.parent)!r} can't be written "
+      f"({error.strerror}), so there would be no video: make the folder "
+      "writable, or evaluate without video"
+    ) from error
+
+
+def _record(
+  config_environment: ml_collections.ConfigDict,
+  act: Callable[[vector.StepBatch], np.ndarray],
+  path: pathlib.Path,
+  folder: str,
+  seed: int,
+  max_steps: int,
+) -> float:
+  """Records a video in a folder, and moves it to `path` once complete."""
   # pygame would print a message when a renderer imports it.
   os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
   # Frames are written to a file, so no screen or sound card is needed.
@@ -85,7 +112,14 @@ def record(
     environment.close()
     if coloured is not None:
       coloured.close()
-  _write_video(frames, path, frames_per_second)
+  save_video.save_video(
+    frames,
+    folder,
+    episode_trigger=lambda _: True,
+    name_prefix="video",
+    fps=frames_per_second,
+  )
+  os.replace(next(pathlib.Path(folder).glob("*.mp4")), path)
   return episode_return
 
 
@@ -169,22 +203,6 @@ def _check_frame(
       "correct render(), or evaluate without video"
     )
   return frame[:, :, :3].astype(np.uint8, copy=False)
-
-
-def _write_video(
-  frames: list[np.ndarray], path: pathlib.Path, frames_per_second: float
-) -> None:
-  """Writes frames as an mp4 file, which appears at `path` once complete."""
-  path.parent.mkdir(parents=True, exist_ok=True)
-  with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-    save_video.save_video(
-      frames,
-      folder,
-      episode_trigger=lambda _: True,
-      name_prefix="video",
-      fps=frames_per_second,
-    )
-    os.replace(next(pathlib.Path(folder).glob("*.mp4")), path)
 
 
 def _with_kwargs(

@@ -12,6 +12,7 @@ from absl import logging
 
 from slipway.agents import core, policies, registry
 from slipway.agents.networks import network as network_lib
+from slipway.configs import fields
 from slipway.environments import (
   arrays,
   checked,
@@ -22,7 +23,7 @@ from slipway.environments import (
   specs,
   vector,
 )
-from slipway.launch.checks import run_config
+from slipway.launch.checks import overrides, run_config
 from slipway.launch.runs import (
   best_variables,
   manifest,
@@ -34,7 +35,10 @@ from slipway.launch.runs import (
 
 
 def load(
-  run: str | os.PathLike[str], which: str | int = "best", trust: bool = False
+  run: str | os.PathLike[str],
+  which: str | int = "best",
+  trust: bool = False,
+  policy: str | None = None,
 ) -> "Policy":
   """Loads the trained policy of a run.
 
@@ -54,11 +58,15 @@ def load(
       of the newest snapshot, or a snapshot's number.
     trust: whether to load a run of another user, or in a folder to which any
       user can write. Modules that its files name are imported, and so run.
+    policy: 'greedy' for the most probable actions, 'sampled' for actions that
+      are sampled as in training, or None for the config's
+      `evaluation.policy`.
 
   Raises:
     ValueError: there is no such run or snapshot, the run has not been
       evaluated yet, its files do not belong together, the environment has
-      other spaces than when the run was made, or the run is not trusted.
+      other spaces than when the run was made, the run is not trusted, or its
+      algorithm has no such policy.
   """
   folder = run_folder.RunFolder.open(run, trust)
   config = run_config.read(folder.path, trust)
@@ -78,13 +86,31 @@ def load(
   environment = factory.make(config.environment, num_envs=1, seed=0)
   environment.close()
   recorded_spaces.check(folder, environment.name, environment.spec)
+  if policy is not None:
+    _set_policy(config, environment.spec, policy)
   if snapshot is not None:
     version, variables = _load_snapshot(snapshot, config, environment.spec)
   return Policy(config, variables, version, repr(str(path)), environment)
 
 
+def _set_policy(
+  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec, policy: str
+) -> None:
+  """Sets how a loaded policy acts, if the run's algorithm knows the choice."""
+  if fields.get(config, "evaluation.policy") is None:
+    if policy != "greedy":
+      raise ValueError(
+        f"policy={policy} is for policies that are distributions, and the "
+        f"actions of {config.agent} are greedy only: leave it out"
+      )
+    return
+  config.evaluation.policy = policy
+  fields.validate(config, overrides.declared_fields(config))
+  registry.make_builder(config.agent).check(config, spec)
+
+
 class Policy:
-  """A trained policy, which returns greedy actions.
+  """A trained policy, which returns the actions of evaluations.
 
   A part of them is random where `config.exploration.evaluation_epsilon` is
   above 0.
@@ -97,7 +123,7 @@ class Policy:
     version: version of the policy's variables.
     observation_space: gymnasium space of one environment's observations.
     action_space: gymnasium space of one environment's actions.
-    actor: the algorithm's greedy actor, with the policy's variables.
+    actor: the algorithm's actor of evaluations, with the policy's variables.
   """
 
   def __init__(

@@ -1,5 +1,6 @@
 """The command `slipway evaluate`, which plays episodes with a run's policy."""
 
+import contextlib
 import math
 import os
 import statistics
@@ -8,6 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from slipway.configs import groups
 from slipway.environments import (
   atari_scores,
   factory,
@@ -24,17 +26,18 @@ from slipway.launch.processes import processors
 from slipway.launch.runs import run_folder
 
 # Sentence that begins the help.
-_USAGE = "Plays episodes by the greedy policy of a run, and prints the returns."
+_USAGE = "Plays episodes by the policy of a run, and prints the returns."
 _MAX_ENVS = 20  # maximum number of environments that are stepped together
 _MAX_VIDEO_STEPS = 10_000  # environment steps after which a video ends
+_WARN_AFTER_S = 5.0  # seconds without an episode's end until a user is told so
 
 
 @user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
-  """Plays greedy episodes, and prints statistics of their returns.
+  """Plays episodes, and prints statistics of their returns.
 
   With --record, the episodes are saved as a dataset. With --video, a further
-  episode is filmed.
+  episode is filmed first, so that a renderer that fails is known at once.
 
   Returns:
     Exit status: 0 if all episodes were played; 1 if the environment failed; 2
@@ -47,8 +50,9 @@ def main(argv: Sequence[str]) -> int:
     flags = define_flags()
     flags.parse(argv, _USAGE)
     _check_playable(flags.run, flags.trust)
-    policy = policy_lib.load(flags.run, flags.which, flags.trust)
+    policy = policy_lib.load(flags.run, flags.which, flags.trust, flags.policy)
     config, actor = policy.config, policy.actor
+    filmed = _film(flags, policy) if flags.video else ""
     environment = factory.make(
       config.environment,
       min(flags.episodes, _MAX_ENVS),
@@ -56,33 +60,28 @@ def main(argv: Sequence[str]) -> int:
       config.evaluation.info,
       role="evaluator",
     )
-    if flags.record is not None:
-      with recordings.Recorder(
-        flags.record, config.environment, environment
-      ) as recorder:
-        episodes = evaluation.play(
-          environment, actor, flags.episodes, observe=recorder.add
+    with contextlib.ExitStack() as held:
+      observe = None
+      if flags.record is not None:
+        recorder = recordings.Recorder(
+          flags.record, config.environment, environment
         )
-    else:
-      episodes = evaluation.play(environment, actor, flags.episodes)
+        observe = held.enter_context(recorder).add
+      episodes = evaluation.play(
+        environment,
+        actor,
+        flags.episodes,
+        observe=observe,
+        max_steps=flags.max_steps,
+        warn_after_s=_WARN_AFTER_S,
+      )
     environment.close()
     assert episodes is not None
     print(_describe(episodes, policy.version, environment.name))
     if flags.record is not None:
       print(f"{flags.episodes} episodes recorded: {flags.record}")
-    if flags.video:
-      folder = run_folder.RunFolder(flags.run)
-      path = folder.videos / f"version-{policy.version}.mp4"
-      episode_return = video.record(
-        config.environment,
-        lambda step: (
-          actor.act(step.observation, step.reward, step.first).action
-        ),
-        path,
-        flags.seed,
-        _MAX_VIDEO_STEPS,
-      )
-      print(f"video of an episode with return {episode_return:.2f}: {path}")
+    if filmed:
+      print(filmed)
   except user_code.UserCodeError as error:
     print(f"evaluate: {error}", file=sys.stderr)
     return 1
@@ -99,8 +98,21 @@ def define_flags() -> flags_lib.Flags:
   """Returns the flags of `slipway evaluate`, before parsing."""
   flags = flags_lib.Flags()
   flags.add_run("Folder of the run whose policy is played: runs/<name>.")
+  flags.add_integer("episodes", 20, "Number of episodes to play.", 1, 10**9)
+  flags.add_choice(
+    "policy",
+    None,
+    groups.POLICIES,
+    "Actions: greedy, the most probable ones; sampled from the policy, as in "
+    "training. Default: the config's evaluation.policy.",
+  )
   flags.add_integer(
-    "episodes", 20, "Number of greedy episodes to play.", 1, 10**9
+    "max_steps",
+    100_000,
+    "Environment steps after which an episode that has not ended counts as it "
+    "is.",
+    1,
+    10**9,
   )
   flags.add_text(
     "which",
@@ -139,6 +151,21 @@ def _check_playable(run: str, trust: bool) -> None:
     )
 
 
+def _film(flags: flags_lib.Flags, policy: policy_lib.Policy) -> str:
+  """Films an episode; returns a line about the video."""
+  videos = run_folder.RunFolder(flags.run).videos
+  path = videos / f"version-{policy.version}.mp4"
+  actor = policy.actor
+  episode_return = video.record(
+    policy.config.environment,
+    lambda step: actor.act(step.observation, step.reward, step.first).action,
+    path,
+    flags.seed,
+    _MAX_VIDEO_STEPS,
+  )
+  return f"video of an episode with return {episode_return:.2f}: {path}"
+
+
 def _describe(
   episodes: evaluation.Episodes, version: int, environment: str
 ) -> str:
@@ -152,12 +179,18 @@ def _describe(
   human = (
     "" if math.isnan(normalized) else f", human-normalized {normalized:.3f}"
   )
+  cut = ""
+  if episodes.unfinished:
+    cut = (
+      f"; {episodes.unfinished} of them had not ended after --max_steps="
+      f"{max(episodes.lengths)}, and count as they were"
+    )
   return (
     f"{count} episodes of version {version}: mean return "
     f"{statistics.fmean(returns):.2f}{error}{human}, "
     f"min {min(returns):.2f}, max {max(returns):.2f}, mean length "
     f"{statistics.fmean(episodes.lengths):.1f} environment steps"
-    f"{lines.describe_info(episodes.mean_info)}"
+    f"{lines.describe_info(episodes.mean_info)}{cut}"
   )
 
 

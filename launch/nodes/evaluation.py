@@ -125,8 +125,8 @@ def _warn_of_long_episode(
   index = int(np.argmax(lengths))
   logging.warning(
     "an episode of %s (index %d) has not ended after %d steps, and none that "
-    "the evaluation waits for in the last %.0f s: if it never ends, there will "
-    "be no result; limit it by config.environment.time_limit",
+    "the evaluation waits for in the last %.0f s: if it never ends, limit it "
+    "by config.environment.time_limit; `slipway evaluate` has --max_steps",
     name,
     index,
     lengths[index],

@@ -2,13 +2,14 @@
 
 import re
 
+import gymnasium
 import numpy as np
 import pytest
 import tree
 
 import slipway
 from slipway.agents import registry
-from slipway.configs import dqn, r2d2
+from slipway.configs import ddpg, dqn, ppo, r2d2
 from slipway.environments import factory, recordings
 from slipway.launch.commands import evaluate
 from slipway.launch.runs import (
@@ -154,3 +155,66 @@ def test_an_environment_that_gives_spaces_only(run, capsys):
   errors.check_printed(capsys, "defines spaces only, so no episode can")
   with pytest.raises(ValueError, match="which='latest'"):
     slipway.load(run.path)
+
+
+class Walk(gymnasium.Env):
+  """A task that never ends."""
+
+  observation_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+  action_space = gymnasium.spaces.Discrete(2)
+
+  def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed)
+    return np.zeros(1, np.float32), {}
+
+  def step(self, action):
+    return np.zeros(1, np.float32), 0.5, False, False, {}
+
+
+def test_a_task_that_never_ends(tmp_path, capsys, monkeypatch, caplog):
+  monkeypatch.setattr(evaluate, "_WARN_AFTER_S", 0.0)
+  config = dqn.get_config()
+  config.environment.name = f"{__name__}:Walk"
+  run = saved.write_run(config, tmp_path / "runs")
+  flags = [f"--run={run.path}", "--episodes=3", "--max_steps=40"]
+  with caplog.at_level("WARNING"):
+    assert evaluate.main(["evaluate", *flags]) == 0
+  printed = capsys.readouterr().out
+  assert "mean return 20.00" in printed and "mean length 40.0" in printed
+  assert "3 of them had not ended after --max_steps=40" in printed
+  assert "Walk (index 0) has not ended" in caplog.text
+
+
+def test_a_policy_acts_as_the_user_wants(tmp_path, capsys):
+  run = saved.write_run(ppo.get_config(), tmp_path / "runs")
+  printed = {}
+  for policy in ("greedy", "sampled"):
+    flags = [f"--run={run.path}", "--episodes=2", f"--policy={policy}"]
+    assert evaluate.main(["evaluate", *flags]) == 0
+    printed[policy] = capsys.readouterr().out
+  assert printed["greedy"] != printed["sampled"]
+  observation = np.tile(np.float32([0.1, -0.2, 0.3, -0.4]), (64, 1))
+  acted = {how: slipway.load(run.path, policy=how) for how in printed}
+  actions = {how: set(acted[how](observation)) for how in acted}
+  assert len(actions["greedy"]) == 1 and len(actions["sampled"]) == 2
+
+
+@pytest.mark.parametrize(
+  ("config", "policy", "part"),
+  [
+    (dqn.get_config(), "sampled", "the actions of dqn are greedy only"),
+    (ddpg.get_config(), "sampled", "evaluation.policy"),
+    (ppo.get_config(), "random", "evaluation.policy='random'"),
+  ],
+)
+def test_a_policy_that_the_algorithm_lacks(tmp_path, config, policy, part):
+  run = saved.write_run(config, tmp_path / "runs")
+  with errors.one_line(part):
+    slipway.load(run.path, policy=policy)
+
+
+def test_a_video_that_cannot_be_written_is_known_first(run, capsys):
+  run.videos.rmdir()
+  run.videos.write_text("")  # a file in the place of the folder
+  error = rejection_of(run, capsys, "--video", "--episodes=1000000000")
+  assert "videos' can't be written" in error
