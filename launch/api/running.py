@@ -12,10 +12,6 @@ from slipway.launch.runs import (
   run_status,
 )
 
-# Reason of a stop that a user has requested, for `ControlService.stop`; see
-# `rows.describe_reason`.
-USER_REQUEST = "control"
-
 
 class RunUnavailableError(Exception):
   """Error for a run that can't be reached from this machine.

@@ -322,7 +322,7 @@ class Training:
       contextlib.suppress(running.RunUnavailableError, ValueError),
       self._connect() as control,
     ):
-      control.stop(running.USER_REQUEST)
+      control.stop("python")
       return
     self._process.send_signal(signal.SIGTERM)
 

@@ -86,7 +86,7 @@ def _execute(
       control.pause() if command == "pause" else control.resume()
       print(lines.phase_line(control.status()))
     elif command == "stop":
-      control.stop(running.USER_REQUEST)
+      control.stop("control")
       _wait_until_ended(folder)
       print("stopped")
     elif command == "save":

@@ -16,6 +16,7 @@ _REASON_TEXTS = {
   "evaluations_without_improvement": "the evaluations no longer improved",
   "all_limits": "all limits were reached",
   "control": "a user stopped it by slipway control",
+  "python": "the program that started it stopped it",
 }
 # Metrics of the learner's last update that are shown, with their labels.
 _METRIC_LABELS = {

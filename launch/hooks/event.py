@@ -9,7 +9,7 @@ import ml_collections
 from slipway.configs import fields
 from slipway.launch.runs import run_status
 
-# Reason of a stop by a hook that gives none.
+# Reason of a stop by a hook, or what it begins with.
 HOOK_STOP = "a hook stopped it"
 # Names of the events.
 Name = typing.Literal["start", "evaluation", "snapshot", "end"]
@@ -49,7 +49,7 @@ class Event:
     Args:
       reason: words for the user, such as 'it succeeds'.
     """
-    self.stop_run(f"a hook stopped it: {reason}" if reason else HOOK_STOP)
+    self.stop_run(f"{HOOK_STOP}: {reason}" if reason else HOOK_STOP)
 
   @property
   def metrics(self) -> dict[str, float]:

@@ -18,6 +18,7 @@ import numpy as np
 from slipway.environments import ids, user_code
 from slipway.launch.checks import resumption
 from slipway.launch.control import limits
+from slipway.launch.hooks import event
 from slipway.launch.processes import attached_process
 from slipway.launch.runs import (
   config_file,
@@ -34,8 +35,8 @@ _MAX_LOSSES = 5  # machines of a run that Ray replaces
 # Seconds within which an actor that has a machine has received a stop.
 _STOP_TIMEOUT_S = 10.0
 _LOG_TAIL_BYTES = 4_096
-# Reasons of a stop after which a run has no more to do.
-_FINAL_REASONS = {*limits.Counts._fields, limits.ALL_LIMITS}
+# Limits after which a run has no more to do.
+_LIMITS = {*limits.Counts._fields, limits.ALL_LIMITS}
 
 
 class SweepRun(typing.NamedTuple):
@@ -83,16 +84,15 @@ class SweepRun(typing.NamedTuple):
     return curves.read_evaluations(self.folder.curves_csv)
 
   def is_done(self) -> bool:
-    """Returns whether the run has ended at one of its limits.
+    """Returns whether the run was ended by one of its limits or hooks.
 
     A run whose time limit passed before its first update has failed.
     """
     summary = self.read_summary()
-    return (
-      summary is not None
-      and summary.stopped_because in _FINAL_REASONS
-      and not summary.ended_before_first_update
-    )
+    if summary is None or summary.ended_before_first_update:
+      return False
+    because = summary.stopped_because or ""
+    return because in _LIMITS or because.startswith(event.HOOK_STOP)
 
   def is_active(self) -> bool:
     """Returns whether a process executes the run, as after a killed sweep."""

@@ -89,7 +89,7 @@ def test_a_status_follows_the_run(run_dir):
       training.stop()
   assert "running" in phases
   assert not training.running
-  assert training.wait().summary.stopped_because == "control"
+  assert training.wait().summary.stopped_because == "python"
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_leaving_the_with_block_stops_the_run(run_dir, tmp_path, monkeypatch):
     training.pause()
   # A signal would leave less time for the last snapshot.
   summary = slipway.load_result(training.folder).summary
-  assert summary.stopped_because == "control"
+  assert summary.stopped_because == "python"
 
 
 def test_the_run_stops_with_the_process_that_started_it(tmp_path):

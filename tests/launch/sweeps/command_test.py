@@ -216,11 +216,26 @@ def test_a_run_that_was_killed_after_its_last_snapshot_is_done(ended):
   folder, _ = ended
   settings = (folder / "settings.csv").read_bytes()
   log = (folder / "0-1.log").read_bytes()
-  (folder / "0-1" / "summary.json").unlink()
+  summary = (folder / "0-1" / "summary.json").rename(folder / "moved")
   status, output = sweep(f"--resume={folder}")
+  summary.rename(folder / "0-1" / "summary.json")
   assert status == 0, output
   assert (folder / "settings.csv").read_bytes() == settings
   assert (folder / "0-1.log").read_bytes() == log  # not started again
+
+
+def test_a_run_that_a_hook_stopped_is_done(ended):
+  folder, _ = ended
+  path = folder / "0-1" / "summary.json"
+  before, log = path.read_text(), (folder / "0-1.log").read_bytes()
+  summary = json.loads(before) | {
+    "stopped_because": "a hook stopped it: enough"
+  }
+  path.write_text(json.dumps(summary))
+  status, output = sweep(f"--resume={folder}")
+  assert status == 0, output
+  assert (folder / "0-1.log").read_bytes() == log  # not started again
+  path.write_text(before)
 
 
 def test_a_resume_with_other_spaces_is_rejected(ended, capsys):
