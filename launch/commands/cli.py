@@ -5,6 +5,7 @@ For a fast start, this module imports a command only when it is called.
 
 import importlib
 import os
+import pathlib
 import sys
 import typing
 from collections.abc import Sequence
@@ -55,6 +56,13 @@ _ALIASES = {
   "compare": "slipway plot RUN RUN",
   "show": "slipway config CONFIG",
 }
+# Packages that commands import. The working directory must not hide them.
+_PACKAGES = (
+  *("absl", "acme", "cloudpickle", "cryptography", "dm_env", "fsspec"),
+  *("gymnasium", "launchpad", "matplotlib", "minari", "ml_collections"),
+  *("msgspec", "numpy", "onnx", "optuna", "psutil", "ray", "reverb", "rich"),
+  *("slipway", "tensorboard", "tensorflow", "tf2onnx", "uvloop"),
+)
 # Text of `slipway --help`, in which the list of commands is filled in.
 _USAGE = """\
 Slipway: distributed reinforcement learning.
@@ -116,10 +124,16 @@ def run(argv: Sequence[str]) -> int:
       file=sys.stderr,
     )
     return 2
-  # As with `python -m`, user modules that a config names are found in the
-  # working directory; those of an existing run where its folder records them.
-  if working_folder not in sys.path:
-    sys.path.insert(0, working_folder)
+  for package in _PACKAGES:
+    file = pathlib.Path(working_folder, f"{package}.py")
+    if file.exists():
+      print(
+        f"{name}: {str(file)!r} hides the package {package}, so nothing was "
+        "done: rename the file, or change to another directory",
+        file=sys.stderr,
+      )
+      return 2
+  _add_to_path(working_folder)
   try:
     module = importlib.import_module(f"slipway.launch.{_COMMANDS[name][0]}")
     status = module.main([f"slipway {name}", *arguments])
@@ -131,6 +145,23 @@ def run(argv: Sequence[str]) -> int:
     print(f"{name}: interrupted", file=sys.stderr)
     return 1
   return status
+
+
+def _add_to_path(working_folder: str) -> None:
+  """Makes user modules be found that a config names.
+
+  They are found in the working directory, before installed packages but after
+  the standard library, whose modules a file `queue.py` would hide otherwise.
+  Those of an existing run are found where its folder records them.
+  """
+  if working_folder in sys.path:
+    return
+  installed = (
+    index
+    for index, path in enumerate(sys.path)
+    if os.path.basename(path) in ("site-packages", "dist-packages")
+  )
+  sys.path.insert(next(installed, len(sys.path)), working_folder)
 
 
 if __name__ == "__main__":

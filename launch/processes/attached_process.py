@@ -39,7 +39,7 @@ class AttachedProcess(subprocess.Popen):
     path = os.pathsep.join(path or os.getcwd() for path in sys.path)
     try:
       super().__init__(
-        [sys.executable, "-m", program, str(read_end), *flags],
+        [sys.executable, "-P", "-m", program, str(read_end), *flags],
         stdin=subprocess.DEVNULL,
         pass_fds=(read_end,),
         env={**os.environ, "PYTHONPATH": path},

@@ -94,6 +94,28 @@ def test_a_deleted_working_directory_prints_one_line(
   errors.check_printed(capsys, f"{command}: the working directory can't be")
 
 
+def list_configs(folder):
+  """Runs `slipway list` in a folder, in a process of its own."""
+  # With -P, like the installed program, whose own folder is not this one.
+  command = [sys.executable, "-P", "-m", "slipway.launch.commands.cli", "list"]
+  return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", ["queue", "token", "types"])
+def test_the_working_folder_hides_no_standard_module(tmp_path, name):
+  (tmp_path / f"{name}.py").write_text("")
+  assert list_configs(tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("name", ["gymnasium", "slipway"])
+def test_a_file_that_hides_a_package_is_named(tmp_path, name):
+  (tmp_path / f"{name}.py").write_text("")
+  done = list_configs(tmp_path)
+  assert (done.returncode, done.stdout) == (2, "")
+  assert f"{name}.py' hides the package {name}" in done.stderr
+  assert done.stderr.count("\n") == 1
+
+
 def test_a_reader_of_the_output_may_close_it():
   closed, output = os.pipe()
   os.close(closed)
