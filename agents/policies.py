@@ -18,6 +18,7 @@ from slipway.agents.networks import (
   recurrent_policy_network,
 )
 from slipway.agents.networks import network as network_lib
+from slipway.configs import fields
 from slipway.environments import arrays
 from slipway.replay.items import adder
 
@@ -202,8 +203,11 @@ class PolicyBuilder:
   def make_greedy_actor(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> PolicyActor:
-    """Makes the evaluator's actor, as `config.evaluation.policy` says."""
+    """Makes the evaluator's actor, as `config.evaluation.policy` says.
+
+    Without this field, the actions are greedy.
+    """
     random = None
-    if config.evaluation.policy == "sampled":
+    if fields.get(config, "evaluation.policy") == "sampled":
       random = np.random.default_rng(seeds.for_evaluating_actor(config.seed))
     return PolicyActor(self.make_network(config, spec), random)

@@ -164,14 +164,22 @@ def parse(argv: Sequence[str], usage: str) -> Command:
   _check_resume(flags)
   environment = config.environment
   before = environment.name, environment.game
-  changed = overrides.apply(config, given)
+  command = Command(flags, config)
+  try:
+    changed = overrides.apply(config, given)
+  except ValueError as error:
+    if not command.notice:
+      raise
+    raise ValueError(
+      f"{error} (the config is {flags.config}, because none was given)"
+    ) from error
   _check_game(environment, changed)
   if flags.mode is not None:
     config.mode = flags.mode
   _check_launch(flags, config.mode)
   if flags.resume is None:
     _adapt_to_task(flags, config, before, "limits.target_return" in changed)
-  return Command(flags, config)
+  return command
 
 
 def _check_sources(own: Sequence[tuple[str, str | None]]) -> None:

@@ -110,7 +110,7 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
   servers = tuple(
     addresses.Server(
       f"replay{shard}" if shard else "replay",
-      f"localhost:{ports[shard].getsockname()[1]}" if ports else "",
+      f"127.0.0.1:{ports[shard].getsockname()[1]}" if ports else "",
     )
     for shard in shards
   )

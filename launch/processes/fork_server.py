@@ -100,13 +100,14 @@ class ForkServer:
   ) -> int:
     """Forks the process of a node once the server is ready; returns its pid.
 
-    The arguments are those of `node_process.run`.
+    The node finds modules where this process finds them. The arguments are
+    those of `node_process.run`.
 
     Raises:
       EndedError: the server has ended.
     """
     try:
-      self._connection.send((node, log, mark))
+      self._connection.send((node, log, mark, sys.path))
     except OSError:
       self._receive()
     while not isinstance(message := self._receive(), int):

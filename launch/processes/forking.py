@@ -9,6 +9,7 @@ import gc
 import importlib
 import os
 import signal
+import sys
 import typing
 from multiprocessing import connection as connection_lib
 
@@ -78,7 +79,7 @@ def serve(descriptor: int) -> typing.NoReturn:
         os.read(ended, _ERROR_BYTES)
         _report_ends(launcher, errors)
       if launcher in ready:
-        node, log, mark = launcher.recv()
+        node, log, mark, path = launcher.recv()
         read_end, write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         if not (pid := os.fork()):
           try:
@@ -87,6 +88,7 @@ def serve(descriptor: int) -> typing.NoReturn:
             ours = (descriptor, ended, wakeup, read_end, *errors.values())
             for inherited in ours:
               os.close(inherited)
+            sys.path[:] = path
             node_process.run(node, log, mark, write_end)
           finally:
             os._exit(1)

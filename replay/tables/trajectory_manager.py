@@ -16,7 +16,7 @@ class TrajectoryManager:
   """Reverb server with a run's tables, which can be saved and restored.
 
   Attributes:
-    address: address of the server for clients, 'localhost:PORT'.
+    address: address of the server for clients, '127.0.0.1:PORT'.
   """
 
   def __init__(
@@ -60,7 +60,7 @@ class TrajectoryManager:
     except OSError:
       self._server.stop()
       raise
-    self.address = f"localhost:{port}"
+    self.address = f"127.0.0.1:{port}"
     self._client = reverb.Client(self.address)
     self._passer = None
     if passing_path is not None:

@@ -40,7 +40,7 @@ class Passer:
     """Connects a socket to the port, and sends the socket to a client."""
     client.settimeout(_TIMEOUT_S)
     # If the server is down, the client sees the end of its connection.
-    with socket.create_connection(("localhost", self._port)) as connected:
+    with socket.create_connection(("127.0.0.1", self._port)) as connected:
       socket.send_fds(client, [b"\0"], [connected.fileno()])
 
 

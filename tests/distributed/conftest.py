@@ -30,6 +30,7 @@ _SMALL = (
   "--config.evaluation.period_s=0.2",
   "--config.limits.target_return=inf",
 )
+_DEFAULT = "--config=apex_dqn:cartpole"
 _SMALL_REPLAY = "--config.replay.min_size=200"
 
 
@@ -63,11 +64,13 @@ class Run:
     self._temporary = folder / "temporary"
     self._temporary.mkdir(exist_ok=True)
     self._mark = uuid.uuid4().hex
-    family = f"--config=configs/{config}" if config else _SMALL_REPLAY
+    family = [f"--config=configs/{config}"] if config else [_SMALL_REPLAY]
+    if not config and not any(x.startswith("--config=") for x in flags):
+      family.append(_DEFAULT)
     arguments = (
       (f"--resume={self.path}",)
       if resume
-      else ("--name=a-run", f"--run_dir={folder / 'runs'}", family, *_SMALL)
+      else ("--name=a-run", f"--run_dir={folder / 'runs'}", *family, *_SMALL)
     )
     with open(self._outputs[0], "w") as out, open(self._outputs[1], "w") as err:
       self.launcher = subprocess.Popen(

@@ -5,8 +5,7 @@ import ml_collections
 import numpy as np
 import pytest
 
-import slipway
-from slipway.environments import factory
+from slipway.environments import context, factory
 
 made = []
 
@@ -18,7 +17,7 @@ class Placed(gymnasium.Env):
   action_space = gymnasium.spaces.Discrete(2)
 
   def __init__(self):
-    made.append(slipway.environment_context())
+    made.append(context.environment_context())
 
   def reset(self, *, seed=None, options=None):
     super().reset(seed=seed)

@@ -72,7 +72,9 @@ def run(cwd, *arguments, stdout=subprocess.PIPE):
   )
 
 
+_DEFAULT = ("--config=apex_dqn:cartpole", "--config.replay.min_size=100")
 _OWN = (
+  *_DEFAULT,
   "--config.environment.name=corridor:Corridor",
   "--config.network.torso=corridor:torso",
 )
@@ -81,7 +83,7 @@ _OWN = (
 @pytest.fixture(scope="module")
 def trained(folder):
   done = run(
-    *(folder, "train", *_OWN, "--name=own", "--config.replay.min_size=100"),
+    *(folder, "train", *_OWN, "--name=own"),
     *("--config.limits.target_return=inf", "--config.limits.trainer_steps=30"),
   )
   assert done.returncode == 0, done.stderr
@@ -199,7 +201,7 @@ def test_an_environment_neither_moves_the_run_nor_keeps_it(folder, mode):
   closed, output = os.pipe()
   os.close(closed)
   for flags, steps in (
-    ([f"--name={mode}", name, "--config.replay.min_size=100"], 30),
+    ([f"--name={mode}", *_DEFAULT, name], 30),
     ([f"--resume=runs/{mode}"], 40),
   ):
     done = run(

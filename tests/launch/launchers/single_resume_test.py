@@ -20,6 +20,7 @@ _PERIOD = 35  # trainer steps between evaluations
 _TIMED = {"wall_s", "env_steps_per_s", "trainer_steps_per_s"}
 _DEADLINE_S = 90.0
 _FLAGS = (
+  "--config=apex_dqn:cartpole",
   "--config.limits.target_return=inf",
   "--config.network.hidden_sizes=(32,)",
   "--config.exploration.schedule=linear",

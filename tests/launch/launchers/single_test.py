@@ -42,6 +42,7 @@ def train(tmp_path_factory):
         "-m",
         "slipway.launch.commands.train",
         "--mode=single",
+        "--config=apex_dqn:cartpole",
         f"--name={name}",
         f"--run_dir={run_dir}",
         f"--config.limits.trainer_steps={STEPS}",
