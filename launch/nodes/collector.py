@@ -2,8 +2,9 @@
 
 import collections
 import statistics
+import time
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import ml_collections
 import numpy as np
@@ -12,6 +13,7 @@ from acme import specs
 from slipway.agents import core, seeds
 from slipway.environments import factory, saving, vector
 from slipway.environments import specs as specs_lib
+from slipway.launch.control import waits
 from slipway.replay.items import adder as adder_lib
 
 # Number of newest training episodes whose mean return is reported.
@@ -73,6 +75,10 @@ class Collector:
       maxlen=_RETURNS_KEPT
     )
     self._version = 0  # of the loaded variables; 0 before the first
+    self._is_external = config.environment.external
+    # Name of the newest call of the environments, and the monotonic seconds of
+    # its begin until it returns.
+    self._called: tuple[str, float | None] = ("reset", None)
     self.env_steps = 0
     self.episodes = 0
 
@@ -88,6 +94,18 @@ class Collector:
     return (
       statistics.fmean(self._recent_returns) if self._recent_returns else None
     )
+
+  @property
+  def wait(self) -> waits.Wait | None:
+    """The call of the environments that has not returned, if there is one.
+
+    External processes step theirs when they like.
+    """
+    name, since_s = self._called
+    if self._is_external:
+      return None
+    reason = f"{name}() of {self._environment.name} to return"
+    return waits.since(reason, since_s)
 
   def load(self, version: int, variables: Mapping[str, np.ndarray]) -> None:
     """Loads variables into the actor; later items carry their version.
@@ -107,9 +125,9 @@ class Collector:
     """
     before = self._newest_step
     if before is None:
-      before = self._environment.reset()
+      before = self._call("reset", self._environment.reset)
     output = self._actor.act(before.observation, before.reward, before.first)
-    step = self._environment.step(output.action)
+    step = self._call("step", self._environment.step, output.action)
     items = self._adder.add(
       before.observation,
       output,
@@ -129,6 +147,19 @@ class Collector:
       self._recent_returns.extend(self._returns_so_far[ended].tolist())
       self._returns_so_far[ended] = 0.0
     return items
+
+  def _call(
+    self,
+    name: str,
+    function: Callable[..., vector.StepBatch],
+    *arguments: np.ndarray,
+  ) -> vector.StepBatch:
+    """Calls the environments, which may hang."""
+    self._called = name, time.monotonic()
+    try:
+      return function(*arguments)
+    finally:
+      self._called = name, None
 
   def get_state(self, with_environments: bool) -> dict[str, typing.Any]:
     """Returns the state of actor, adder and environments, for pickling.

@@ -165,7 +165,8 @@ class Worker:
       collected_version=self._collected_version,
       training_return=self._collector.training_return,
       variables_age_s=published_at_s and time.time() - published_at_s,
-      wait=waits.since(items.waits_for, self._waiting_since_s),
+      wait=waits.since(items.waits_for, self._waiting_since_s)
+      or self._collector.wait,
     )
 
   def get_state(self, with_environments: bool) -> dict[str, typing.Any]:

@@ -8,10 +8,11 @@ import time
 import numpy as np
 import pytest
 
-from slipway.environments import external, factory
+from slipway.environments import external, factory, vector
 from slipway.launch.control import messages
 from slipway.launch.nodes import local_ports
 from slipway.replay.items import transitions
+from tests import polling
 from tests.launch.nodes import local_run
 
 RUN = messages.Command()
@@ -173,6 +174,29 @@ def test_a_worker_waits_for_a_blocked_sink():
   assert report.wait.waited_s > 0.0
   run.sink.is_open = True
   assert steps_of(worker, 1) == [4]
+  assert worker.report().wait is None
+  worker.close()
+
+
+def test_a_step_that_hangs_is_a_wait(monkeypatch):
+  run = make_run()
+  run.publish()
+  worker = run.make_worker()
+  steps_of(worker, 5)
+  returns = threading.Event()
+  step = vector.VectorEnvironment.step
+
+  def hang(environment, actions):
+    returns.wait()
+    return step(environment, actions)
+
+  monkeypatch.setattr(vector.VectorEnvironment, "step", hang)
+  thread = threading.Thread(target=steps_of, args=(worker, 1))
+  thread.start()
+  polling.wait_until(lambda: worker.report().wait)
+  assert worker.report().wait.reason == "step() of CartPole-v1 to return"
+  returns.set()
+  thread.join()
   assert worker.report().wait is None
   worker.close()
 
