@@ -4,6 +4,7 @@ The user's code may hang meanwhile. So a long wait is reported, and a timeout
 ends the process.
 """
 
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -18,6 +19,9 @@ SpecFunction = Callable[[ml_collections.ConfigDict], specs.EnvironmentSpec]
 
 # Seconds after which the user is informed that the command waits.
 _NOTICE_AFTER_S = 15.0
+# Timers that an environment may leave behind, whose signals would end this
+# process later.
+_TIMERS = (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)
 
 
 def make_spec(
@@ -46,6 +50,8 @@ def make_spec(
       return factory.make_spec(config)
   finally:
     notice.cancel()
+    for timer in _TIMERS:
+      signal.setitimer(timer, 0.0)
 
 
 def _report_wait(config: ml_collections.ConfigDict, command: str) -> None:

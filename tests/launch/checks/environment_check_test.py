@@ -7,6 +7,7 @@ import sys
 import time
 
 import gymnasium
+import numpy as np
 import psutil
 import pytest
 from gymnasium.envs.classic_control import cartpole
@@ -126,3 +127,26 @@ def test_a_short_wait_prints_nothing(capfd):
   config.step_timeout_s = 0.0
   environment_check.make_spec(config, "train", lambda: None)
   assert capfd.readouterr().err == ""
+
+
+class Armed(gymnasium.Env):
+  """An environment that leaves a timer behind."""
+
+  observation_space = gymnasium.spaces.Box(-1, 1, (1,))
+  action_space = gymnasium.spaces.Discrete(2)
+
+  def __init__(self):
+    signal.setitimer(signal.ITIMER_REAL, 3_600.0)
+
+  def reset(self, *, seed=None, options=None):
+    super().reset(seed=seed)
+    return np.zeros(1, np.float32), {}
+
+  def step(self, action):
+    return np.zeros(1, np.float32), 0.0, True, False, {}
+
+
+def test_a_timer_of_an_environment_does_not_end_the_command():
+  config = given.config_of(f"{__name__}:Armed", {"step_timeout_s": 0.0})
+  environment_check.make_spec(config, "train", lambda: None)
+  assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
