@@ -11,6 +11,9 @@ from collections.abc import Iterator
 
 # Beginning of the names of all tmpfs directories; the launcher's pid follows.
 _PREFIX = "slipway-"
+_MEMORY = "/dev/shm"  # a folder in memory
+# Free bytes that it must have: twice the size of common networks' variables.
+_FREE_BYTES = 16 * 2**20
 # Seconds without a change after which the directory of a dead launcher is
 # removed, since the pid may be that of another pid namespace.
 _UNUSED_AFTER_S = 60.0
@@ -26,10 +29,13 @@ def create(parent: str | None = None) -> Iterator[str]:
 
   Args:
     parent: folder in which the directory is made, for contents that are too
-      large for memory; None selects /dev/shm, which is in memory.
+      large for memory; None selects /dev/shm, which is in memory, or the
+      folder for temporary files if /dev/shm is missing, read-only or full.
+
+  Raises:
+    OSError: no folder can be written.
   """
-  shared_memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
-  parent_path = pathlib.Path(parent or shared_memory or tempfile.gettempdir())
+  parent_path = pathlib.Path(parent or _find_parent())
   for path in parent_path.glob(f"{_PREFIX}*"):
     if _is_unused(path):
       shutil.rmtree(path, ignore_errors=True)
@@ -40,6 +46,16 @@ def create(parent: str | None = None) -> Iterator[str]:
   finally:
     tempfile.tempdir = before
     shutil.rmtree(path, ignore_errors=True)
+
+
+def _find_parent() -> str:
+  """Returns the folder of new tmpfs directories."""
+  with contextlib.suppress(OSError):
+    found = os.statvfs(_MEMORY)
+    free_bytes = found.f_bavail * found.f_frsize
+    if os.access(_MEMORY, os.W_OK | os.X_OK) and free_bytes >= _FREE_BYTES:
+      return _MEMORY
+  return tempfile.gettempdir()
 
 
 def remove_own() -> None:

@@ -7,6 +7,8 @@ import sys
 import tempfile
 import time
 
+import pytest
+
 from slipway.launch.processes import tmpfs_directory
 
 
@@ -54,3 +56,28 @@ def test_only_unused_directories_are_removed():
     for path in kept:
       (path / "inside").rmdir()
       path.rmdir()
+
+
+_PRINTS_PARENT = """
+import pathlib
+from slipway.launch.processes import tmpfs_directory
+with tmpfs_directory.create() as path:
+  pathlib.Path(path, "file").write_text("written")
+  print(pathlib.Path(path).parent)
+"""
+
+
+@pytest.mark.parametrize("options", ["ro", "size=64k"])
+def test_a_full_or_read_only_memory_is_not_used(tmp_path, options):
+  mount = f"mount -t tmpfs -o {options} tmpfs /dev/shm"
+  namespace = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
+  if subprocess.run([*namespace, mount], capture_output=True).returncode:
+    pytest.skip("this machine allows no mounts in a namespace")
+  done = subprocess.run(
+    [*namespace, f'{mount} && exec "$@"', "sh", sys.executable]
+    + ["-c", _PRINTS_PARENT],
+    capture_output=True,
+    text=True,
+    env={**os.environ, "TMPDIR": str(tmp_path)},
+  )
+  assert done.stdout == f"{tmp_path}\n", done.stderr
