@@ -2,6 +2,8 @@
 
 import time
 
+import psutil
+
 
 def wait_until(condition, timeout_s=60.0, *, wanted=bool, period_s=0.01):
   """Calls a function until its value is as wanted, and returns the value.
@@ -29,3 +31,11 @@ def wait_until(condition, timeout_s=60.0, *, wanted=bool, period_s=0.01):
       value = error
     assert time.monotonic() < deadline_s, value
     time.sleep(period_s)
+
+
+def is_alive(pid):
+  """Returns whether a process runs; one that nobody has reaped does not."""
+  try:
+    return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+  except psutil.NoSuchProcess:
+    return False

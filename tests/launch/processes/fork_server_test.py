@@ -49,8 +49,8 @@ def test_a_server_that_is_closed_leaves_nothing(memory_dir, tmp_path):
   polling.wait_until(lambda: list_left(node))
   left = list_left(node)
   server.close()
-  assert not any(process.is_running() for process in left)
-  polling.wait_until(lambda: not psutil.pid_exists(node))
+  assert not any(polling.is_alive(process.pid) for process in left)
+  polling.wait_until(lambda: not polling.is_alive(node))
 
 
 _LAUNCHER = """
@@ -73,8 +73,10 @@ def test_a_launcher_that_is_killed_leaves_nothing(memory_dir, tmp_path):
     polling.wait_until(lambda: list_left(node))
     left = list_left(node)
     launcher.kill()
-  polling.wait_until(lambda: not psutil.pid_exists(node))
-  polling.wait_until(lambda: not any(process.is_running() for process in left))
+  polling.wait_until(lambda: not polling.is_alive(node))
+  polling.wait_until(
+    lambda: not any(polling.is_alive(process.pid) for process in left)
+  )
   polling.wait_until(lambda: not memory_dir.exists())
 
 
@@ -85,7 +87,7 @@ def test_a_server_that_ends_takes_its_nodes_along(memory_dir, tmp_path):
   with pytest.raises(fork_server.EndedError, match="was ended by SIGKILL"):
     while True:
       server.wait(1.0)
-  polling.wait_until(lambda: not psutil.pid_exists(node))
+  polling.wait_until(lambda: not polling.is_alive(node))
   server.ensure_running()
   fork(server, tmp_path / "log", lambda: None)
   (end,) = server.wait(60.0)

@@ -241,7 +241,7 @@ def test_the_end_of_a_node_with_state_ends_all(start_runner, role):
     failures.StateLostError, match=rf"{role}/0 was ended by SIGKILL"
   ):
     started.wait()
-  polling.wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+  polling.wait_until(lambda: not any(polling.is_alive(pid) for pid in pids))
 
 
 def test_a_node_that_keeps_failing_ends_the_run(make_runner, tmp_path):
@@ -357,7 +357,7 @@ def test_workers_are_added_and_removed(start_runner, tmp_path):
 
   def list_running():
     pids = {i: started.pid(f"worker/{i}") for i in range(10)}
-    return [i for i, pid in pids.items() if pid and psutil.pid_exists(pid)]
+    return [i for i, pid in pids.items() if pid and polling.is_alive(pid)]
 
   first = started.pid("worker/0")
   before = 1
@@ -386,7 +386,7 @@ def test_all_nodes_are_killed_at_once(start_runner):
   started.runner.kill_at_once()
   with pytest.raises(KeyboardInterrupt):
     started.wait()
-  polling.wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+  polling.wait_until(lambda: not any(polling.is_alive(pid) for pid in pids))
 
 
 def test_killing_before_any_node_has_started(make_runner):
@@ -401,7 +401,8 @@ def kill_server():
   (server,) = [
     child
     for child in psutil.Process().children()
-    if "import forking" in " ".join(child.cmdline())
+    if polling.is_alive(child.pid)
+    and "import forking" in " ".join(child.cmdline())
   ]
   server.kill()
 
@@ -414,7 +415,7 @@ def test_the_end_of_the_fork_server_ends_all_nodes(start_runner, make_runner):
     failures.StateLostError, match=r"^the fork server was ended by SIGKILL"
   ):
     started.wait()
-  polling.wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+  polling.wait_until(lambda: not any(polling.is_alive(pid) for pid in pids))
   make_runner(worker=lambda: None).run()  # has another server
 
 
@@ -453,11 +454,11 @@ def test_processes_of_an_environment_end_with_its_node(
   polling.wait_until((tmp_path / "pids").exists)
   pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
   time.sleep(0.5)  # the runner must not kill them as leftovers
-  assert all(psutil.pid_exists(pid) for pid in pids)
+  assert all(polling.is_alive(pid) for pid in pids)
   if how == "is killed":
     started.kill("worker/0")
   (tmp_path / "go").touch()
-  polling.wait_until(lambda: not any(psutil.pid_exists(pid) for pid in pids))
+  polling.wait_until(lambda: not any(polling.is_alive(pid) for pid in pids))
   (tmp_path / "end").touch()
   started.wait()
 
