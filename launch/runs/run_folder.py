@@ -475,9 +475,14 @@ def writing(path: pathlib.Path) -> Iterator[None]:
   try:
     yield
   except OSError as error:
+    cause = error.strerror or str(error)
+    advice = "free some space or make it writable"
+    if not path.parent.is_dir():
+      cause = f"the folder {str(path.parent)!r} was moved or deleted"
+      advice = "leave a run's folder in its place until the run has ended"
     raise OSError(
-      f"{str(path)!r} cannot be written ({error.strerror or error}): free some "
-      "space or make it writable; what was written before is kept"
+      f"{str(path)!r} cannot be written ({cause}): {advice}; what was written "
+      "before is kept"
     ) from error
 
 

@@ -68,3 +68,9 @@ def test_another_error_raises_one_line(tmp_path, call):
   assert "\n" not in str(error.value)
   assert outbox.unwritten() == []
   assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_folder_that_was_deleted_is_named(tmp_path):
+  folder = tmp_path / "gone"
+  with pytest.raises(OSError, match="gone' was moved or deleted"):
+    outbox.append(folder / "curves.csv", b"1\n")
