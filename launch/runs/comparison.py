@@ -104,6 +104,7 @@ def read(folders: Sequence[run_folder.RunFolder]) -> list[Group]:
   ]
 
 
+@curves.default_style()
 def draw(groups: Sequence[Group], file_format: str = "png") -> bytes:
   """Draws returns against environment steps, updates and wall-clock time.
 

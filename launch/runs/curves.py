@@ -1,8 +1,9 @@
 """Curves: reads a run's evaluations from curves.csv, and draws them."""
 
+import contextlib
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -170,6 +171,25 @@ def _parse_row(line: bytes) -> list[float] | None:
   return row
 
 
+@contextlib.contextmanager
+def default_style() -> Iterator[None]:
+  """Draws the pictures of the block, or function, in matplotlib's own style.
+
+  The user's `matplotlibrc` may need LaTeX, and a notebook's variable MPLBACKEND
+  names a backend that its programs may not have.
+  """
+  backend = os.environ.pop("MPLBACKEND", None)
+  try:
+    import matplotlib
+  finally:
+    if backend is not None:
+      os.environ["MPLBACKEND"] = backend
+  with matplotlib.rc_context():
+    matplotlib.rcdefaults()
+    yield
+
+
+@default_style()
 def draw(folder: run_folder.RunFolder) -> bytes:
   """Draws a run's curves.csv: mean return over steps and over time.
 

@@ -140,6 +140,7 @@ def _format(value: float, spec: str) -> str:
   return "" if np.isnan(value) else f"{value:{spec}}"
 
 
+@curves.default_style()
 def _draw(plan: plan_lib.Plan, scores: scoring.Scores) -> bytes:
   """Draws the curves of the best settings, and the measures of all, as PNG."""
   # Imported late, because the import takes a second.

@@ -1,6 +1,9 @@
 """Tests of the command `slipway plot` on the folders of runs."""
 
+import os
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -158,6 +161,19 @@ def test_the_format_is_that_of_the_name(make_run, tmp_path, name, begin):
   run = make_run("a", 1, [1.0, 2.0]).path
   assert plot(run, f"--output={tmp_path / name}") == 0
   assert (tmp_path / name).read_bytes().startswith(begin)
+
+
+def test_settings_of_matplotlib_break_no_picture(make_run, tmp_path):
+  run = make_run("a", 1, [1.0, 2.0]).path
+  (tmp_path / "matplotlibrc").write_text("text.usetex: True\n")
+  done = subprocess.run(
+    [sys.executable, "-m", "slipway.launch.commands.cli", "plot", str(run)],
+    cwd=tmp_path,
+    env={**os.environ, "MPLBACKEND": "module://of_a_notebook"},
+    capture_output=True,
+    text=True,
+  )
+  assert done.returncode == 0, done.stderr
 
 
 def test_only_a_file_at_a_given_path_is_replaced(
