@@ -171,15 +171,12 @@ class Torso:
     self, spec: specs.EnvironmentSpec, settings: layers_lib.TorsoSettings
   ):
     self.inputs = (spec.observations,)
-    self.prefers_numpy = is_small(settings.kind)
     self._settings = settings
     self._mask_splitter = action_masks.MaskSplitter(spec)
-    if needs_convolutions(settings.kind, spec):
-      mixed = arrays.remove_mask(spec.observations)
-      self.prefers_numpy &= all(
-        _choose_cnn(settings.kind, shape) == "minatar_cnn"
-        for shape in getattr(mixed, "images", ())
-      )
+    images = getattr(self._mask_splitter.observations, "images", ())
+    self.prefers_numpy = is_small(settings.kind) and all(
+      _choose_cnn(settings.kind, shape) == "minatar_cnn" for shape in images
+    )
 
   def __call__(
     self, layers: layers_lib.Layers, observation: typing.Any

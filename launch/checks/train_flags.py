@@ -3,7 +3,6 @@
 import itertools
 import math
 import pathlib
-import re
 import typing
 from collections.abc import Collection, Sequence
 
@@ -27,7 +26,6 @@ _RAY_FLAGS = ("ray_address", "wait_for_machines", "insecure")
 # Names of the flags for new runs, which can't be combined with --resume.
 _NEW_RUN_FLAGS = ("config", "name", "run_dir", "overwrite")
 
-_NAMES_ENVIRONMENT = re.compile("--?config.environment.name(=|$)")
 _GENERIC_NOTICE = (
   f"config: {overrides.GENERIC_CONFIG}, which takes any environment, because "
   "none was given; sac:generic (Box actions) and dqn:generic (Discrete) often "
@@ -153,7 +151,7 @@ def parse(argv: Sequence[str], usage: str) -> Command:
     config = run_config.read(path, flags.trust)
   else:
     if flags.config is None:
-      is_named = any(map(_NAMES_ENVIRONMENT.match, given))
+      is_named = "environment.name" in map(overrides.get_field, given)
       flags.config = (
         overrides.GENERIC_CONFIG if is_named else overrides.DEFAULT_CONFIG
       )
