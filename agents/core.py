@@ -93,7 +93,7 @@ class Actor(typing.Protocol):
   def get_state(self) -> typing.Any:
     """Returns a copy of the actor's state, without the network's variables.
 
-    The state includes the random generator and, if recurrent, the LSTM states.
+    The state includes the random generator and, if recurrent, its memory.
     The copy can be pickled, and does not change when the actor acts again.
     """
     ...

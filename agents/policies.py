@@ -9,6 +9,7 @@ from acme import specs
 
 from slipway.agents import seeds
 from slipway.agents.networks import (
+  cores,
   layers,
   normalization,
   numpy_ops,
@@ -60,17 +61,17 @@ def make_recurrent_policy(
 ) -> recurrent_policy_network.RecurrentPolicyNetwork:
   """Returns the declaration of a config's recurrent policy network.
 
-  An LSTM has `network.lstm_size` units. Unless `network.shared`, state values
-  have a torso and an LSTM of their own. Arguments are those of `make_policy`.
+  Unless `network.shared`, state values have a torso and a core of their own.
+  Arguments are those of `make_policy`.
 
   Args:
-    role: 'evaluator', for the policy alone; 'worker', with the LSTM of the
+    role: 'evaluator', for the policy alone; 'worker', with the core of the
       state values, whose state rollouts store; or 'learner', with the values.
   """
   settings = layers.TorsoSettings.from_config(network, normalized)
 
   def make_torso(scope: str) -> recurrent.RecurrentTorso:
-    return recurrent.RecurrentTorso(spec, settings, network.lstm_size, scope)
+    return recurrent.RecurrentTorso(spec, settings, cores.make(network), scope)
 
   kind = choose_distribution_kind(spec, continuous)
   has_value_torso = role != "evaluator" and not network.shared

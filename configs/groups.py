@@ -10,8 +10,8 @@ from slipway.configs import checks, fields
 
 Field = fields.Field
 
-# Most steps over which the graph of an LSTM can be unrolled.
-LONGEST_LSTM_UNROLL = 1_000
+# Most steps over which the graph of a recurrent network can be unrolled.
+LONGEST_UNROLL = 1_000
 
 # Fields of a network's torso, the layers from observations to features.
 TORSO: fields.Fields = {
@@ -47,12 +47,34 @@ INITIALIZER: fields.Fields = {
     "with deviation 1 / sqrt(fan_in) (Sonnet); 'uniform' within "
     "1 / sqrt(fan_in), which are smaller, also for biases (PyTorch); "
     "'orthogonal', with a gain of 0.01 for the policy's output layer "
-    "(Andrychowicz et al. 2021, section 3.2). Other biases start at 0. An "
-    "LSTM, noisy layers, categorical critics' outputs and a user's torso have "
+    "(Andrychowicz et al. 2021, section 3.2). Other biases start at 0. A "
+    "core, noisy layers, categorical critics' outputs and a user's torso have "
     "their own",
     checks.one_of(
       ("truncated_normal", "uniform", "orthogonal"),
       "the weights would have no values",
+    ),
+  ),
+}
+
+# Fields of a recurrent network's memory, besides network.core_size.
+CORE: fields.Fields = {
+  "network.core": Field(
+    "lstm",
+    "memory of recurrent networks: 'lstm'; 'gru'; 'attention', a gated "
+    "transformer's layer over the last network.core_window steps; or "
+    "'module:Name' of the user's own class",
+    checks.one_of(
+      ("lstm", "gru", "attention"),
+      "there would be no memory",
+      or_user_code=True,
+    ),
+  ),
+  "network.core_window": Field(
+    16,
+    "earlier steps that 'attention' sees",
+    checks.at_least(1, "there would be no memory").up_to(
+      512, "no memory holds the states of a batch"
     ),
   ),
 }

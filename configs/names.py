@@ -18,6 +18,7 @@ _ALIASES = {
   "learner.target_update_period": "target_update tau",
   "learner.tau": "target_update",
   "network.hidden_sizes": "hidden layers net_arch",
+  "network.core_size": "lstm lstm_size lstm_hidden_size rnn rnn_size",
   "exploration.epsilon_end": "eps epsilon",
   # The replay.
   "replay.capacity": "buffer buffer_size memory_size replay_size",

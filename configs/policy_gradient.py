@@ -34,13 +34,14 @@ FIELDS: fields.Fields = {
   **groups.STACKED_FRAMES,
   "network.shared": Field(
     False,
-    "whether the policy and the state values share one torso, and its LSTM",
+    "whether the policy and the state values share one torso, and its core",
   ),
-  "network.lstm_size": Field(
+  **groups.CORE,
+  "network.core_size": Field(
     0,
-    "units of an LSTM between a torso and its heads; with separate torsos each "
-    "has one; 0: no LSTM",
-    checks.at_least(0, "there would be no features", "0: no LSTM").up_to(
+    "units of a core, the memory between a torso and its heads; with separate "
+    "torsos each has one; 0: no memory",
+    checks.at_least(0, "there would be no features", "0: no memory").up_to(
       16_384, "no memory holds the weights"
     ),
   ),
@@ -181,10 +182,12 @@ FIELDS: fields.Fields = {
 }
 
 
-# The fields that have an effect only with certain estimators of advantages or
-# certain losses.
+# The fields that have an effect only with memory, or with certain estimators of
+# advantages or losses.
 _REQUIREMENTS = (
   *rules.BONUS_REQUIREMENTS,
+  rules.Requirement("network.core_size", None, tuple(groups.CORE)),
+  *rules.CORE_REQUIREMENTS,
   rules.Requirement(
     "learner.advantage_estimator",
     ("vtrace",),
@@ -271,6 +274,7 @@ def check(config: ml_collections.ConfigDict) -> None:
   rules.check_bonus(config)
   _check_minibatches(config)
   rules.check_requirements(config, FIELDS, _REQUIREMENTS)
+  rules.check_core(config)
 
 
 def _check_minibatches(config: ml_collections.ConfigDict) -> None:
@@ -295,17 +299,17 @@ def _check_minibatches(config: ml_collections.ConfigDict) -> None:
           "learner.batch_size x adder.unroll), so the policy would not learn: "
           "use at least 2"
         )
-  longest = groups.LONGEST_LSTM_UNROLL
-  if config.network.lstm_size and unroll > longest:
+  longest = groups.LONGEST_UNROLL
+  if config.network.core_size and unroll > longest:
     raise ValueError(
-      f"config.adder.unroll={unroll} with config.network.lstm_size="
-      f"{config.network.lstm_size}: the unrolled graph could not be built; use "
+      f"config.adder.unroll={unroll} with config.network.core_size="
+      f"{config.network.core_size}: the unrolled graph could not be built; use "
       f"at most {longest:,} steps"
     )
-  if config.network.lstm_size and size % unroll:
+  if config.network.core_size and size % unroll:
     raise ValueError(
       f"config.learner.minibatch_size={size} has no whole rollouts of "
-      f"config.adder.unroll={unroll} steps, which an LSTM needs: use a multiple"
+      f"config.adder.unroll={unroll} steps, which a core needs: use a multiple"
     )
   if config.learner.epochs == 1 and size in (0, steps):
     for name in ("learner.value_clip", "learner.kl_limit"):

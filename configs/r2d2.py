@@ -1,7 +1,7 @@
 """R2D2. Kapturowski et al. 2019, "Recurrent experience replay in distributed
 reinforcement learning".
 
-Ape-X DQN with an LSTM, whose items are sequences: table 2 and section 2.3.
+Ape-X DQN with memory, whose items are sequences: table 2 and section 2.3.
 """
 
 import ml_collections
@@ -18,19 +18,21 @@ from slipway.configs import (
 
 # The config fields that R2D2 has in addition to shared ones, by dotted name.
 _R2D2_FIELDS: fields.Fields = {
-  "network.lstm_size": fields.Field(
+  **groups.CORE,
+  "network.core_size": fields.Field(
     64,
-    "number of units of the LSTM; Kapturowski et al. 2019 use 512, section 2.3",
+    "units of the core; Kapturowski et al. 2019 use an LSTM of 512, section "
+    "2.3",
     checks.at_least(1, "there would be no recurrent state").up_to(
-      65_536, "no memory holds its weights"
+      16_384, "no memory holds its weights"
     ),
   ),
   "adder.burn_in": fields.Field(
     10,
-    "steps at the start of a sequence that only update the LSTM's state, "
+    "steps at the start of a sequence that only update the core's state, "
     "without a loss; Kapturowski et al. 2019 use 40, table 2",
     checks.at_least(0, "sequences would end before they begin").up_to(
-      groups.LONGEST_LSTM_UNROLL, "the unrolled graph could not be built"
+      groups.LONGEST_UNROLL, "the unrolled graph could not be built"
     ),
   ),
   "adder.unroll": fields.Field(
@@ -38,7 +40,7 @@ _R2D2_FIELDS: fields.Fields = {
     "steps of a sequence after the burn-in, from which the learner learns; "
     "Kapturowski et al. 2019 use 80, table 2",
     checks.at_least(1, "there would be nothing to learn from").up_to(
-      groups.LONGEST_LSTM_UNROLL, "the unrolled graph could not be built"
+      groups.LONGEST_UNROLL, "the unrolled graph could not be built"
     ),
   ),
 }
@@ -64,6 +66,7 @@ FIELDS: fields.Fields = {
 # replay.importance_steps, which the presets set for their tasks.
 _REQUIREMENTS = (
   *rules.EPSILON_REQUIREMENTS,
+  *rules.CORE_REQUIREMENTS,
   rules.Requirement(
     "replay.sampler",
     ("prioritized",),
@@ -98,9 +101,9 @@ _PAPER = {
 
 _ATARI = {
   "environment.reward_clip": 0.0,  # section 2.3: rescaled values instead
-  "environment.kwargs.stack_num": 1,  # the LSTM keeps the history; paper: 4
+  "environment.kwargs.stack_num": 1,  # the core keeps the history; paper: 4
   "network.hidden_sizes": (512, 512),  # in the torso, and in the head
-  "network.lstm_size": 512,  # section 2.3
+  "network.core_size": 512,  # section 2.3
   "adder.discount": 0.997,  # section 2.3
   "adder.unroll": 40,
   "adder.period": 20,
@@ -138,3 +141,4 @@ def check(config: ml_collections.ConfigDict) -> None:
       "each item of config.agent='r2d2' is one sequence: use 1"
     )
   rules.check_requirements(config, FIELDS, _REQUIREMENTS)
+  rules.check_core(config)

@@ -14,6 +14,8 @@ from slipway.configs import fields
 # The smallest valid distance of neighbouring atoms, relative to the largest
 # absolute atom. Closer atoms may be equal in float32.
 _MIN_ATOM_DISTANCE = 2.0**-22
+# Heads of an attention core.
+CORE_HEADS = 4
 
 
 class Requirement(typing.NamedTuple):
@@ -49,6 +51,11 @@ EPSILON_REQUIREMENTS = (
     ("ladder",),
     ("exploration.ladder_base", "exploration.ladder_exponent"),
   ),
+)
+
+# The field of `groups.CORE` that has an effect with one core only.
+CORE_REQUIREMENTS = (
+  Requirement("network.core", ("attention",), ("network.core_window",)),
 )
 
 # The fields of `groups.BONUS` that have an effect with some kinds only.
@@ -236,6 +243,17 @@ def check_atoms(config: ml_collections.ConfigDict) -> None:
     )
 
 
+def check_core(config: ml_collections.ConfigDict) -> None:
+  """Checks that an attention core's size has whole heads."""
+  size = config.network.core_size
+  if config.network.core == "attention" and size % CORE_HEADS:
+    raise ValueError(
+      f"config.network.core_size={size} can't be divided among the "
+      f"{CORE_HEADS} heads of config.network.core='attention': use a multiple "
+      f"of {CORE_HEADS}"
+    )
+
+
 def check_bonus(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between the fields of `groups.BONUS` and others."""
   kind = config.bonus.kind
@@ -247,11 +265,11 @@ def check_bonus(config: ml_collections.ConfigDict) -> None:
       "would divide the bonus by the deviation of returns without it, which "
       "may be 0 before the first reward: use --noconfig.normalization.rewards"
     )
-  if config.network.get("lstm_size", 0):
+  if config.network.get("core_size", 0):
     raise ValueError(
       f"config.bonus.kind={kind!r} changes rewards in the learner, but with "
-      f"config.network.lstm_size={config.network.lstm_size} they are inputs of "
-      "the networks, and workers have no bonus: use an lstm_size of 0"
+      f"config.network.core_size={config.network.core_size} they are inputs of "
+      "the networks, and workers have no bonus: use a core_size of 0"
     )
   n_step = config.adder.get("n_step", 1)
   is_transition = config.learner.get("critic_target", "n_step") == "n_step"

@@ -1,4 +1,4 @@
-"""All tests: what a test leaves behind neither stays nor changes other tests."""
+"""All tests: what one leaves behind neither stays nor changes others."""
 
 import os
 import signal

@@ -1,18 +1,18 @@
-"""Recurrent torsos: an LSTM that computes features of an episode so far."""
+"""Recurrent torsos: features of an episode so far, by a core's memory."""
 
 import typing
 
 import numpy as np
 from acme import specs
 
-from slipway.agents.networks import action_masks, normalization, torsos
+from slipway.agents.networks import action_masks, cores, normalization, torsos
 from slipway.agents.networks import layers as layers_lib
 from slipway.environments import arrays
 
 Array = layers_lib.Array  # np.ndarray or tf.Tensor
 
-# Name of an extra of recurrent actors: LSTM states before the step, float32
-# [B, 2 H], for an LSTM of size H.
+# Name of an extra of recurrent actors: states of the core before the step,
+# float32 [B, S].
 STATE = "state"
 
 
@@ -33,11 +33,11 @@ class Inputs(typing.NamedTuple):
 
 
 class Features(typing.NamedTuple):
-  """Outputs of a `RecurrentTorso` with an LSTM of size H, for N observations.
+  """Outputs of a `RecurrentTorso` for N observations.
 
   Attributes:
-    hidden: [N, H], outputs of the LSTM, the features.
-    state: [B, 2 H], LSTM states after the last step: output, then cell.
+    hidden: [N, H], outputs of the core, the features.
+    state: [B, S], states of the core after the last step.
     penalty: penalties of illegal actions [N, A] or [A], or None; see
       `action_masks.MaskSplitter.split`.
   """
@@ -48,15 +48,15 @@ class Features(typing.NamedTuple):
 
 
 class RecurrentTorso:
-  """A torso and an LSTM, whose inputs include the last action and reward.
+  """A torso and a core, whose inputs include the last action and reward.
 
   Kapturowski et al. 2019, "Recurrent experience replay in distributed
   reinforcement learning", section 2.3. Discrete actions are one-hot. Where an
-  episode begins, the LSTM state and the last action and reward are zero.
+  episode begins, the core's state and the last action and reward are zero.
 
   Attributes:
-    inputs: spec of each field of `Inputs` and of the LSTM state, in this order,
-      without the batch dimension.
+    inputs: spec of each field of `Inputs` and of the core's state, in this
+      order, without the batch dimension.
     prefers_numpy: whether the torso acts faster in NumPy than in TensorFlow.
   """
 
@@ -64,7 +64,7 @@ class RecurrentTorso:
     self,
     spec: specs.EnvironmentSpec,
     settings: layers_lib.TorsoSettings,
-    lstm_size: int,
+    core: cores.Core,
     scope: str = "",
   ):
     """Declares the torso.
@@ -78,14 +78,14 @@ class RecurrentTorso:
       specs.Array(spec.actions.shape, spec.actions.dtype),
       specs.Array((), np.float32),
       specs.Array((), bool),
-      specs.Array((2 * lstm_size,), np.float32),
+      specs.Array((core.state_size,), np.float32),
     )
     self.prefers_numpy = torsos.is_small(settings.kind)
     self._mask_splitter = action_masks.MaskSplitter(spec)
     # Observations are normalized by statistics that all torsos share.
     self._normalized = settings.normalized
     self._settings = settings._replace(normalized=False)
-    self._lstm_size, self._scope = lstm_size, scope
+    self._core, self._scope = core, scope
     self._num_values = 0  # of an action, or of each of its components
     if isinstance(spec.actions, specs.DiscreteArray):
       self._num_values = spec.actions.num_values
@@ -99,10 +99,10 @@ class RecurrentTorso:
 
     Args:
       inputs: inputs of the step, [B, ...] each.
-      state: LSTM states before the step, float32 [B, 2 H].
+      state: states before the step, float32 [B, S].
     """
     x, continues, penalty = self._embed_inputs(layers, inputs)
-    hidden, state = self._apply_lstm(layers, x, state * continues)
+    hidden, state = self._apply_core(layers, x, state * continues)
     return Features(hidden, state, penalty)
 
   def unroll(
@@ -112,7 +112,7 @@ class RecurrentTorso:
 
     Args:
       inputs: inputs of the steps, [B, T, ...] each; T must be static.
-      state: LSTM states before the first step, float32 [B, 2 H].
+      state: states before the first step, float32 [B, S].
     """
     ops, steps = layers.ops, inputs.first.shape[1]
     merged = Inputs(*(ops.reshape(x, (-1, *x.shape[2:])) for x in inputs))
@@ -121,15 +121,15 @@ class RecurrentTorso:
     continues = ops.reshape(continues, (-1, steps, 1))
     hidden = []
     for t in range(steps):
-      h, state = self._apply_lstm(layers, x[:, t], state * continues[:, t])
+      h, state = self._apply_core(layers, x[:, t], state * continues[:, t])
       hidden.append(h)
-    stacked = ops.reshape(ops.stack(hidden, 1), (-1, self._lstm_size))
-    return Features(stacked, state, penalty)
+    features = ops.reshape(ops.stack(hidden, 1), (-1, hidden[0].shape[1]))
+    return Features(features, state, penalty)
 
   def _embed_inputs(
     self, layers: layers_lib.Layers, inputs: Inputs
   ) -> tuple[Array, Array, Array | None]:
-    """Computes the LSTM's inputs from the network's inputs of one step."""
+    """Computes the core's inputs from the network's inputs of one step."""
     ops = layers.ops
     observation, penalty = self._mask_splitter.split(ops, inputs.observation)
     continues = 1.0 - ops.float32(inputs.first)[:, None]
@@ -152,21 +152,15 @@ class RecurrentTorso:
     reward = ops.tanh(inputs.reward_before[:, None]) * continues
     return ops.concat([features, action, reward]), continues, penalty
 
-  def _apply_lstm(
+  def _apply_core(
     self, layers: layers_lib.Layers, x: Array, state: Array
   ) -> tuple[Array, Array]:
-    """Returns the LSTM's output [B, H] and next state [B, 2 H] for one step."""
-    ops, layers = layers.ops, layers.scoped(self._scope)
-    h, c = ops.split(state, 2)
-    gates = layers.linear("gates", ops.concat([x, h]), 4 * self._lstm_size)
-    i, f, g, o = ops.split(gates, 4)
-    c = ops.sigmoid(f + 1.0) * c + ops.sigmoid(i) * ops.tanh(g)
-    h = ops.sigmoid(o) * ops.tanh(c)
-    return h, ops.concat([h, c])
+    """Returns the features [B, H] and next states [B, S] of one step."""
+    return self._core.step(layers.scoped(self._scope).scoped("core"), x, state)
 
 
 class ActorMemory:
-  """A recurrent actor's memory: last action and LSTM state per environment."""
+  """A recurrent actor's memory: last action and state per environment."""
 
   def __init__(self, inputs: tuple[specs.Array, ...]):
     """Makes an empty memory, which the first `recall` fills with zeros.
@@ -178,7 +172,7 @@ class ActorMemory:
     self._reset(0)
 
   def recall(self, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the last actions [B, ...] and the LSTM states [B, 2 H].
+    """Returns the last actions [B, ...] and the core's states [B, S].
 
     If the batch size B changed, the memory is reset to zeros first.
     """
@@ -187,7 +181,7 @@ class ActorMemory:
     return self._action, self._state
 
   def store(self, action: np.ndarray, state: np.ndarray) -> None:
-    """Stores the actions [B, ...] of a step, and the LSTM states after it."""
+    """Stores the actions [B, ...] of a step, and the states after it."""
     self._action, self._state = action, state
 
   def get_state(self) -> dict[str, np.ndarray]:
@@ -197,7 +191,7 @@ class ActorMemory:
     self._action, self._state = state["action"], state[STATE]
 
   def _reset(self, batch_size: int) -> None:
-    """Sets the last actions and LSTM states of a batch to zeros."""
+    """Sets the last actions and states of a batch to zeros."""
     self._action, self._state = (
       np.zeros((batch_size, *spec.shape), spec.dtype)
       for spec in (self._action_spec, self._state_spec)

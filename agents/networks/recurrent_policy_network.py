@@ -1,4 +1,4 @@
-"""Networks of policies with an LSTM, and optionally state values."""
+"""Networks of policies with memory, and optionally state values."""
 
 import typing
 from collections.abc import Callable
@@ -12,11 +12,11 @@ Array = layers_lib.Array  # np.ndarray or tf.Tensor
 
 
 class RecurrentPolicyNetwork:
-  """Declaration of a policy network with an LSTM, and optionally state values.
+  """Declaration of a policy network with a core, and optionally state values.
 
-  State values share the policy's LSTM, or have a torso and an LSTM of their
-  own. S is the size of the state: 2 H with one LSTM of size H, or 4 H with two,
-  the policy's first. P is the number of parameters of a distribution.
+  State values share the policy's core, or have a torso and a core of their own.
+  S is the size of the state of one core, or of both, the policy's first. P is
+  the number of parameters of a distribution.
 
   Attributes:
     head: output layer of the policy.
@@ -39,7 +39,7 @@ class RecurrentPolicyNetwork:
       value_torso: declaration of the torso of the state values, of the same
         size and with a scope; None if there are no state values, or if they
         share the policy's torso. Workers need it, since rollouts store the
-        state of both LSTMs.
+        state of both cores.
       value_initializer: initializer of the layer of state values, which
         learners need; None: there is no such layer.
     """
@@ -55,11 +55,11 @@ class RecurrentPolicyNetwork:
   def __call__(
     self, layers: layers_lib.Layers, *inputs: Array
   ) -> tuple[Array, Array]:
-    """Returns policy parameters [B, P], and the next LSTM state [B, S].
+    """Returns policy parameters [B, P], and the next state [B, S].
 
     Args:
-      *inputs: fields of `recurrent.Inputs` [B, ...], then the LSTM state before
-        the step [B, S].
+      *inputs: fields of `recurrent.Inputs` [B, ...], then the state before the
+        step [B, S].
     """
     *fields, state = inputs
     parameters, _, next_state = self._apply(
@@ -76,7 +76,7 @@ class RecurrentPolicyNetwork:
 
     Args:
       inputs: inputs of the steps, [B, T, ...] each; T must be static.
-      state: LSTM state before the first step, [B, S].
+      state: state before the first step, [B, S].
     """
     parameters, values, _ = self._apply(
       recurrent.RecurrentTorso.unroll, layers, inputs, state
@@ -86,10 +86,10 @@ class RecurrentPolicyNetwork:
   def greedy(
     self, ops: typing.Any, outputs: tuple[Array, Array]
   ) -> dict[str, Array]:
-    """Returns the greedy actions and the LSTM states after the step.
+    """Returns the greedy actions and the states after the step.
 
     Args:
-      outputs: policy parameters [B, P], and LSTM states [B, S] after the step.
+      outputs: policy parameters [B, P], and states [B, S] after the step.
 
     Returns:
       {'action': [B, ...], 'next_state': [B, S]}; actions are the modes of the

@@ -1,22 +1,23 @@
-"""R2D2's recurrent Q-network: a torso, an LSTM, and a dueling head."""
+"""R2D2's recurrent Q-network: a torso, a core, and a dueling head."""
 
 import typing
 
 import ml_collections
 from acme import specs
 
+from slipway.agents.networks import cores, q_network, recurrent
 from slipway.agents.networks import layers as layers_lib
-from slipway.agents.networks import q_network, recurrent
 
 Array = layers_lib.Array  # np.ndarray or tf.Tensor
 
 
 class RecurrentQNetwork:
-  """Declaration of an LSTM network of action values, for R2D2.
+  """Declaration of a recurrent network of action values, for R2D2.
 
   Action values depend on all observations of the episode so far: Kapturowski et
   al. 2019, "Recurrent experience replay in distributed reinforcement learning",
-  section 2.3. H is the size of the LSTM. See `network.PolicyDeclaration`.
+  section 2.3. S is the size of the core's state. See
+  `network.PolicyDeclaration`.
   """
 
   needs_random = False
@@ -31,7 +32,7 @@ class RecurrentQNetwork:
     settings = layers_lib.TorsoSettings.from_config(config, normalized)
     *sizes, head_size = settings.sizes
     self._torso = recurrent.RecurrentTorso(
-      spec, settings._replace(sizes=tuple(sizes)), config.lstm_size
+      spec, settings._replace(sizes=tuple(sizes)), cores.make(config)
     )
     self.inputs = self._torso.inputs
     self.prefers_numpy = self._torso.prefers_numpy
@@ -49,17 +50,17 @@ class RecurrentQNetwork:
     first: Array,
     state: Array,
   ) -> tuple[Array, Array]:
-    """Returns action values [B, A] of one step, and the next LSTM states.
+    """Returns action values [B, A] of one step, and the next states.
 
     Args:
       observation: observations [B, ...].
       action_before: int32 [B], actions that led to the observations.
       reward_before: float32 [B], rewards of these actions.
       first: bool [B], whether an observation begins an episode.
-      state: LSTM states before the step, float32 [B, 2 H].
+      state: states of the core before the step, float32 [B, S].
 
     Returns:
-      Action values [B, A], and LSTM states [B, 2 H] after the step.
+      Action values [B, A], and states [B, S] after the step.
     """
     inputs = recurrent.Inputs(observation, action_before, reward_before, first)
     features = self._torso.step(layers, inputs, state)
@@ -68,13 +69,13 @@ class RecurrentQNetwork:
   def greedy(
     self, ops: typing.Any, outputs: tuple[Array, Array]
   ) -> dict[str, Array]:
-    """Returns the greedy actions and the LSTM states after the step.
+    """Returns the greedy actions and the states after the step.
 
     Args:
-      outputs: action values [B, A], and LSTM states [B, 2 H] after the step.
+      outputs: action values [B, A], and states [B, S] after the step.
 
     Returns:
-      {'action': int32 [B], 'next_state': [B, 2 H]}; actions have the highest
+      {'action': int32 [B], 'next_state': [B, S]}; actions have the highest
       values.
     """
     values, state = outputs
@@ -83,14 +84,14 @@ class RecurrentQNetwork:
   def unroll(
     self, layers: layers_lib.Layers, inputs: recurrent.Inputs, state: Array
   ) -> tuple[Array, Array]:
-    """Returns action values [B, T, A] of T steps, and the last LSTM states.
+    """Returns action values [B, T, A] of T steps, and the last states.
 
     Args:
       inputs: inputs of the steps, [B, T, ...] each; T must be static.
-      state: LSTM states before the first step, [B, 2 H].
+      state: states before the first step, [B, S].
 
     Returns:
-      Action values [B, T, A], and LSTM states [B, 2 H] after the last step.
+      Action values [B, T, A], and states [B, S] after the last step.
     """
     features = self._torso.unroll(layers, inputs, state)
     shape = (-1, inputs.first.shape[1], self._num_actions)

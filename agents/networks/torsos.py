@@ -330,7 +330,7 @@ def count_features(
   settings: layers_lib.TorsoSettings, spec: specs.Array
 ) -> int:
   """Returns F, the number of features that `encode` computes."""
-  return encode(_make_layers(), settings, _make_zeros(spec), spec).shape[1]
+  return encode(make_layers(), settings, _make_zeros(spec), spec).shape[1]
 
 
 @functools.cache
@@ -354,7 +354,7 @@ def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
   observation = _make_zeros(arrays.remove_mask(spec.observations))
   function = _load_user_torso(kind)
   try:
-    shape = np.shape(function(_make_layers(), observation))
+    shape = np.shape(function(make_layers(), observation))
   except BaseException as error:
     user_code.raise_interrupt(error)
     raise ValueError(
@@ -370,7 +370,7 @@ def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
     )
 
 
-def _make_layers() -> layers_lib.Layers:
+def make_layers() -> layers_lib.Layers:
   """Returns layers in NumPy with random variables, which are not kept."""
   random = np.random.default_rng(0)
   shapes = layers_lib.VariableShapes()

@@ -6,6 +6,7 @@ from acme import specs
 
 from slipway.agents import core, policies
 from slipway.agents.networks import (
+  cores,
   layers,
   normalization,
   policy_network,
@@ -33,6 +34,7 @@ class Builder(policies.PolicyBuilder):
     """Raises ValueError if config fields contradict each other or the spec."""
     policy_gradient.check(config)
     torsos.check(config.network, spec)
+    cores.check(config.network)
     if arrays.component_sizes(spec.actions) is not None:
       for name in ("network.distribution", "learner.std_kl_bound"):
         rules.check_effect(config, self.fields, name, "discrete")
@@ -70,7 +72,7 @@ class Builder(policies.PolicyBuilder):
   def make_worker_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> policies.Declaration:
-    """Returns the policy's network, with the LSTM of separate state values."""
+    """Returns the policy's network, with the core of separate state values."""
     return self._make_network(config, spec, "worker")
 
   def _make_network(
@@ -85,7 +87,7 @@ class Builder(policies.PolicyBuilder):
       config.network.distribution,
       normalization.normalizes_observations(config),
     )
-    if config.network.lstm_size:
+    if config.network.core_size:
       return policies.make_recurrent_policy(*given, role=role)
     return policies.make_policy(*given)
 
@@ -125,7 +127,7 @@ class Builder(policies.PolicyBuilder):
     if config.normalization.rewards:
       each_step[returns.FIELD] = (float_dtype, ())
     first_step = {}
-    if config.network.lstm_size:
+    if config.network.core_size:
       state_spec = policy.inputs[-1]
       first_step[recurrent.STATE] = (float_dtype, state_spec.shape)
     return sequences.SequenceSchema(

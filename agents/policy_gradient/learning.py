@@ -63,7 +63,7 @@ class PolicyGradientLearner:
     observation, is_first = batch.data.observation[:, :-1], self.steps == 0
     self._normalizer.add_observations(observation, is_first)
     normalized = self._normalizer.normalize_sequences(batch.data)
-    # An LSTM's inputs have the rewards that its actors saw, as they came.
+    # A core's inputs have the rewards that its actors saw, as they came.
     rollout = normalized._replace(reward=batch.data.reward)
     passes = self._learner.epochs * self._batch_steps // self._minibatch_steps
     learn = (

@@ -96,9 +96,9 @@ def make_model(
 ) -> Model:
   """Makes a config's model, with variables initialized from `config.seed`.
 
-  The model is recurrent if `config.network.lstm_size` is not 0.
+  The model is recurrent if `config.network.core_size` is not 0.
   """
-  if config.network.lstm_size:
+  if config.network.core_size:
     return _RecurrentModel(config, spec)
   return _FeedForwardModel(config, spec)
 
@@ -151,7 +151,7 @@ class _FeedForwardModel(Model):
 
 
 class _RecurrentModel(Model):
-  """Model with an LSTM for policy and values, or one for each; see `Model`."""
+  """Model with a core for policy and values, or one for each; see `Model`."""
 
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -174,7 +174,7 @@ class _RecurrentModel(Model):
   def split_into_units(
     self, rollout: sequences.Sequence
   ) -> dict[str, tf.Tensor]:
-    """Returns inputs [B, T + 1, ...] and LSTM states [B, S]; see `Model`."""
+    """Returns inputs [B, T + 1, ...] and states [B, S]; see `Model`."""
     inputs = recurrent.sequence_inputs(rollout, tf_ops.concat)
     state = rollout.extras[recurrent.STATE]
     return {**inputs._asdict(), recurrent.STATE: state}

@@ -7,6 +7,7 @@ from acme import specs
 from slipway.agents import core, discrete, q_builder
 from slipway.agents.losses import n_step, rescaling
 from slipway.agents.networks import (
+  cores,
   normalization,
   recurrent,
   recurrent_q_network,
@@ -32,6 +33,7 @@ class Builder(q_builder.QBuilder):
     """Raises ValueError if config fields contradict each other or the spec."""
     r2d2.check(config)
     discrete.check(config, spec)
+    cores.check(config.network)
     normalization.check(config, spec)
     self.make_table(config, spec)
 
@@ -101,8 +103,8 @@ class InitialPriority:
 def _make_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> sequences.SequenceSchema:
-  """Returns the item schema of sequences, with LSTM states at their start."""
-  state = (np.dtype(np.float32), (2 * config.network.lstm_size,))
+  """Returns the item schema of sequences, which start with a core's state."""
+  state = (np.dtype(np.float32), (cores.make(config.network).state_size,))
   return sequences.SequenceSchema(
     discrete.number_actions(spec),
     config.adder.burn_in + config.adder.unroll,

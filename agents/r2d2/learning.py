@@ -17,9 +17,9 @@ from slipway.replay.tables import dataset as dataset_lib
 
 
 class R2D2Learner(q_learner.QLearner):
-  """Learner of R2D2: double Q-learning of an LSTM, from sequences.
+  """Learner of R2D2: double Q-learning of a recurrent network, from sequences.
 
-  The first `adder.burn_in` steps of a sequence only compute the LSTM state.
+  The first `adder.burn_in` steps of a sequence only compute the state.
   Kapturowski et al. 2019, "Recurrent experience replay in distributed
   reinforcement learning", section 2.3.
   """
@@ -86,7 +86,7 @@ class R2D2Learner(q_learner.QLearner):
     inputs: recurrent.Inputs,
     state: tf.Tensor,
   ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns action values [B, T, A] of T steps, and the last LSTM states."""
+    """Returns action values [B, T, A] of T steps, and the last states."""
     return self._network.unroll(network.layers, inputs, state)
 
   def _warm_up(
@@ -95,7 +95,7 @@ class R2D2Learner(q_learner.QLearner):
     early: recurrent.Inputs | None,
     state: tf.Tensor,
   ) -> tf.Tensor:
-    """Returns the LSTM states [B, 2 H] after the burn-in, without gradients."""
+    """Returns the states [B, S] after the burn-in, without gradients."""
     if early is None:
       return state
     return tf.stop_gradient(self._unroll(network, early, state)[1])

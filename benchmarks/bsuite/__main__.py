@@ -63,7 +63,7 @@ ALGORITHMS: Mapping[str, tuple[str, Sequence[str]]] = {
     "a2c:cartpole",
     (
       *_POLICY_GRADIENT,
-      "--config.network.lstm_size=64",
+      "--config.network.core_size=64",
       "--config.network.shared",
     ),
   ),

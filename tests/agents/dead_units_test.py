@@ -57,9 +57,9 @@ def test_dead_units_of_value_learners_are_counted(name):
 @pytest.mark.parametrize(
   ("name", "network", "killed"),
   [
-    ("r2d2", {"lstm_size": 8, "dueling": True}, None),
+    ("r2d2", {"core_size": 8, "dueling": True}, None),
     ("ppo", {"activation": "relu"}, None),
-    ("a2c", {"activation": "relu", "shared": True, "lstm_size": 8}, None),
+    ("a2c", {"activation": "relu", "shared": True, "core_size": 8}, None),
     ("sac", {}, "policy"),
     ("sac", {}, "critics"),
   ],

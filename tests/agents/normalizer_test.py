@@ -37,7 +37,7 @@ def make_config(name, rewards=False):
   if name == "ppo":
     config.learner.update({"epochs": 2, "minibatch_size": 64})
   if name == "r2d2":
-    config.network.lstm_size = 8
+    config.network.core_size = 8
     config.adder.update({"burn_in": 2, "unroll": 4, "period": 3})
   if name in ("sac", "retrace"):
     config.environment.time_limit = 30  # so that episodes end

@@ -144,8 +144,11 @@ dqn replay.transitions_per_item=5 | batch_size=64 is no multiple of {}
 dqn EIGHT replay.capacity=100 replay.min_size=100 | the table could never
 ppo mode=async variables.max_age=2 | {} is below 3: the rollouts of 8
 ppo mode=async topology.workers=3 | config.variables.max_age=4 is below 5:
-ppo network.lstm_size=8 network.shared=True adder.unroll=96 | {}
-ppo adder.unroll=2048 network.lstm_size=8 | adder.unroll=2048 with {}
+ppo network.core_size=8 network.shared=True adder.unroll=96 | {}
+ppo network.core=gru | network.core
+ppo network.core_size=8 network.core_window=4 | network.core_window
+r2d2 network.core=attention network.core_size=6 | {} can't be divided
+ppo adder.unroll=2048 network.core_size=8 | adder.unroll=2048 with {}
 ppo MINI | config.learner.normalize_advantages=True compares the advantages
 ppo RAW learner.policy_loss=vmpo | {} compares the advantages
 ppo learner.minibatch_size=100 | {} does not divide the 256 steps
@@ -160,7 +163,7 @@ dqn MASKED adder.stacked_frames=2 | without the action masks
 sac SHAPED environment.kwargs.action=multi_discrete | 2 x 4 x 3 discrete actions
 td3 MASKED | 4 discrete actions
 ppo bonus.kind=rnd normalization.rewards=True | {}
-ppo bonus.kind=rnd network.lstm_size=8 | {}
+ppo bonus.kind=rnd network.core_size=8 | {}
 dqn bonus.kind=icm adder.n_step=3 | {}
 sac learner.target_critics=3 | {} is more than config.network.critics=2
 d4pg exploration.lowest_noise_std=0.5 | {} is above

@@ -105,7 +105,7 @@ def test_a_run_with_a_queue_resumes_when_its_trainer_dies(start_run, mode):
 # as actions.
 SHAPES = {
   "feed_forward": (),
-  "recurrent": ("--config.network.lstm_size=16",),
+  "recurrent": ("--config.network.core_size=16",),
   "continuous": (
     "--config.environment.name=Pendulum-v1",
     "--config.network.distribution=conditional_gaussian",

@@ -129,18 +129,33 @@ MEMORY = (
 )
 
 
-def test_r2d2_remembers(learn):
-  summary = learn("r2d2", "MemoryChain", *MEMORY)
+@pytest.mark.parametrize("core", ["lstm", "gru", "attention"])
+def test_r2d2_remembers(learn, core):
+  summary = learn(
+    "r2d2", "MemoryChain", *MEMORY, f"--config.network.core={core}"
+  )
   assert summary["stopped_because"] == "target_return"
 
 
 @pytest.mark.parametrize(
-  ("algorithm", "shared"),
-  [("impala", True), ("ppo", True), ("ppo", False), ("vmpo", True)],
+  ("algorithm", "shared", "core"),
+  [
+    ("impala", True, "lstm"),
+    ("ppo", True, "gru"),
+    ("ppo", True, "attention"),
+    ("ppo", False, "lstm"),
+    ("vmpo", True, "lstm"),
+  ],
 )
-def test_recurrent_policies_remember(learn, algorithm, shared):
-  lstm = ("--config.network.lstm_size=32", f"--config.network.shared={shared}")
-  summary = learn(algorithm, "MemoryChain", *MEMORY, *lstm)
+def test_recurrent_policies_remember(learn, algorithm, shared, core):
+  summary = learn(
+    algorithm,
+    "MemoryChain",
+    *MEMORY,
+    f"--config.network.core={core}",
+    "--config.network.core_size=32",
+    f"--config.network.shared={shared}",
+  )
   assert summary["stopped_because"] == "target_return"
 
 
@@ -160,13 +175,16 @@ WITHOUT_VELOCITIES = {
 }
 
 
-@pytest.mark.parametrize("algorithm", WITHOUT_VELOCITIES)
-def test_a_recurrent_policy_infers_velocities(learn, algorithm):
+@pytest.mark.parametrize(
+  ("algorithm", "core"), [("ppo", "lstm"), ("ppo", "gru"), ("vmpo", "lstm")]
+)
+def test_a_recurrent_policy_infers_velocities(learn, algorithm, core):
   summary = learn(
     algorithm,
     "CartPoleWithoutVelocities",
     *WITHOUT_VELOCITIES[algorithm],
-    "--config.network.lstm_size=32",
+    f"--config.network.core={core}",
+    "--config.network.core_size=32",
     "--config.network.shared",
     # In a shared network, the loss of larger values would outweigh the policy's
     # loss.

@@ -395,8 +395,8 @@ def test_all_weights_start_within_the_bound_of_the_initializer(make, fields):
   config.update(hidden_sizes=(32, 64), initializer="uniform", **fields)
   declaration = make(config, given.spec_of((9,)))
   values = tf_network.Network(declaration, seed=0).get_variables()
-  # The gates of an LSTM have an initializer of their own.
-  layers = {x[:-2] for x in values if x.endswith("/w")} - {"gates"}
+  # A core has an initializer of its own.
+  layers = {x[:-2] for x in values if x.endswith("/w")} - {"core/gates"}
   assert len(layers) >= 3
   for layer in layers:
     w, biases = values[f"{layer}/w"], values[f"{layer}/b"]

@@ -86,7 +86,7 @@ def make_q_network(shape=(4,), dtype=np.float32, **fields):
 
 def recurrent():
   config = r2d2.get_config().network
-  config.update({"hidden_sizes": (8, 8), "lstm_size": 6, "torso": "mlp"})
+  config.update({"hidden_sizes": (8, 8), "core_size": 6, "torso": "mlp"})
   return recurrent_q_network.RecurrentQNetwork(config, given.spec_of())
 
 

@@ -62,8 +62,8 @@ def value_torso(layers, observation):
   ("fields", "is_taken"),
   [
     ({"shared": True}, True),
-    ({"shared": True, "lstm_size": 4}, True),
-    ({"shared": False, "lstm_size": 4}, True),
+    ({"shared": True, "core_size": 4}, True),
+    ({"shared": False, "core_size": 4}, True),
     ({"shared": False}, False),  # the values have a network of their own
   ],
 )
@@ -169,7 +169,7 @@ def make_config_function(module, environment="CartPole-v1", **fields):
     config = module.get_config()
     config.environment.name = environment
     # The graph of a recurrent network repeats its operations for each step.
-    config.adder.unroll = 4 if fields.get("lstm_size") else 16
+    config.adder.unroll = 4 if fields.get("core_size") else 16
     config.topology.environments_per_worker = config.learner.batch_size = 8
     if config.learner.minibatch_size:
       minibatch_size = 4 * config.adder.unroll
@@ -180,8 +180,8 @@ def make_config_function(module, environment="CartPole-v1", **fields):
   return make
 
 
-RECURRENT = {"lstm_size": 8, "shared": True}
-SEPARATE_LSTMS = {"lstm_size": 8, "shared": False}
+RECURRENT = {"core_size": 8, "shared": True}
+SEPARATE_LSTMS = {"core_size": 8, "shared": False}
 VARIANTS = {
   "reinforce": make_config_function(reinforce),
   "a2c": make_config_function(a2c),

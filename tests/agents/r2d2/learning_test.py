@@ -15,7 +15,7 @@ ENVS = 4
 
 def make_config(**adder):
   config = r2d2.get_config()
-  config.network.update({"hidden_sizes": (8, 6), "lstm_size": 5})
+  config.network.update({"hidden_sizes": (8, 6), "core_size": 5})
   config.adder.update({"burn_in": 3, "unroll": 6, "period": 4, **adder})
   config.topology.environments_per_worker = ENVS
   config.learner.update({"batch_size": ENVS, "target_update_period": 1_000})

@@ -85,7 +85,7 @@ def test_a_recurrent_model_takes_its_own_outputs(
   name, environment, prefix, tmp_path
 ):
   """Each episode's actions depend on all actions before."""
-  policy = make_policy(make_config(name, environment, lstm_size=8), prefix)
+  policy = make_policy(make_config(name, environment, core_size=8), prefix)
   model = open_model(policy, tmp_path / "policy.onnx")
   shape = (3, *policy.observation_space.shape)
   random = np.random.default_rng(0)
@@ -112,7 +112,7 @@ def test_a_copy_acts_like_the_policy_and_has_a_state_of_its_own(how):
     "deep-copied": copy.deepcopy,
     "pickled": lambda policy: pickle.loads(pickle.dumps(policy)),
   }
-  policy = make_policy(make_config("r2d2", shaped.config_of(), lstm_size=8))
+  policy = make_policy(make_config("r2d2", shaped.config_of(), core_size=8))
   random = np.random.default_rng(0)
   observations = random.normal(size=(20, 1, 3)).astype(np.float32)
   wanted = [policy(observation).tolist() for observation in observations]

@@ -315,7 +315,7 @@ def damage(folder, **values):
 # changed fields of config.json, words that the error must contain
 DAMAGED = [
   ({"agent": None}, "config.agent"),
-  ({"network__lstm_size": 7}, "config.network.lstm_size is no field"),
+  ({"network__core_size": 7}, "config.network.core_size is no field"),
   ({"replay__capacity": "many"}, "replay.capacity='many' must be of type int"),
   ({"replay__capacity": [1]}, "replay.capacity=(1,) must be of type int"),
   ({"replay__capacity": 10**500}, "replay.capacity=1000"),

@@ -82,7 +82,7 @@ def make_config(algorithm: str):
   )
   config.replay.transitions_per_item = 1  # so that items are transitions
   if config.agent == "r2d2":
-    config.network.lstm_size = 4
+    config.network.core_size = 4
     config.adder.update({"burn_in": 2, "unroll": 4, "period": 2})
   if algorithm == "mpo":
     config.learner.update({"critic_target": "retrace", "action_samples": 2})
