@@ -56,8 +56,7 @@ class QLearner:
     self._average = make_network() if self._learner.averaging else None
     self._optimizer = optimizer.Optimizer(
       self.online.trainable_variables,
-      self._learner.adam_epsilon,
-      self._learner.max_gradient_norm,
+      optimizer.Settings.from_config(self._learner),
     )
     self.dead_units = dead_units.DeadUnitsMetric()
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
@@ -81,8 +80,8 @@ class QLearner:
     weights = batch_weights.compute(self._replay, batch, self.steps)
     with tape:
       loss = tf.reduce_mean(weights * losses)  # []
-    rate = self._learner.learning_rate * optimizer.decay_factor(
-      self._learner.decay_steps, self.steps
+    rate = self._learner.learning_rate * optimizer.rate_factor(
+      self._learner, self.steps
     )
     norm = self._optimizer.minimize(loss, tape, rate)
     # The control dependency delays the count until the batch is there, since

@@ -30,7 +30,6 @@ FIELDS: fields.Fields = {
   **groups.EVALUATION_POLICY,
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.NORMALIZED_REWARDS,
-  **groups.DECAY,
   **groups.LEARNER,
   **groups.REPLAY,
   **groups.PRIORITIES,
@@ -182,6 +181,22 @@ FIELDS: fields.Fields = {
     "initial Lagrange multiplier of learner.std_kl_bound; Acme",
     checks.within(1e-6, 1e6, "the KL divergence would have no bound"),
   ),
+  "learner.policy_learning_rate": Field(
+    0.0,
+    "the optimizer's step size of the policy; 0: learner.learning_rate, which "
+    "is that of the critics",
+    checks.at_least(0, "the policy would get worse", "0: the critics'").up_to(
+      1e3, "the first update would ruin the variables"
+    ),
+  ),
+  "learner.temperature_learning_rate": Field(
+    0.0,
+    "the optimizer's step size of the temperature in 'soft'; 0: "
+    "learner.learning_rate",
+    checks.at_least(0, "it would diverge", "0: the critics'").up_to(
+      1e3, "the temperature would overflow"
+    ),
+  ),
   "learner.dual_learning_rate": Field(
     1e-2,
     "Adam's step size of temperature and multipliers in 'constrained'; Acme",
@@ -260,7 +275,9 @@ _REQUIREMENTS = (
     "learner.policy_loss", ("soft", "constrained"), ("learner.temperature",)
   ),
   rules.Requirement(
-    "learner.policy_loss", ("soft",), ("learner.discrete_entropy",)
+    "learner.policy_loss",
+    ("soft",),
+    ("learner.discrete_entropy", "learner.temperature_learning_rate"),
   ),
   # A deterministic policy has nothing to sample from.
   rules.Requirement(

@@ -7,7 +7,7 @@ evaluate --record` and Minari write such recordings.
 
 import ml_collections
 
-from slipway.configs import base, fields, groups, recipes, tasks
+from slipway.configs import base, fields, groups, recipes, rules, tasks
 
 # All config fields of behaviour cloning, by dotted name.
 FIELDS: fields.Fields = {
@@ -48,3 +48,4 @@ def check(config: ml_collections.ConfigDict) -> None:
       "config.dataset.path='' names no folder, so there would be nothing to "
       "learn from: give --config.dataset.path=FOLDER of recorded episodes"
     )
+  rules.check_requirements(config, FIELDS, ())

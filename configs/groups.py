@@ -79,18 +79,7 @@ CORE: fields.Fields = {
   ),
 }
 
-# The field of the decay of the learning rate.
-DECAY: fields.Fields = {
-  "learner.decay_steps": Field(
-    0,
-    "trainer steps over which learner.learning_rate, and learner.clip where "
-    "there is one, would decay linearly to 0; they stay at 5 % of their "
-    "values, which they reach after 95 % of these steps; 0: no decay",
-    checks.at_least(0, "a number of steps is never negative", "0: no decay"),
-  ),
-}
-
-# Fields of the learner: its batches, and the updates that Adam makes.
+# Fields of the learner: its batches, and the updates of its optimizer.
 LEARNER: fields.Fields = {
   "learner.batch_size": Field(
     64,
@@ -100,17 +89,52 @@ LEARNER: fields.Fields = {
       2**20, "no memory holds the batch"
     ),
   ),
+  "learner.optimizer": Field(
+    "adam",
+    "'adam'; 'adamw', Adam with learner.weight_decay; 'rmsprop', whose mean "
+    "square decays by 0.99; 'sgd'; or 'module:Name' of the user's own class",
+    checks.one_of(
+      ("adam", "adamw", "rmsprop", "sgd"),
+      "nothing would be learned",
+      or_user_code=True,
+    ),
+  ),
   "learner.learning_rate": Field(
     2e-3,
-    "Adam's step size; Mnih et al. 2015 use RMSProp with 2.5e-4",
+    "the optimizer's step size; Mnih et al. 2015 use RMSProp with 2.5e-4",
     checks.above(0, "nothing would be learned").up_to(
       1e3, "the first update would ruin the variables"
     ),
   ),
+  "learner.warmup_steps": Field(
+    0,
+    "trainer steps in which all learning rates grow to their values; 0: none",
+    checks.at_least(0, "a number of steps is never negative", "0: none"),
+  ),
+  "learner.decay_steps": Field(
+    0,
+    "trainer steps over which learning rates, and learner.clip where there is "
+    "one, would decay to 0, by learner.schedule; they stay at 5 % of their "
+    "values, which 'linear' reaches after 95 % of these steps; 0: no decay",
+    checks.at_least(0, "a number of steps is never negative", "0: no decay"),
+  ),
+  "learner.schedule": Field(
+    "linear",
+    "shape of the decay over learner.decay_steps: 'linear' or 'cosine'",
+    checks.one_of(("linear", "cosine"), "rates would have no values"),
+  ),
+  "learner.weight_decay": Field(
+    0.0,
+    "part of the weights (not of biases) that 'adamw' subtracts in a step, "
+    "times the learning rate",
+    checks.at_least(0, "weights would grow", "0: none").up_to(
+      1e3, "weights would vanish"
+    ),
+  ),
   "learner.adam_epsilon": Field(
     1e-8,
-    "Adam's epsilon, which is added to the denominator; Kingma and Ba 2015, "
-    "section 2",
+    "term of the optimizer's denominator: Kingma and Ba 2015, section 2; in "
+    "'rmsprop' it is under the root",
     checks.above(0, "updates could divide by zero").up_to(
       1e3, "updates would vanish"
     ),

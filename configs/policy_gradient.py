@@ -29,7 +29,6 @@ FIELDS: fields.Fields = {
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.NORMALIZED_REWARDS,
   **groups.LEARNER,
-  **groups.DECAY,
   **groups.QUEUE,
   **groups.STACKED_FRAMES,
   "network.shared": Field(

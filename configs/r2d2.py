@@ -58,7 +58,6 @@ FIELDS: fields.Fields = {
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.LEARNER,
-  **groups.DECAY,
   **_R2D2_FIELDS,
 }
 

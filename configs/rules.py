@@ -58,6 +58,19 @@ CORE_REQUIREMENTS = (
   Requirement("network.core", ("attention",), ("network.core_window",)),
 )
 
+# The fields of `groups.LEARNER` that have an effect with some optimizers or a
+# decay only.
+_LEARNER_REQUIREMENTS = (
+  Requirement("learner.optimizer", ("adamw",), ("learner.weight_decay",)),
+  Requirement(
+    "learner.optimizer",
+    ("adam", "adamw", "rmsprop"),
+    ("learner.adam_epsilon",),
+    presets={"learner.adam_epsilon": (1e-3, 1.5e-4, 0.01 / 32, 1e-5)},
+  ),
+  Requirement("learner.decay_steps", None, ("learner.schedule",)),
+)
+
 # The fields of `groups.BONUS` that have an effect with some kinds only.
 BONUS_REQUIREMENTS = (
   Requirement(
@@ -81,12 +94,15 @@ def check_requirements(
 ) -> None:
   """Checks that fields without an effect have their default values.
 
-  Values that presets set are valid, too; see `Requirement.presets`.
+  Values that presets set are valid, too; see `Requirement.presets`. The fields
+  of `groups.LEARNER` are checked, too, where they are declared.
 
   Args:
     declared: the declarations of the config's fields, by dotted name.
     requirements: the fields that may have no effect.
   """
+  if "learner.optimizer" in declared:
+    requirements = (*_LEARNER_REQUIREMENTS, *requirements)
   for other, values, names, presets in requirements:
     found = fields.get(config, other)
     if found > 0 if values is None else found in values:

@@ -94,7 +94,6 @@ FIELDS: fields.Fields = {
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.LEARNER,
-  **groups.DECAY,
   **_DQN_ONLY_FIELDS,
   **groups.BONUS,
 }

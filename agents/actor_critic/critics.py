@@ -101,8 +101,7 @@ class Critics:
     )
     self._optimizer = optimizer.Optimizer(
       _join_variables(self._encoder, self._online),
-      self._learner.adam_epsilon,
-      self._learner.max_gradient_norm,
+      optimizer.Settings.from_config(self._learner),
       "critics",
     )
 

@@ -57,6 +57,9 @@ class Improvement(abc.ABC):
   ):
     """Makes policy and target, if there is one, with equal variables."""
     self._learner = config.learner.copy_and_resolve_references()
+    self._rate = (
+      self._learner.policy_learning_rate or self._learner.learning_rate
+    )
     self._head = policy.head
     self.network, *self._targets = (
       tf_network.Network(policy, config.seed, policies.POLICY)
@@ -76,9 +79,13 @@ class Improvement(abc.ABC):
     features: tf.Tensor,
     value: ValueFunction,
     seed: tf.Tensor,
-    rate: tf.Tensor,
+    factor: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
-    """Takes a gradient step towards higher values; returns `metrics`."""
+    """Takes a gradient step towards higher values; returns `metrics`.
+
+    Args:
+      factor: factor of the learning rates, [].
+    """
 
   def log_prob(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns log-densities [B] of actions [B, A], by the target if any."""
@@ -113,12 +120,8 @@ class Improvement(abc.ABC):
   def _make_optimizer(
     self, variables: Sequence[tf.Variable], name: str
   ) -> optimizer.Optimizer:
-    return optimizer.Optimizer(
-      variables,
-      self._learner.adam_epsilon,
-      self._learner.max_gradient_norm,
-      name,
-    )
+    settings = optimizer.Settings.from_config(self._learner)
+    return optimizer.Optimizer(variables, settings, name)
 
 
 class SoftImprovement(Improvement):
@@ -158,7 +161,7 @@ class SoftImprovement(Improvement):
     features: tf.Tensor,
     value: ValueFunction,
     seed: tf.Tensor,
-    rate: tf.Tensor,
+    factor: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
     temperature = tf.exp(self._log_temperature)
     with tf.GradientTape(watch_accessed_variables=False) as tape:
@@ -169,14 +172,17 @@ class SoftImprovement(Improvement):
       loss = tf.reduce_mean(
         losses.soft_policy_loss(value(features, action), log_prob, temperature)
       )
-    self._optimizer.minimize(loss, tape, rate)
+    self._optimizer.minimize(loss, tape, self._rate * factor)
     with tf.GradientTape() as tape:
       temperature_loss = tf.reduce_mean(
         losses.temperature_loss(
           self._log_temperature, log_prob, self._compute_target_entropy(policy)
         )
       )
-    self._temperature_optimizer.minimize(temperature_loss, tape, rate)
+    rate = (
+      self._learner.temperature_learning_rate or self._learner.learning_rate
+    )
+    self._temperature_optimizer.minimize(temperature_loss, tape, rate * factor)
     return {
       "policy_loss": loss,
       "entropy": -tf.reduce_mean(log_prob),
@@ -232,14 +238,14 @@ class DeterministicImprovement(Improvement):
     features: tf.Tensor,
     value: ValueFunction,
     seed: tf.Tensor,
-    rate: tf.Tensor,
+    factor: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
     del seed
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       # Gradients flow through the critics' inputs, not into their weights.
       tape.watch(self.network.trainable_variables)
       loss = -tf.reduce_mean(value(features, self.network(features)))
-    self._optimizer.minimize(loss, tape, rate)
+    self._optimizer.minimize(loss, tape, self._rate * factor)
     return {"policy_loss": loss}
 
 
@@ -280,7 +286,7 @@ class ConstrainedImprovement(Improvement):
     features: tf.Tensor,
     value: ValueFunction,
     seed: tf.Tensor,
-    rate: tf.Tensor,
+    factor: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
     learner = self._learner
     parameters = self._target(features)
@@ -307,7 +313,7 @@ class ConstrainedImprovement(Improvement):
       # The KL loss has gradients for the policy and for the multipliers.
       policy_loss = mpo.policy_loss + mpo.kl_loss
       dual_loss = mpo.temperature_loss + mpo.kl_loss
-    self._optimizer.minimize(policy_loss, tape, rate)
+    self._optimizer.minimize(policy_loss, tape, self._rate * factor)
     self._dual_optimizer.minimize(dual_loss, tape, learner.dual_learning_rate)
     return {
       "policy_loss": mpo.policy_loss,

@@ -63,16 +63,14 @@ class ActorCriticLearner:
     """Takes a gradient step of the critics and, if it is due, of the policy."""
     seeds = [self._make_seed(i) for i in range(_SEEDS)]
     weights = batch_weights.compute(self._replay, batch, self.steps)
-    rate = self._learner.learning_rate * optimizer.decay_factor(
-      self._learner.decay_steps, self.steps
-    )
+    factor = optimizer.rate_factor(self._learner, self.steps)
     inputs = self._evaluation.make_inputs(
       batch.data, weights, seeds[0], seeds[1]
     )
     dead = self._dead_units.update(
       self.steps, lambda: self._compute_dead_units(inputs)
     )
-    found = self._critics.update(inputs, rate)
+    found = self._critics.update(inputs, self._learner.learning_rate * factor)
     metrics = {**found.metrics, dead_units.NAME: dead}
     # The control dependency delays the count until the batch is there, since
     # the iterator may end in this step.
@@ -82,7 +80,7 @@ class ActorCriticLearner:
     def improve() -> None:
       # The critics' features, of before their step, save a pass of the encoder.
       own = self._policy.update(
-        found.features, self._critics.policy_value, seeds[2], rate
+        found.features, self._critics.policy_value, seeds[2], factor
       )
       self._metrics.assign([own[name] for name in self._policy.metrics])
 

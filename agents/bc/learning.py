@@ -30,7 +30,7 @@ class BCLearner:
   def __init__(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ):
-    self._learning_rate = config.learner.learning_rate
+    self._learner = config.learner.copy_and_resolve_references()
     self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
     self._declaration = policies.make_policy(config.network, spec)
     self._policy = tf_network.Network(
@@ -38,8 +38,7 @@ class BCLearner:
     )
     self._optimizer = optimizer.Optimizer(
       self._policy.trainable_variables,
-      config.learner.adam_epsilon,
-      config.learner.max_gradient_norm,
+      optimizer.Settings.from_config(self._learner),
     )
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
@@ -53,7 +52,10 @@ class BCLearner:
         tf_ops, self._policy(observation)
       )
       loss = -tf.reduce_mean(policy.log_prob(batch.data.action))
-    norm = self._optimizer.minimize(loss, tape, self._learning_rate)
+    factor = optimizer.rate_factor(self._learner, self.steps)
+    norm = self._optimizer.minimize(
+      loss, tape, self._learner.learning_rate * factor
+    )
     with tf.control_dependencies([norm]):
       self.steps.assign_add(1)
     return core.Update({"loss": loss, "gradient_norm": norm})

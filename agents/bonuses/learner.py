@@ -1,6 +1,5 @@
 """A learner whose rewards are higher for steps that are new."""
 
-import math
 import typing
 from collections.abc import Callable, Mapping
 
@@ -19,8 +18,6 @@ from slipway.replay.tables import dataset as dataset_lib
 # Largest absolute value of normalized observations, in standard deviations:
 # Burda et al. 2019, section 2.4.
 _CLIP = 5.0
-# Adam's term of the denominator: Kingma and Ba 2015, algorithm 1.
-_ADAM_EPSILON = 1e-8
 # Weight of the newest batch in the recent mean of novelty, so of 100 updates.
 _MEAN_RATE = 0.01
 
@@ -83,7 +80,7 @@ class BonusLearner:
     # The recent mean of novelty.
     self._mean = tf.Variable(tf.constant(0.0), trainable=False)
     self._optimizer = optimizer.Optimizer(
-      self._novelty.learned, _ADAM_EPSILON, math.inf
+      self._novelty.learned, optimizer.Settings()
     )
 
   @property

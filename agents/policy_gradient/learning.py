@@ -52,7 +52,7 @@ class PolicyGradientLearner:
     for network in self._model.networks.values():
       variables.extend(network.trainable_variables)
     self._optimizer = optimizer.Optimizer(
-      variables, self._learner.adam_epsilon, self._learner.max_gradient_norm
+      variables, optimizer.Settings.from_config(self._learner)
     )
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
@@ -226,13 +226,15 @@ class PolicyGradientLearner:
 
   def _minimize(self, loss: tf.Tensor, tape: tf.GradientTape) -> tf.Tensor:
     """Takes one gradient step; returns the gradient's norm []."""
-    rate = self._learner.learning_rate * self._decay_factor
+    rate = self._learner.learning_rate * optimizer.rate_factor(
+      self._learner, self.steps
+    )
     return self._optimizer.minimize(loss, tape, rate)
 
   @property
   def _decay_factor(self) -> tf.Tensor:
     """Factor [] of learning rate and clip range."""
-    return optimizer.decay_factor(self._learner.decay_steps, self.steps)
+    return optimizer.decay_factor(self._learner, self.steps)
 
   def _make_seed(self, i: int | tf.Tensor) -> tf.Tensor:
     """Returns a seed int32 [2] for minibatch i of the current update."""

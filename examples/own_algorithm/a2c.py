@@ -75,8 +75,7 @@ class Learner:
     )
     self._optimizer = optimizer.Optimizer(
       [*self._policy.trainable_variables, *self._value.trainable_variables],
-      self._config.adam_epsilon,
-      self._config.max_gradient_norm,
+      optimizer.Settings.from_config(self._config),
     )
     self.steps = tf.Variable(tf.zeros((), tf.int64))
 
@@ -100,7 +99,9 @@ class Learner:
       error = learned * (found.returns - values[:, :-1])
       value_loss = 0.5 * tf.reduce_mean(error**2)
       loss = policy_loss + value_loss - self._config.entropy_weight * entropy
-    norm = self._optimizer.minimize(loss, tape, self._config.learning_rate)
+    factor = optimizer.rate_factor(self._config, self.steps)
+    rate = self._config.learning_rate * factor
+    norm = self._optimizer.minimize(loss, tape, rate)
     with tf.control_dependencies([norm]):
       self.steps.assign_add(1)
     return core.Update({"loss": loss, "entropy": entropy})

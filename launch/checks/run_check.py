@@ -4,7 +4,7 @@ import ml_collections
 
 from slipway.agents import core, registry
 from slipway.agents.networks import network
-from slipway.configs import base, fields
+from slipway.configs import base, checks, fields
 from slipway.environments import factory, specs
 from slipway.launch.checks import (
   environment_check,
@@ -55,6 +55,8 @@ def check(
   builder.check(whole, spec)
   # Made here, so that an error of the user's own network comes first.
   network.variable_shapes(builder.make_network(whole, spec))
+  if checks.is_user_code(name := config.learner.get("optimizer", "adam")):
+    registry.load_optimizer(name)
   hooks.check(config.hooks)
   initial_weights.check(config, spec)
   _check_shards(config, on_cluster)

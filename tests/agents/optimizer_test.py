@@ -1,10 +1,11 @@
-"""Tests of the optimizer against Kingma and Ba's algorithm, in NumPy."""
+"""Tests of the optimizers against their papers' algorithms, in NumPy."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from slipway.agents import optimizer
+from slipway.configs import dqn
 
 SHAPES = ((3, 2), (2,))
 
@@ -35,9 +36,9 @@ def make_variables(seed=0):
   ]
 
 
-def make_step(variables, max_norm, epsilon=1e-3):
+def make_step(variables, **settings):
   """Returns a traced step whose gradients are arguments, and its optimizer."""
-  own = optimizer.Optimizer(variables, epsilon, max_norm)
+  own = optimizer.Optimizer(variables, optimizer.Settings(**settings))
 
   @tf.function(autograph=False)
   def step(rate, *gradients):
@@ -64,8 +65,8 @@ def make_gradients(random):
     (1e-2, 1e6, [1.0] * 10, None),
     # All gradients are clipped by their norm together.
     (1e-3, 0.5, [1.0, 0.01, 100.0], None),
-    # Gradients that are not finite count as 0. The squares of 1e30 are infinite
-    # in float32, and so is the norm.
+    # A gradient that is not finite skips the step. The squares of 1e30 are
+    # infinite in float32, and so is the norm.
     *(
       (1e-3, max_norm, [0.01] * 3, broken)
       for max_norm in (0.5, np.inf)
@@ -76,7 +77,7 @@ def make_gradients(random):
 def test_steps_equal_the_papers(epsilon, max_norm, scales, broken):
   variables, random = make_variables(), np.random.default_rng(1)
   expected = Adam([v.numpy() for v in variables], epsilon)
-  step, _ = make_step(variables, max_norm, epsilon)
+  step, _ = make_step(variables, epsilon=epsilon, max_gradient_norm=max_norm)
   for i, scale in enumerate(scales):
     rate = 0.1 / (i + 1)
     gradients = [np.float32(scale) * g for g in make_gradients(random)]
@@ -84,21 +85,118 @@ def test_steps_equal_the_papers(epsilon, max_norm, scales, broken):
     applied = [g * min(1.0, max_norm / total) for g in gradients]
     if broken is not None and i == 1:
       gradients[1][0] = broken
-      applied = [0.0 * g for g in applied]
       assert not np.isfinite(step(tf.constant(rate), *gradients))
     else:
       norm = step(tf.constant(rate), *gradients)
       np.testing.assert_allclose(norm, total, rtol=1e-5)
-    expected.step(applied, rate)
+      expected.step(applied, rate)
     for found, wanted in zip(variables, expected.values, strict=True):
       np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def adamw(value, gradients, rate):
+  """Loshchilov and Hutter 2019, algorithm 2, lines 5 to 12, for one weight."""
+  m = v = 0.0
+  for t, g in enumerate(gradients, 1):
+    m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+    m_hat, v_hat = m / (1 - 0.9**t), v / (1 - 0.999**t)
+    value = value - rate * (m_hat / (np.sqrt(v_hat) + 1e-12) + 0.1 * value)
+  return value
+
+
+def rmsprop(value, gradients, rate):
+  """Mnih et al. 2016, equation 3, for one weight."""
+  square = 0.0
+  for g in gradients:
+    square = 0.99 * square + 0.01 * g**2
+    value = value - rate * g / np.sqrt(square + 0.1)
+  return value
+
+
+def sgd(value, gradients, rate):
+  return value - rate * sum(gradients)
+
+
+class Signs(tf.Module):
+  """A user's optimizer, whose steps have one size."""
+
+  def __init__(self, variables):
+    super().__init__()
+    self._variables = variables
+
+  def apply(self, gradients, learning_rate):
+    for gradient, variable in zip(gradients, self._variables, strict=True):
+      variable.assign_sub(learning_rate * tf.sign(gradient))
+
+
+def signs(value, gradients, rate):
+  return value - rate * sum(map(np.sign, gradients))
+
+
+@pytest.mark.parametrize(
+  ("reference", "settings"),
+  [
+    (adamw, {"kind": "adamw", "epsilon": 1e-12, "weight_decay": 0.1}),
+    (rmsprop, {"kind": "rmsprop", "epsilon": 0.1}),
+    (sgd, {"kind": "sgd"}),
+    (signs, {"kind": f"{__name__}:Signs"}),
+  ],
+)
+def test_other_optimizers_equal_their_papers(reference, settings):
+  variables, random = make_variables(), np.random.default_rng(1)
+  before = variables[0].numpy().astype(float)
+  step, _ = make_step(variables, **settings)
+  gradients = [make_gradients(random) for _ in range(7)]
+  for pair in gradients:
+    step(tf.constant(0.05), *pair)
+  expected = [
+    [
+      reference(before[i, j], [g[0][i, j] for g in gradients], 0.05)
+      for j in (0, 1)
+    ]
+    for i in range(3)
+  ]
+  np.testing.assert_allclose(variables[0], expected, rtol=1e-4)
+
+
+def test_weight_decay_leaves_biases():
+  one, other = make_variables(), make_variables()
+  for variables, decay in ((one, 0.5), (other, 0.0)):
+    step, _ = make_step(variables, kind="adamw", weight_decay=decay)
+    step(tf.constant(0.1), *make_gradients(np.random.default_rng(1)))
+  np.testing.assert_array_equal(one[1], other[1])
+  assert (np.abs(one[0].numpy()) < np.abs(other[0].numpy())).all()
+
+
+@pytest.mark.parametrize(
+  ("fields", "expected"),
+  [
+    ({}, [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]),
+    ({"decay_steps": 4}, [1.0, 0.75, 0.5, 0.25, 0.05, 0.05]),
+    (
+      {"decay_steps": 4, "schedule": "cosine"},
+      [1.0, 0.8536, 0.5, 0.1464, 0.05, 0.05],
+    ),
+    ({"warmup_steps": 4}, [0.25, 0.5, 0.75, 1.0, 1.0, 1.0]),
+    ({"warmup_steps": 2, "decay_steps": 4}, [0.5, 0.75, 0.5, 0.25, 0.05, 0.05]),
+  ],
+)
+def test_rates_follow_the_schedule(fields, expected):
+  learner = dqn.get_config().learner
+  learner.decay_steps = 0
+  learner.update(fields)
+  factors = [
+    optimizer.rate_factor(learner, tf.Variable(tf.constant(i, tf.int64)))
+    for i in range(6)
+  ]
+  np.testing.assert_allclose(factors, expected, atol=1e-4)
 
 
 def test_a_checkpoint_restores_the_moments(tmp_path):
   random = np.random.default_rng(1)
   one, other = make_variables(0), make_variables(5)
   (step, state), (other_step, other_state) = (
-    make_step(variables, max_norm=1.0) for variables in (one, other)
+    make_step(variables, max_gradient_norm=1.0) for variables in (one, other)
   )
   for _ in range(3):
     step(tf.constant(0.1), *make_gradients(random))
@@ -120,7 +218,7 @@ def make_dual_step(dual, learning_rate):
 
   The gradient is that of their `variable`, and not of themselves.
   """
-  own = optimizer.Optimizer([dual.variable], 1e-8, 1e6)
+  own = optimizer.Optimizer([dual.variable], optimizer.Settings())
 
   @tf.function(autograph=False)
   def step(gradient):

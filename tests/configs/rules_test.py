@@ -146,6 +146,10 @@ ppo mode=async variables.max_age=2 | {} is below 3: the rollouts of 8
 ppo mode=async topology.workers=3 | config.variables.max_age=4 is below 5:
 ppo network.core_size=8 network.shared=True adder.unroll=96 | {}
 ppo network.core=gru | network.core
+dqn learner.weight_decay=0.1 | learner.optimizer
+ppo learner.optimizer=sgd learner.adam_epsilon=0.1 | learner.adam_epsilon
+sac learner.schedule=cosine | learner.decay_steps
+td3 learner.temperature_learning_rate=0.1 | learner.policy_loss
 ppo network.core_size=8 network.core_window=4 | network.core_window
 r2d2 network.core=attention network.core_size=6 | {} can't be divided
 ppo adder.unroll=2048 network.core_size=8 | adder.unroll=2048 with {}

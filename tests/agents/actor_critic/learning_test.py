@@ -172,6 +172,28 @@ def test_the_steps_of_all_networks_shrink_by_the_decay(batches, name):
   assert ratio == pytest.approx(0.75, abs=0.05)
 
 
+def test_each_network_has_its_rate(batches):
+  """Adam's first step changes a weight by the rate, whatever the gradient."""
+  learner = make_learner(
+    make_config(
+      "sac",
+      learning_rate=1e-2,
+      policy_learning_rate=1e-3,
+      temperature_learning_rate=1e-4,
+      adam_epsilon=1e-12,
+    )
+  )
+  before = collected.get_values(learner)
+  learner.update(batches["sac"])
+  after = collected.get_values(learner)
+  for name, rate in (("critics", 1e-2), ("policy", 1e-3)):
+    for key, value in select(before, name).items():
+      largest = np.abs(after[key] - value).max()
+      assert largest == pytest.approx(rate, rel=1e-2), key
+  (key,) = (x for x in before if x.startswith("log_temperature"))
+  assert abs(after[key] - before[key]) == pytest.approx(1e-4, rel=1e-2)
+
+
 @pytest.mark.parametrize("tau", [0.0, 0.25, 1.0])
 @pytest.mark.parametrize(
   ("name", "network"), [("sac", "critics"), ("ddpg", "policy")]
@@ -420,7 +442,9 @@ def test_mpo_keeps_temperature_and_multipliers_above_their_lowest_value(
 
 def test_mpo_moves_the_policy_to_better_actions(batches):
   """With a critic whose values rise with the action, the mode rises."""
-  constrained, policy = make_constrained(make_config("mpo", action_samples=20))
+  constrained, policy = make_constrained(
+    make_config("mpo", action_samples=20, learning_rate=1e-2)
+  )
   observation = batches["mpo"].data.o_tm1
 
   def find_mode():
@@ -433,7 +457,7 @@ def test_mpo_moves_the_policy_to_better_actions(batches):
       observation,
       lambda o, a: 10.0 * a[:, 0],
       tf.constant([1, step]),
-      tf.constant(1e-2),
+      tf.constant(1.0),
     )
     constrained.follow()
   assert (find_mode() > before + 0.05).mean() > 0.9
@@ -445,7 +469,12 @@ def test_mpo_learns_without_bias_where_tanh_rounds_to_one(batches):
   # to the gradient, and here equal to it.
   epsilon, mean, log_std = 1e6, 12.0, 0.0
   constrained, _ = make_constrained(
-    make_config("mpo", action_samples=1_000, adam_epsilon=epsilon)
+    make_config(
+      "mpo",
+      action_samples=1_000,
+      adam_epsilon=epsilon,
+      learning_rate=epsilon / np.sqrt(1e-3),
+    )
   )
   bias = f"{policies.POLICY}/output/b"
   for name in ("policy", "target_policy"):
@@ -458,7 +487,7 @@ def test_mpo_learns_without_bias_where_tanh_rounds_to_one(batches):
     batches["mpo"].data.o_tm1,
     lambda o, a: 0.0 * a[:, 0],
     tf.constant([1, 2]),
-    tf.constant(epsilon / np.sqrt(1e-3), tf.float32),
+    tf.constant(1.0),
   )
   after = constrained.network.get_variables()[bias]
   # The gradients are means of 32,000 normal samples, and of their squares.
