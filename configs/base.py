@@ -17,6 +17,13 @@ MODES = ("async", "sync", "single")
 # timers overflow at 292 years.
 _LONGEST_S = 1e9
 
+# Names of the limits that only an evaluation can reach.
+EVALUATION_LIMITS = (
+  "target_return",
+  "target_info",
+  "evaluations_without_improvement",
+)
+
 # Number of the last evaluations whose mean returns a run keeps.
 RETURNS_KEPT = 100
 
@@ -25,6 +32,14 @@ def _is_shared_place(url: str) -> bool:
   # '::' would chain file systems of fsspec.
   place = r"/+[^/].*|file:///+[^/].*|(?!file:)\w+://[^/].*|"
   return "::" not in url and re.fullmatch(place, url) is not None
+
+
+def _is_info_target(text: str) -> bool:
+  name, _, value = text.rpartition(":")
+  try:
+    return not text or (bool(name) and math.isfinite(float(value)))
+  except ValueError:
+    return False
 
 
 # Declarations, by dotted name, of the config fields that all algorithms share.
@@ -341,10 +356,22 @@ FIELDS: fields.Fields = {
     math.inf,
     "mean return of an evaluation at which the run ends; inf: no limit",
   ),
+  "limits.target_info": Field(
+    "",
+    "'NAME:VALUE': mean at which the run ends, over an evaluation's episodes, "
+    "of a number in the info of their last step, such as success:0.9; '': no "
+    "limit",
+    checks.Check(
+      _is_info_target,
+      "'NAME:VALUE' with a finite number ('': no limit)",
+      "no mean could reach it",
+      "success",
+    ),
+  ),
   "limits.target_evaluations": Field(
     3,
-    "number of consecutive evaluations that must reach target_return before "
-    "the run ends, since a single one may be lucky",
+    "number of consecutive evaluations that must reach target_return or "
+    "target_info before the run ends, since a single one may be lucky",
     checks.within(
       1,
       RETURNS_KEPT,
@@ -395,15 +422,34 @@ def check_environment(config: ml_collections.ConfigDict) -> None:
     )
 
 
+def parse_info_target(text: str) -> tuple[str, float]:
+  """Returns the name and the value in `limits.target_info`.
+
+  Without a limit, they are '' and infinity.
+  """
+  name, _, value = text.rpartition(":")
+  return name, float(value or math.inf)
+
+
+def list_info_names(config: ml_collections.ConfigDict) -> list[str]:
+  """Returns the names of the numbers of infos that evaluations read."""
+  target, _ = parse_info_target(config.limits.target_info)
+  return list(dict.fromkeys([*config.evaluation.info, *filter(None, [target])]))
+
+
 def check_evaluations(config: ml_collections.ConfigDict) -> None:
   """Checks that a run has the evaluations which its limits need."""
   limits, period = config.limits, config.evaluation.period_steps
+  if config.environment.external and limits.target_info:
+    raise ValueError(
+      f"config.limits.target_info={limits.target_info!r} is reached by "
+      "evaluations only, of which a run with config.environment.external=True "
+      "has none, so the run would not end by it: leave it out"
+    )
   if config.mode != "single" or period:
     return
-  for name, none in (
-    ("target_return", math.inf),
-    ("evaluations_without_improvement", 0),
-  ):
+  for name in EVALUATION_LIMITS:
+    none = FIELDS[f"limits.{name}"].default
     if limits[name] != none:
       raise ValueError(
         f"config.limits.{name}={limits[name]!r} is reached by evaluations "

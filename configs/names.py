@@ -35,6 +35,7 @@ _ALIASES = {
   "limits.episodes": "num_episodes max_episodes",
   "limits.wall_clock_s": "time timeout time_limit",
   "limits.target_return": "target score",
+  "limits.target_info": "success success_rate target_success",
   "limits.evaluations_without_improvement": "patience early_stopping",
   # Evaluation, snapshots, results.
   "evaluation.episodes": "eval_episodes",

@@ -9,7 +9,7 @@ import typing
 
 import ml_collections
 
-from slipway.configs import fields
+from slipway.configs import base, fields
 from slipway.launch.checks import run_config
 from slipway.launch.control import limits as limits_lib
 from slipway.launch.runs import (
@@ -247,11 +247,11 @@ def _check_limits(
   counts = _limited_counts(limits, counters)
   name = limits_lib.find_reached(limits, counts)[0]
   has = limits_lib.describe_count(name, getattr(counts, name))
-  none = "inf" if name == "target_return" else "0"
+  none = base.FIELDS[f"limits.{name}"].default
   raise ValueError(
     f"config.limits.{name}={limits[name]!r} is reached: the run has {has}, so "
     f"it would end at once; raise it with --config.limits.{name}=... "
-    f"({none}: no limit)"
+    f"({none!r}: no limit)"
   )
 
 
@@ -268,5 +268,5 @@ def _limited_counts(
 ) -> limits_lib.Counts:
   """Returns the counts of a snapshot that have limits."""
   return limits_lib.Counts.from_status(
-    counters.status, limits, counters.eval_returns
+    counters.status, limits, counters.eval_returns, counters.eval_infos
   )

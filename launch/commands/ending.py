@@ -6,6 +6,7 @@ import signal
 
 import ml_collections
 
+from slipway.configs import base
 from slipway.launch.control import limits
 from slipway.launch.runs import run_folder, run_status
 
@@ -99,8 +100,9 @@ def _flag_past_limit(
     because = names[0]
   if because not in names:  # also if the limit was set during the run
     return ""
-  if because == "target_return":
-    return f" --config.limits.{because}=inf"
+  if because.startswith("target_"):
+    none = base.FIELDS[f"limits.{because}"].default
+    return f" --config.limits.{because}={none}"
   # The count is past a limit that was raised during the run.
   reached = getattr(summary, _COUNTS.get(because, because), 0)
   value = 2 * limits_config[because]

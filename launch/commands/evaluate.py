@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from slipway.configs import groups
+from slipway.configs import base, groups
 from slipway.environments import (
   atari_scores,
   factory,
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
       config.environment,
       min(flags.episodes, _MAX_ENVS),
       flags.seed,
-      config.evaluation.info,
+      base.list_info_names(config),
       role="evaluator",
     )
     with contextlib.ExitStack() as held:

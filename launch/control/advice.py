@@ -342,13 +342,30 @@ def _advise_on_missing_info(
   """Returns advice if no episode of an evaluation had a number to record."""
   if measured.info is None:
     return None
-  missing = [x for x in config.evaluation.info if x not in measured.info]
+  target, _ = base.parse_info_target(config.limits.target_info)
+  wanted = (x for x in config.evaluation.info if x != target)
+  missing = [x for x in wanted if x not in measured.info]
   if not missing:
     return None
   return (
     f"no episode of an evaluation ended with {' or '.join(map(repr, missing))} "
     "as a number in its info, so there is nothing to record: set config."
     "evaluation.info to names that the info of an episode's last step has"
+  )
+
+
+def _advise_on_missing_target(
+  config: ml_collections.ConfigDict, measured: _Measurements
+) -> str | None:
+  """Returns advice if an evaluation can't reach the target of an info."""
+  name, _ = base.parse_info_target(config.limits.target_info)
+  if not name or measured.info is None or name in measured.info:
+    return None
+  return (
+    f"not every episode of an evaluation ended with {name!r} as a number in "
+    f"its info, so it can't reach config.limits.target_info="
+    f"{config.limits.target_info!r}, and the run does not end by it: return "
+    "the number in the last step of each episode, or name another"
   )
 
 
@@ -365,4 +382,5 @@ _RULES: dict[_Rule, float] = {
   _advise_on_greedy_evaluations: 0.0,
   _advise_on_small_rewards: 0.0,
   _advise_on_missing_info: 0.0,  # an evaluation has several episodes
+  _advise_on_missing_target: 0.0,
 }

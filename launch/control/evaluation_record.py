@@ -27,6 +27,7 @@ class EvaluationRecord:
     )
     self._count = before.count
     self._returns = list(resumed.eval_returns) if resumed else []
+    self._infos = list(resumed.eval_infos) if resumed else []
     self._best_return = before.best_mean_return
     self._without_improvement = before.without_improvement
     # The last evaluation of this process, or None before the first.
@@ -38,10 +39,15 @@ class EvaluationRecord:
     return self._returns
 
   @property
+  def infos(self) -> Sequence[Mapping[str, float]]:
+    """Numbers of the same evaluations' infos; means by name."""
+    return self._infos
+
+  @property
   def info(self) -> Mapping[str, float] | None:
     """Numbers of the last evaluation's infos; None before one of this process.
 
-    They are means by name, of the names in `evaluation.info`.
+    They are means by name, of the names in `base.list_info_names`.
     """
     return self._last.info if self._last else None
 
@@ -69,7 +75,9 @@ class EvaluationRecord:
     self._count += 1
     self._last = evaluation
     self._returns.append(evaluation.eval_return)
-    del self._returns[: -base.RETURNS_KEPT]
+    self._infos.append(evaluation.info)
+    for kept in (self._returns, self._infos):
+      del kept[: -base.RETURNS_KEPT]
     self._without_improvement += 1
     if not repeated:
       return False
@@ -98,5 +106,6 @@ class EvaluationRecord:
       self._best_return,
       self._without_improvement,
       limits.count_at_target(config_limits, returns),
+      limits.count_at_target_info(config_limits, self._infos),
       last.info if last else {},
     )

@@ -2,11 +2,11 @@
 
 import math
 import typing
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import ml_collections
 
-from slipway.configs import fields
+from slipway.configs import base, fields
 from slipway.launch.runs import run_status
 
 # The reason of the stop if limits.combine='all' and several limits are set.
@@ -21,6 +21,7 @@ _FORMATS = {
   "episodes": "{:,} episodes",
   "wall_clock_s": "{:,g} s of wall-clock time",
   "target_return": "a mean return of {:,g}",
+  "target_info": "a mean of {} in infos",
   "evaluations_without_improvement": "{:,} evaluations without improvement",
 }
 
@@ -35,6 +36,7 @@ class Counts(typing.NamedTuple):
     wall_clock_s: duration of the run in seconds.
     target_return: mean return of the last evaluation, or None if the last
       `limits.target_evaluations` evaluations did not all reach the target.
+    target_info: the same for the mean of a number in infos.
     evaluations_without_improvement: evaluations since the best mean return
       last rose.
   """
@@ -44,6 +46,7 @@ class Counts(typing.NamedTuple):
   episodes: int = 0
   wall_clock_s: float = 0.0
   target_return: float | None = None
+  target_info: float | None = None
   evaluations_without_improvement: int = 0
 
   @classmethod
@@ -52,6 +55,7 @@ class Counts(typing.NamedTuple):
     status: run_status.RunStatus,
     limits: ml_collections.ConfigDict,
     returns: Sequence[float],
+    infos: Sequence[Mapping[str, float]],
   ) -> "Counts":
     """Returns the counts of a run's status that have limits.
 
@@ -59,14 +63,19 @@ class Counts(typing.NamedTuple):
       status: the status.
       limits: section `limits` of a config, which may be another one.
       returns: mean returns of the run's last evaluations, in their order.
+      infos: mean numbers of their infos, by name, in their order.
     """
-    reached = count_at_target(limits, returns) >= limits.target_evaluations
+    needed = limits.target_evaluations
+    name, _ = base.parse_info_target(limits.target_info)
+    at_return = count_at_target(limits, returns) >= needed
+    at_info = count_at_target_info(limits, infos) >= needed
     return cls(
       status.env_steps,
       status.trainer_steps,
       status.episodes,
       status.wall_s,
-      returns[-1] if reached else None,
+      returns[-1] if at_return else None,
+      infos[-1][name] if at_info else None,
       status.evaluation.without_improvement,
     )
 
@@ -87,18 +96,34 @@ def count_at_target(
     limits: section `limits` of a config.
     returns: mean returns of a run's last evaluations, in their order.
   """
-  at_target, lowest = 0, lowest_accepted(limits.target_return)
-  for mean_return in reversed(returns):
-    if mean_return < lowest:
-      break
-    at_target += 1
-  return at_target
+  return _count_last(returns, limits.target_return)
+
+
+def count_at_target_info(
+  limits: ml_collections.ConfigDict, infos: Sequence[Mapping[str, float]]
+) -> int:
+  """Returns the number of evaluations since the last one below `target_info`.
+
+  Args:
+    limits: section `limits` of a config.
+    infos: mean numbers of their infos, by name, in their order; an evaluation
+      without the number is below the target.
+  """
+  name, target = base.parse_info_target(limits.target_info)
+  return _count_last([info.get(name, -math.inf) for info in infos], target)
+
+
+def _count_last(values: Sequence[float], target: float) -> int:
+  """Returns how many values there are since the last one below a target."""
+  lowest = lowest_accepted(target)
+  below = (i for i, x in enumerate(reversed(values)) if x < lowest)
+  return next(below, len(values))
 
 
 def find_configured(limits: ml_collections.ConfigDict) -> list[str]:
   """Returns the names of the limits that a config sets.
 
-  A target return of infinity means no limit, as does 0 for any other limit.
+  A limit with the default of its field is none.
 
   Args:
     limits: section `limits` of a config.
@@ -106,11 +131,11 @@ def find_configured(limits: ml_collections.ConfigDict) -> list[str]:
   return [
     name
     for name in Counts._fields
-    if limits[name] != (float("inf") if name == "target_return" else 0)
+    if limits[name] != base.FIELDS[f"limits.{name}"].default
   ]
 
 
-def describe_count(name: str, value: float) -> str:
+def describe_count(name: str, value: float | str) -> str:
   """Returns text such as '500,000 environment steps'.
 
   Args:
@@ -132,7 +157,7 @@ def describe(limits: ml_collections.ConfigDict) -> str:
   texts = []
   for name in find_configured(limits):
     text = describe_count(name, limits[name])
-    if name == "target_return" and limits.target_evaluations > 1:
+    if name.startswith("target_") and limits.target_evaluations > 1:
       text += f" ({limits.target_evaluations} evaluations in a row)"
     texts.append(text)
   return (" and " if limits.combine == "all" else " or ").join(texts)
@@ -171,7 +196,10 @@ def find_reached(
     counts: the run's current counts.
   """
   values = counts._asdict()
-  needed = dict(limits, target_return=lowest_accepted(limits.target_return))
+  _, target = base.parse_info_target(limits.target_info)
+  targets = {"target_return": limits.target_return, "target_info": target}
+  lowest = {name: lowest_accepted(x) for name, x in targets.items()}
+  needed = dict(limits) | lowest
   return [
     name
     for name in find_configured(limits)

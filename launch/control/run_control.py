@@ -36,8 +36,6 @@ from slipway.launch.runs import results as results_lib
 # Longest time in seconds for which `RunControl.wait_collected` blocks. It is
 # below the timeout of an RPC.
 _LONGEST_WAIT_S = 1.0
-# Names of the limits that only an evaluation can reach.
-_EVALUATION_LIMITS = ("target_return", "evaluations_without_improvement")
 # Reasons of a stop after which the nodes may be killed soon.
 _QUICK_REASONS = ("failure", *signal.Signals.__members__)
 # Seconds between two writes of the metrics at a run's beginning.
@@ -195,7 +193,7 @@ class RunControl(control_service.ControlService):
       key, reply = self._evaluated
       if evaluation.key and evaluation.key == key:
         return reply
-      if self._closed or self._stopped_because in _EVALUATION_LIMITS:
+      if self._closed or self._stopped_because in base.EVALUATION_LIMITS:
         return messages.EvaluationReply()
       row = results_lib.make_evaluation(
         self._state.status(),
@@ -442,8 +440,9 @@ class RunControl(control_service.ControlService):
 
   def _check_limits(self, status: run_status.RunStatus) -> None:
     """Stops the run if it has reached its limits."""
+    evaluations = self._state.evaluations
     counts = limits.Counts.from_status(
-      status, self._config.limits, self._state.evaluations.returns
+      status, self._config.limits, evaluations.returns, evaluations.infos
     )
     reason = limits.find_reason(self._config.limits, counts)
     if reason is not None:

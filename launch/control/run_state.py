@@ -138,7 +138,10 @@ class RunState:
   def counters(self) -> run_counters.RunCounters:
     """Returns the run's current counters, for a new snapshot."""
     return run_counters.RunCounters(
-      self.status(), list(self.evaluations.returns), self.nodes.counters()
+      self.status(),
+      list(self.evaluations.returns),
+      self.nodes.counters(),
+      [*map(dict, self.evaluations.infos)],
     )
 
   def variables_version(self) -> int:

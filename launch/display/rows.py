@@ -3,6 +3,7 @@
 import typing
 from collections.abc import Iterator
 
+from slipway.configs import base
 from slipway.launch.display import formatting
 from slipway.launch.runs import run_status
 
@@ -13,6 +14,7 @@ _REASON_TEXTS = {
   "episodes": "the limit of training episodes was reached",
   "wall_clock_s": "the limit of wall-clock time was reached",
   "target_return": "the target return was reached",
+  "target_info": "the target of a number in infos was reached",
   "evaluations_without_improvement": "the evaluations no longer improved",
   "all_limits": "all limits were reached",
   "control": "a user stopped it by slipway control",
@@ -212,22 +214,29 @@ def _find_returns(status: run_status.RunStatus) -> Iterator[Measurement]:
     "last 10",
     in_line=is_evaluated,
   )
+  target_name, target = base.parse_info_target(status.limits.target_info)
   for name, value in evaluation.info.items():
-    yield Measurement("", decimal(value), f"mean {name}")
+    is_target = name == target_name
+    yield Measurement(
+      "",
+      decimal(value),
+      f"mean {name}",
+      decimal(target) if is_target else "",
+      _describe_target(status, evaluation.at_target_info) if is_target else "",
+    )
   goal = formatting.to_finite(status.limits.target_return)
   yield Measurement(
     "best",
     decimal(evaluation.best_mean_return),
     f"of {formatting.count(evaluation.count)} so far",
     "" if goal is None else decimal(goal),
-    "" if goal is None else _describe_target(status),
+    "" if goal is None else _describe_target(status, evaluation.at_target),
     in_line=is_evaluated,
   )
 
 
-def _describe_target(status: run_status.RunStatus) -> str:
+def _describe_target(status: run_status.RunStatus, at_target: int) -> str:
   """Returns 'target', or 'target 2/3' with the evaluations that reached it."""
-  at_target = status.evaluation.at_target
   needed = status.limits.target_evaluations
   if not at_target or needed == 1:
     return "target"

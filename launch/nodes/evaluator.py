@@ -11,6 +11,7 @@ import numpy as np
 from acme import specs
 
 from slipway.agents import core, seeds
+from slipway.configs import base
 from slipway.environments import factory, saving
 from slipway.environments import specs as specs_lib
 from slipway.launch.control import control_service, messages, waits
@@ -83,6 +84,7 @@ class Evaluator:
       savable: whether the environments' states can be saved and restored.
     """
     self._episodes = config.evaluation.episodes
+    self._target_name, _ = base.parse_info_target(config.limits.target_info)
     self._results, self._savable = results, savable
     # Mean return of the best evaluation, as far as this process knows.
     self._best_return: float | None = None
@@ -95,7 +97,7 @@ class Evaluator:
       config.environment,
       self._episodes,
       seed,
-      config.evaluation.info,
+      base.list_info_names(config),
       role="evaluator",
     )
     specs_lib.check_equal(self._environment.name, self._environment.spec, spec)
@@ -179,9 +181,16 @@ class Evaluator:
     self, should_stop: Callable[[], bool]
   ) -> evaluation.Episodes | None:
     """Plays the episodes of an evaluation; returns None if it was stopped."""
-    return evaluation.play(
+    episodes = evaluation.play(
       self._environment, self._actor, self._episodes, should_stop
     )
+    if episodes is None:
+      return None
+    known = episodes.info.get(self._target_name, ())
+    if len(known) < self._episodes:
+      # Only a success may be in infos, whose mean would be reached at once.
+      episodes.info.pop(self._target_name, None)
+    return episodes
 
   def _may_be_best(self, episodes: evaluation.Episodes) -> bool:
     """Returns whether an evaluation is at least as good as the best so far.

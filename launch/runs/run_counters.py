@@ -57,11 +57,13 @@ class RunCounters(
     eval_returns: mean returns of the last evaluations, at most
       `base.RETURNS_KEPT`, in their order.
     nodes: counters of each node, by role and index.
+    eval_infos: mean numbers of the infos of the same evaluations, by name.
   """
 
   status: run_status.RunStatus
   eval_returns: list[float]
   nodes: dict[str, dict[int, NodeCounters]]
+  eval_infos: list[dict[str, float]] = []
 
   def write(self, folder: pathlib.Path) -> None:
     """Writes the counters to the file run.json in a snapshot's folder."""

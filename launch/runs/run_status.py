@@ -164,8 +164,9 @@ class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       rose.
     at_target: number of consecutive evaluations, up to the last one, that have
       reached `limits.target_return`.
-    info: mean of each number that `evaluation.info` names, by name, of the last
-      evaluation.
+    at_target_info: the same for `limits.target_info`.
+    info: mean of each number that `evaluation.info` or `limits.target_info`
+      names, by name, of the last evaluation.
   """
 
   count: int = 0
@@ -175,6 +176,7 @@ class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   best_mean_return: float | None = None
   without_improvement: int = 0
   at_target: int = 0
+  at_target_info: int = 0
   info: dict[str, float] = {}
 
 
@@ -215,8 +217,9 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     episodes: training episodes of all workers.
     wall_clock_s: duration of the run in seconds.
     target_return: mean return of an evaluation.
+    target_info: 'NAME:VALUE', the mean of a number in infos; '' is no limit.
     target_evaluations: number of consecutive evaluations that must reach
-      `target_return`.
+      `target_return` or `target_info`.
     evaluations_without_improvement: evaluations in a row without a new highest
       mean return.
     combine: 'any' if the first limit that is reached ends the run, or 'all' if
@@ -228,6 +231,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   episodes: int = 0
   wall_clock_s: float = 0.0
   target_return: float | None = None
+  target_info: str = ""
   target_evaluations: int = 1
   evaluations_without_improvement: int = 0
   combine: str = "any"

@@ -9,7 +9,7 @@ import ml_collections
 import msgspec
 import psutil
 
-from slipway.configs import fields
+from slipway.configs import base, fields
 from slipway.environments import specs
 from slipway.launch.checks import environment_check, run_check, train_flags
 from slipway.launch.checks import flags as flags_lib
@@ -187,9 +187,10 @@ class Plan(msgspec.Struct, dict=True):  # dict: caches properties
     if index == 0:
       self.target = own.target_return
       self.target_evaluations = own.target_evaluations
-    given = map(overrides_lib.get_field, self._train_line.others)
-    if "limits.target_return" not in given:
-      own.target_return = math.inf
+    given = {*map(overrides_lib.get_field, self._train_line.others)}
+    for name in ("target_return", "target_info"):
+      if f"limits.{name}" not in given:
+        own[name] = base.FIELDS[f"limits.{name}"].default
     if not limits.find_configured(own):
       raise ValueError(
         "the config has no limit, so the runs would never end: give "

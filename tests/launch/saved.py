@@ -35,13 +35,16 @@ COUNTERS = run_counters.RunCounters(
 
 
 def make_counters(
-  eval_returns: Sequence[float] = (240.0, 211.5, 210.25), **status: typing.Any
+  eval_returns: Sequence[float] = (240.0, 211.5, 210.25),
+  eval_infos: Sequence[dict[str, float]] = (),
+  **status: typing.Any,
 ) -> run_counters.RunCounters:
-  """Returns `COUNTERS` with other returns and fields of the status."""
+  """Returns `COUNTERS` with other evaluations and fields of the status."""
   return run_counters.RunCounters(
     msgspec.structs.replace(COUNTERS.status, **status),
     list(eval_returns),
     nodes={},
+    eval_infos=list(eval_infos),
   )
 
 

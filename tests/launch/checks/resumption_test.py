@@ -252,6 +252,21 @@ def test_a_run_that_was_not_evaluated_has_reached_no_return(make_run):
   assert resume(folder, "--config.limits.target_return=-1").snapshot.number == 1
 
 
+def test_a_target_of_infos_that_was_reached(make_run):
+  folder = make_run(
+    "--config.limits.target_info=success:0.9",
+    eval_infos=[{"success": 0.95}] * 3,
+  )
+  assert resumption.has_reached_limit(folder)
+  check_rejected(folder, [], [
+    "target_info='success:0.9' is reached: the run has a mean of 0.95",
+    "('': no limit)",
+  ])  # fmt: skip
+  for value in ("success:0.96", "other:0.9", ""):
+    found = resume(folder, f"--config.limits.target_info={value}")
+    assert found.snapshot.number == 1
+
+
 def test_no_whole_snapshot(make_run):
   check_rejected(
     make_run(snapshots_taken=0), [], ["no complete snapshot", "start a new run"]

@@ -38,6 +38,12 @@ REJECTED = [
    "so the run would not end by it"),
   (f"{NO_PERIOD} --config.limits.evaluations_without_improvement=3 "
    "--mode=single", "so the run would not end by it"),
+  (f"{NO_PERIOD} --config.limits.target_info=x:1 --mode=single",
+   "so the run would not end by it"),
+  ("--config.limits.target_info=x:1 --config.environment.external=True "
+   f"{WORKERS}0", "of which a run with config.environment.external=True"),
+  *((f"--config.limits.target_info={x}", "must be 'NAME:VALUE' with a finite")
+    for x in (":1", "x:", "x:inf", "x:nan", "x:high")),
   # Each shard needs a worker; those of all machines count.
   (f"{SHARDS}{WORKERS}3", "replay.shards=4 with 3 workers"),
   (f"{SHARDS}{WORKERS}1 {MACHINES}3", "replay.shards=4 with 3 workers"),

@@ -57,6 +57,7 @@ RESUMES = [
   ("trainer_steps", {"trainer_steps": 9}, " --config.limits.trainer_steps=18"),
   ("target_return", {"target_return": 2.0},
    " --config.limits.target_return=inf"),
+  ("target_info", {"target_info": "x:1"}, " --config.limits.target_info="),
   ("wall_clock_s", {"wall_clock_s": 60.0}, " --config.limits.wall_clock_s=120"),
   ("evaluations_without_improvement", {"evaluations_without_improvement": 4},
    " --config.limits.evaluations_without_improvement=8"),

@@ -239,3 +239,16 @@ def test_a_number_that_no_info_has(info, is_advised):
     advisor.sentences
   )
   assert len(advisor.sentences) == is_advised
+
+
+@pytest.mark.parametrize(
+  ("info", "is_advised"),
+  [(None, False), ({"success": 0.0}, False), ({}, True)],
+)
+def test_a_target_of_a_number_that_an_info_lacks(info, is_advised):
+  advisor = make_advisor("dqn", limits__target_info="success:0.9")
+  for _ in range(2):
+    advisor.update({}, [], info)
+  assert len(advisor.sentences) == is_advised
+  for sentence in advisor.sentences:
+    assert "limits.target_info='success:0.9', and the run does" in sentence

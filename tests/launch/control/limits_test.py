@@ -13,6 +13,8 @@ DESCRIBED = [
   ({"target_return": -100.0, "target_evaluations": 1},
    "a mean return of -100"),
   ({"target_return": float("inf")}, ""),
+  ({"target_return": float("inf"), "target_info": "a:b:0.9"},
+   "a mean of a:b:0.9 in infos (3 evaluations in a row)"),
   ({"target_return": float("inf"), "environment_steps": 10_000,
     "wall_clock_s": 90.0},
    "10,000 environment steps or 90 s of wall-clock time"),

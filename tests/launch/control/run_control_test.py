@@ -99,6 +99,13 @@ def evaluate(control, *values):
   return reply.is_best
 
 
+def evaluate_info(control, *values):
+  """Sends evaluations with means `success` of their infos, unless None."""
+  for value in values:
+    info = {} if value is None else {"success": value}
+    control.evaluated(messages.Evaluation([0.0], [10], 3, info=info))
+
+
 # limits, function that sends reports, reason of the stop (None: no stop)
 LIMITS = [
   ({}, lambda c: c.report("worker", 0, Worker(env_steps=10**9)), None),
@@ -113,6 +120,22 @@ LIMITS = [
     None,
   ),
   ({"target_return": -5.0}, lambda c: None, None),
+  ({}, lambda c: evaluate_info(c, 1.0, 1.0, 1.0), None),
+  (
+    {"target_info": "success:0.9"},
+    lambda c: evaluate_info(c, 1.0, 0.9, 0.8, 0.9, 0.9, None, 0.9, 0.9),
+    None,
+  ),
+  (
+    {"target_info": "success:0.9"},
+    lambda c: evaluate_info(c, 0.8, 1.0, sum([0.1] * 9), 0.9),
+    "target_info",
+  ),
+  (
+    {"target_info": "other:0.9", "target_evaluations": 1},
+    lambda c: evaluate_info(c, 1.0),
+    None,
+  ),
   (
     {"target_return": -5.0},
     lambda c: evaluate(c, -4.0, -4.0, -4.0),

@@ -93,3 +93,13 @@ def test_evaluations_at_the_target_are_counted(width):
     )
     assert line.rstrip("│ ").endswith(f"475.00 {label}")
     assert f"475.00 {label})" in lines.evaluation_line(status)
+
+
+def test_a_target_of_infos_is_next_to_its_number():
+  status = given.changed(
+    limits={"target_evaluations": 3, "target_info": "success:0.9"},
+    evaluation={"info": {"success": 0.95, "x": 2.0}, "at_target_info": 2},
+  )
+  texts = [" ".join(line.split()) for line in given.render_lines(status)]
+  assert "│ 0.95 mean success 0.90 target 2/3 │" in texts
+  assert "│ 2.00 mean x │" in texts

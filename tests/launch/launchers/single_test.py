@@ -125,9 +125,13 @@ def test_numbers_of_infos_are_recorded(train, capsys):
     "--config.environment.kwargs={}",
     "--config.environment.kwargs.states=3",
     "--config.environment.kwargs.forgiving=True",
-    "--config.evaluation.info=is_success,missing",
+    "--config.evaluation.info=missing",
+    "--config.limits.target_info=is_success:0",
+    "--config.limits.target_evaluations=1",
   )
   summary = json.loads(folder.summary.read_text())
+  assert summary["stopped_because"] == "target_info"
+  assert len(rows_of(folder)) == 1
   (share,) = summary["evaluation"]["info"].values()
   # The return is 0.94 if the lock opens, and -0.04 to 0 otherwise.
   assert 0.98 * share - 0.04 <= summary["evaluation"]["mean_return"] + 1e-6

@@ -4,21 +4,37 @@ import math
 import pickle
 
 import pytest
+from gymnasium.envs.classic_control import cartpole
 
-from slipway.environments import user_code
+from slipway.environments import context, user_code
 from slipway.launch.nodes import evaluator as evaluator_lib
 from tests.launch.nodes import local_run
+
+
+class Informed(cartpole.CartPoleEnv):
+  """CartPole with a number in all infos, and one in those of environment 0."""
+
+  def __init__(self):
+    super().__init__()
+    index = context.environment_context().index
+    self._info = {"always": True} | ({"seldom": 1.0} if index == 0 else {})
+
+  def step(self, action):
+    return *super().step(action)[:4], self._info
 
 
 class Evaluated:
   """An evaluator, and the results of its evaluations."""
 
-  def __init__(self, episodes=3, restarts=0, epsilon=0.0):
+  def __init__(self, episodes=3, restarts=0, epsilon=0.0, target_info=""):
     self.results = []
     self.best_return = math.inf
     config = local_run.make_config()
     config.evaluation.episodes = episodes
     config.exploration.evaluation_epsilon = epsilon
+    if target_info:
+      config.environment.name = f"{__name__}:Informed"
+      config.limits.target_info = target_info
     run = local_run.LocalRun(config)
     run.publish()
     self.snapshot = run.variables.newest
@@ -122,3 +138,9 @@ def test_a_state_with_another_number_of_episodes_uses_new_environments(make):
 def test_another_incarnation_plays_other_episodes(make):
   first, again, later = make(), make(), make(restarts=1)
   assert first.play() == again.play() != later.play()
+
+
+def test_a_target_of_infos_needs_its_number_in_each_episode(make):
+  always, seldom = make(target_info="always:1"), make(target_info="seldom:1")
+  assert always.play().mean_info == {"always": 1.0}
+  assert seldom.play().mean_info == {}

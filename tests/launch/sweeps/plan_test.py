@@ -100,9 +100,12 @@ def test_the_target_of_the_config_counts_but_ends_no_run():
   config = plan.make_config(0, {}, with_environment=False)
   assert plan.target == 475.0
   assert config.limits.target_return == float("inf")
-  plan = make("--config.limits.target_return=300")
+  plan = make(
+    "--config.limits.target_return=300", "--config.limits.target_info=x:1"
+  )
   config = plan.make_config(0, {}, with_environment=False)
   assert plan.target == config.limits.target_return == 300.0
+  assert config.limits.target_info == "x:1"
 
 
 @pytest.mark.parametrize(
