@@ -6,7 +6,7 @@ import typing
 
 import ml_collections
 
-from slipway.configs import checks, fields
+from slipway.configs import checks, fields, typed_config
 
 Field = fields.Field
 
@@ -248,6 +248,24 @@ FIELDS: fields.Fields = {
       all, "non-empty names", "no info has a number without a name", ("",)
     ),
   ),
+  "evaluation.environment.name": Field(
+    "",
+    "id or 'module:Class' of the environment of evaluations, with the same "
+    "spaces; '': environment.name",
+  ),
+  "evaluation.environment.kwargs": Field(
+    {},
+    "keyword arguments of the constructor in evaluations, by name; they "
+    "replace or extend environment.kwargs",
+  ),
+  "evaluation.environment.time_limit": Field(
+    0,
+    "environment steps after which an evaluation's episode is truncated; 0: "
+    "environment.time_limit",
+    checks.at_least(
+      0, "no episode would begin", "0: environment.time_limit"
+    ).up_to(10**8, "games of ALE count their frames in 32 bits"),
+  ),
   "evaluation.period_s": Field(
     0.5,
     "seconds from the end of an evaluation to the start of the next",
@@ -422,6 +440,17 @@ def check_environment(config: ml_collections.ConfigDict) -> None:
     )
 
 
+def get_evaluation_environment(
+  config: ml_collections.ConfigDict,
+) -> ml_collections.ConfigDict:
+  """Returns section `environment` of a config, as it is in evaluations."""
+  tree = config.environment.to_dict()
+  changes = config.evaluation.environment.to_dict()
+  tree["kwargs"] |= changes.pop("kwargs")
+  tree |= {name: value for name, value in changes.items() if value}
+  return typed_config.TypedConfig(tree)
+
+
 def parse_info_target(text: str) -> tuple[str, float]:
   """Returns the name and the value in `limits.target_info`.
 
@@ -438,13 +467,20 @@ def list_info_names(config: ml_collections.ConfigDict) -> list[str]:
 
 
 def check_evaluations(config: ml_collections.ConfigDict) -> None:
-  """Checks that a run has the evaluations which its limits need."""
+  """Checks that a run has the evaluations for which fields are set."""
   limits, period = config.limits, config.evaluation.period_steps
   if config.environment.external and limits.target_info:
     raise ValueError(
       f"config.limits.target_info={limits.target_info!r} is reached by "
       "evaluations only, of which a run with config.environment.external=True "
       "has none, so the run would not end by it: leave it out"
+    )
+  changed = get_evaluation_environment(config) != config.environment
+  if config.environment.external and changed:
+    raise ValueError(
+      f"config.evaluation.environment={config.evaluation.environment.to_dict()}"
+      " is for evaluations, of which a run with config.environment.external="
+      "True has none, so it would have no effect: leave it out"
     )
   if config.mode != "single" or period:
     return

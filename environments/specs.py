@@ -112,14 +112,22 @@ def check_equal(
   Raises:
     user_code.UserCodeError: observations or actions differ.
   """
-  for field in ("observations", "actions"):
+  if field := find_difference(found, expected):
     here, there = getattr(found, field), getattr(expected, field)
-    if here != there or here.name != there.name:
-      raise user_code.UserCodeError(
-        f"environment {name}: {field} of this process are {here.name}, but "
-        f"those of the run are {there.name}, so nothing could be learned: give "
-        "each process an environment with the same spaces"
-      )
+    raise user_code.UserCodeError(
+      f"environment {name}: {field} of this process are {here.name}, but "
+      f"those of the run are {there.name}, so nothing could be learned: give "
+      "each process an environment with the same spaces"
+    )
+
+
+def find_difference(a: EnvironmentSpec, b: EnvironmentSpec) -> str | None:
+  """Returns 'observations' or 'actions' if they differ, names included."""
+  for field in ("observations", "actions"):
+    x, y = getattr(a, field), getattr(b, field)
+    if x != y or x.name != y.name:
+      return field
+  return None
 
 
 def _observation_spec(name: str, space: gymnasium.Space) -> specs.Array:

@@ -12,7 +12,7 @@ from absl import logging
 
 from slipway.agents import core, policies, registry
 from slipway.agents.networks import network as network_lib
-from slipway.configs import fields
+from slipway.configs import base, fields
 from slipway.environments import (
   arrays,
   checked,
@@ -243,7 +243,8 @@ class Policy:
   def make_environment(self, **kwargs: typing.Any) -> factory.Environment:
     """Makes an environment whose observations and actions are the policy's.
 
-    It is the config's, with its wrappers, frame stack and time limit.
+    It is that of evaluations: the config's, with its wrappers, frame stack and
+    time limit, and what `evaluation.environment` changes.
 
     Args:
       **kwargs: further keyword arguments of its constructor, such as
@@ -254,7 +255,8 @@ class Policy:
         can't be made.
       UserCodeError: the environment's own code failed.
     """
-    environment = factory.make_single(self.config.environment, kwargs)
+    evaluated = base.get_evaluation_environment(self.config)
+    environment = factory.make_single(evaluated, kwargs)
     self._must_warn = False
     return environment
 

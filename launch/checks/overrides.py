@@ -24,8 +24,8 @@ DEFAULT_CONFIG = "apex_dqn:cartpole"
 GENERIC_CONFIG = "ppo:generic"
 # Prefix of the flag that overrides a field: --config.FIELD=VALUE.
 PREFIX = "config."
-# Field name of the environment's keyword arguments, before an argument's name.
-_KWARGS = "environment.kwargs."
+# Field names of the environment's keyword arguments, before an argument's name.
+_KWARGS = ("environment.kwargs.", "evaluation.environment.kwargs.")
 
 
 def load(path: str) -> ml_collections.ConfigDict:
@@ -175,9 +175,11 @@ def apply(
   for argument in sorted(arguments, key=lambda x: not _removes_kwargs(x)):
     field = get_field(argument)
     if _removes_kwargs(argument):
-      config.environment.kwargs = ml_collections.ConfigDict()
+      fields_lib.get(config, field.rpartition(".")[0])["kwargs"] = (
+        ml_collections.ConfigDict()
+      )
     elif field.startswith(_KWARGS):
-      _set_kwarg(config, field.removeprefix(_KWARGS), argument)
+      _set_kwarg(config, field, argument)
     else:
       _check_name(field, argument, declared)
       section, _, last = field.rpartition(".")
@@ -205,7 +207,7 @@ def is_override(argument: str) -> bool:
 def _removes_kwargs(argument: str) -> bool:
   """Returns whether an argument removes the environment's arguments."""
   text = argument.partition("=")[2]
-  return f"{get_field(argument)}." == _KWARGS and text.strip() == "{}"
+  return f"{get_field(argument)}." in _KWARGS and text.strip() == "{}"
 
 
 def _check_name(field: str, argument: str, known: Collection[str]) -> None:
@@ -216,11 +218,11 @@ def _check_name(field: str, argument: str, known: Collection[str]) -> None:
       f"{shown}: only --mode sets the mode, so this would have no effect: "
       "give --mode=VALUE"
     )
-  if f"{field}." == _KWARGS:
+  if f"{field}." in _KWARGS:
     raise ValueError(
       f"{shown}: each keyword argument has a flag of its own, so nothing "
-      f"would change: give --{PREFIX}{_KWARGS}NAME=VALUE, or {{}} to remove "
-      "the preset's"
+      f"would change: give --{PREFIX}{field}.NAME=VALUE, or {{}} to remove the "
+      "preset's"
     )
   if field not in known:
     raise ValueError(
@@ -264,10 +266,12 @@ def _describe_wrong_type(argument: str, old: typing.Any) -> str:
 
 
 def _set_kwarg(
-  config: ml_collections.ConfigDict, name: str, argument: str
+  config: ml_collections.ConfigDict, field: str, argument: str
 ) -> None:
   """Sets a keyword argument of the environment, a Python literal or a text."""
-  target = config.environment.kwargs
+  (prefix,) = filter(field.startswith, _KWARGS)
+  target = fields_lib.get(config, prefix.rstrip("."))
+  name = field.removeprefix(prefix)
   value = typed_config.parse_literal(_get_text(argument))
   old = target.get(name)
   if isinstance(old, float) and type(value) is int:

@@ -24,6 +24,7 @@ from slipway.replay.tables import table_spec
 _FIXED_FIELDS = {
   "agent": "the saved variables belong to another algorithm",
   "environment": "the saved transitions come from another environment",
+  "evaluation.environment": "the best evaluation so far had another one",
   "network": "the saved variables would not fit",
   "normalization": "the saved variables were learned with the other setting",
   "adder": "the saved transitions were formed by other rules",

@@ -45,6 +45,7 @@ def check(
   base.check_environment(config.environment)
   base.check_evaluations(config)
   spec = make_spec(config.environment)
+  _check_evaluation_environment(config, spec, make_spec)
   builder = registry.make_builder(config.agent)
   on_cluster = launch == "ray"
   if not on_cluster:
@@ -67,6 +68,29 @@ def check(
     table = builder.make_table(whole, spec)
     memory.check(whole, spec, table, memory.machine_bytes())
   return spec, builder
+
+
+def _check_evaluation_environment(
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  make_spec: environment_check.SpecFunction,
+) -> None:
+  """Checks that evaluations have an environment with the same spaces."""
+  evaluated = base.get_evaluation_environment(config)
+  if evaluated == config.environment:
+    return
+  try:
+    found = make_spec(evaluated)
+  except ValueError as error:
+    raise ValueError(f"with config.evaluation.environment, {error}") from error
+  if field := specs.find_difference(found, spec):
+    here, there = getattr(found, field).name, getattr(spec, field).name
+    raise ValueError(
+      f"config.evaluation.environment={config.evaluation.environment.to_dict()}"
+      f" makes an environment with other {field} than config.environment, "
+      f"{here} in place of {there}, so the policy could not act in it: give "
+      "arguments that keep the spaces"
+    )
 
 
 def needs_external_processes(

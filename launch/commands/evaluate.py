@@ -23,7 +23,7 @@ from slipway.launch.checks import run_config
 from slipway.launch.display import lines, plain_warnings
 from slipway.launch.nodes import evaluation
 from slipway.launch.processes import processors
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import recorded_spaces, run_folder
 
 # Sentence that begins the help.
 _USAGE = "Plays episodes by the policy of a run, and prints the returns."
@@ -52,20 +52,21 @@ def main(argv: Sequence[str]) -> int:
     _check_playable(flags.run, flags.trust)
     policy = policy_lib.load(flags.run, flags.which, flags.trust, flags.policy)
     config, actor = policy.config, policy.actor
+    evaluated = base.get_evaluation_environment(config)
     filmed = _film(flags, policy) if flags.video else ""
     environment = factory.make(
-      config.environment,
+      evaluated,
       min(flags.episodes, _MAX_ENVS),
       flags.seed,
       base.list_info_names(config),
       role="evaluator",
     )
+    folder = run_folder.RunFolder(flags.run)
+    recorded_spaces.check(folder, environment.name, environment.spec)
     with contextlib.ExitStack() as held:
       observe = None
       if flags.record is not None:
-        recorder = recordings.Recorder(
-          flags.record, config.environment, environment
-        )
+        recorder = recordings.Recorder(flags.record, evaluated, environment)
         observe = held.enter_context(recorder).add
       episodes = evaluation.play(
         environment,
@@ -157,7 +158,7 @@ def _film(flags: flags_lib.Flags, policy: policy_lib.Policy) -> str:
   path = videos / f"version-{policy.version}.mp4"
   actor = policy.actor
   episode_return = video.record(
-    policy.config.environment,
+    base.get_evaluation_environment(policy.config),
     lambda step: actor.act(step.observation, step.reward, step.first).action,
     path,
     flags.seed,

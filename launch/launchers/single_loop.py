@@ -21,7 +21,7 @@ from absl import logging
 from slipway.agents import devices, registry, seeds
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import local_updates, recorded_updates
-from slipway.configs import fields
+from slipway.configs import base, fields
 from slipway.environments import saving, user_code
 from slipway.launch.control import limits as limits_lib
 from slipway.launch.control import messages, run_control, stages, waits
@@ -88,7 +88,7 @@ class SingleLoop:
     # None if the test was stopped; a resumed run then repeats it.
     self._savable: bool | None = state and state.get("savable")
     if self._savable is None:
-      self._savable = _test_saving(config.environment, should_stop)
+      self._savable = _test_saving(config, should_stop)
     builder = registry.make_builder(config.agent)
     table = builder.make_table(config, spec)
     self._rates = rates_lib.Rates(config, table)
@@ -418,7 +418,10 @@ class SingleLoop:
 def _test_saving(
   config: ml_collections.ConfigDict, should_stop: Callable[[], bool]
 ) -> bool | None:
-  """Tests whether environments can be saved, and logs if that takes long."""
+  """Tests whether environments can be saved, and logs if that takes long.
+
+  The environments of evaluations are tested, too, if they differ.
+  """
   notice_due_s = time.monotonic() + _NOTICE_AFTER_S
 
   def check() -> bool:
@@ -428,11 +431,15 @@ def _test_saving(
       logging.warning(
         "%s is slow: before the run, it makes some hundred steps, to test "
         "whether snapshots can contain unfinished episodes",
-        config.name,
+        config.environment.name,
       )
     return should_stop()
 
-  return saving.is_exact(config, check)
+  evaluated = base.get_evaluation_environment(config)
+  savable = saving.is_exact(config.environment, check)
+  if savable and evaluated != config.environment:
+    savable = saving.is_exact(evaluated, check)
+  return savable
 
 
 def _close_and_log_error(close: Callable[[], None]) -> None:

@@ -94,7 +94,7 @@ class Evaluator:
     seed = seeds.for_evaluation(config.seed, restarts)
     seeds.seed_global_generators(seed)
     self._environment = factory.make(
-      config.environment,
+      base.get_evaluation_environment(config),
       self._episodes,
       seed,
       base.list_info_names(config),

@@ -139,6 +139,8 @@ REJECTED = [
   ("", "--config.environment.name=Acrobot-v1", "it was 'CartPole-v1'"),
   ("", "--config.environment.kwargs.sutton_barto_reward=True",
    "sutton_barto_reward=True can't change"),
+  ("", "--config.evaluation.environment.kwargs.sutton_barto_reward=True",
+   "the best evaluation so far had another one"),
   ("", "--config.network.hidden_sizes=64", "it was (64, 64)"),
   ("", "--config.network.dueling=True", "the saved variables would not fit"),
   ("", "--config.adder.n_step=1", "it was 15"),

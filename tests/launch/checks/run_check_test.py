@@ -13,6 +13,7 @@ def check(arguments):
 
 WORKERS = "--config.topology.workers="
 MACHINES = "--launch=ray --config.topology.machines="
+EVALUATED = "--config.evaluation.environment"
 HOME = "--config.topology.home_workers="
 SHARDS = "--config.replay.shards=4 --config.topology.replay=own_process "
 # 8 environments per worker, whose rollouts the queue keeps.
@@ -44,6 +45,11 @@ REJECTED = [
    f"{WORKERS}0", "of which a run with config.environment.external=True"),
   *((f"--config.limits.target_info={x}", "must be 'NAME:VALUE' with a finite")
     for x in (":1", "x:", "x:inf", "x:nan", "x:high")),
+  (f"{EVALUATED}.name=Acrobot-v1", "environment with other observations than "),
+  (f"{EVALUATED}.name=no:Such", "with config.evaluation.environment, config."),
+  (f"{EVALUATED}.kwargs.level=3", "kwargs.level is 3, which the constructor"),
+  (f"{EVALUATED}.time_limit=9 --config.environment.external=True {WORKERS}0",
+   "so it would have no effect"),
   # Each shard needs a worker; those of all machines count.
   (f"{SHARDS}{WORKERS}3", "replay.shards=4 with 3 workers"),
   (f"{SHARDS}{WORKERS}1 {MACHINES}3", "replay.shards=4 with 3 workers"),
@@ -66,6 +72,8 @@ def test_configs_that_are_rejected(arguments, part):
   [
     # Modes other than 'single' have a period in seconds.
     f"{NO_PERIOD} --config.limits.target_return=475",
+    f"{EVALUATED}.kwargs.sutton_barto_reward=True {EVALUATED}.time_limit=9",
+    f"{EVALUATED}.name=CartPole-v0",
     f"{SHARDS}{WORKERS}4",
     f"{SHARDS}{WORKERS}0",  # external processes insert the items
     f"{SHARDS}{WORKERS}2 {MACHINES}2",

@@ -56,6 +56,12 @@ ACCEPTED = [
   ("--config.environment.kwargs.map_name=4x4 "
    "--config.environment.kwargs.slippery=false", "environment.kwargs",
    {"map_name": "4x4", "slippery": False}),
+  ("--config.evaluation.environment.kwargs.gravity=-5",
+   "evaluation.environment.kwargs", {"gravity": -5}),
+  ("--config.evaluation.environment.kwargs.gravity=-5",
+   "environment.kwargs", {}),
+  ("--config.evaluation.environment.time_limit=7",
+   "evaluation.environment.time_limit", 7),
   # A preset's arguments can be removed, wherever the flag is.
   ("--config=sac:lunarlander --config.environment.kwargs.a=0.1 "
    "--config.environment.kwargs={}", "environment.kwargs", {"a": 0.1}),
@@ -123,6 +129,8 @@ REJECTED = [
   ("--config.hooks", "--config.hooks has no value"),
   ("--config.environment.kwargs.gravity", "kwargs.gravity=VALUE"),
   ("--config.environment.kwargs=1", "kwargs.NAME=VALUE"),
+  ("--config.evaluation.environment.kwargs=1",
+   "--config.evaluation.environment.kwargs.NAME=VALUE"),
   ("--config.environment.kwargs.a-b=1", "can't be the environment's argument"),
   ("--config=dqn:pong --config.environment.kwargs.frameskip=often",
    "frameskip=often: the field's type is int"),

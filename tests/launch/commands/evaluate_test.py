@@ -15,6 +15,7 @@ from slipway.launch.commands import evaluate
 from slipway.launch.runs import (
   best_variables,
   checkpoints,
+  recorded_spaces,
   run_status,
   snapshot_store,
 )
@@ -183,6 +184,35 @@ def test_a_task_that_never_ends(tmp_path, capsys, monkeypatch, caplog):
   assert "mean return 20.00" in printed and "mean length 40.0" in printed
   assert "3 of them had not ended after --max_steps=40" in printed
   assert "Walk (index 0) has not ended" in caplog.text
+
+
+def test_evaluations_have_their_own_environment(tmp_path, capsys):
+  config = dqn.get_config()
+  config.evaluation.environment.time_limit = 3
+  config.evaluation.environment.kwargs = {"sutton_barto_reward": True}
+  run = saved.write_run(config, tmp_path / "runs")
+  flags = [f"--run={run.path}", "--episodes=4", "--video"]
+  assert evaluate.main(["evaluate", *flags]) == 0
+  printed = capsys.readouterr().out
+  # There is no reward but -1 where the pole falls, which takes longer.
+  assert "mean return 0.00" in printed and "mean length 3.0" in printed
+  assert "video of an episode with return 0.00" in printed
+  policy = slipway.load(run.path)
+  environment = policy.make_environment()
+  observation, _ = environment.reset(seed=1)
+  for _ in range(3):
+    observation, reward, *ended, _ = environment.step(policy(observation))
+    assert reward == 0.0
+  assert ended == [False, True]
+
+
+def test_evaluations_with_other_spaces_than_the_runs(tmp_path, capsys):
+  config = dqn.get_config()
+  config.evaluation.environment.name = "Acrobot-v1"
+  run = saved.write_run(config, tmp_path / "runs")
+  recorded_spaces.write(run, factory.make_spec(config.environment))
+  assert evaluate.main(["evaluate", f"--run={run.path}"]) == 2
+  errors.check_printed(capsys, "Acrobot-v1 has other observations")
 
 
 def test_a_policy_acts_as_the_user_wants(tmp_path, capsys):

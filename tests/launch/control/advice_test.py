@@ -201,6 +201,14 @@ COMPARED = [
 ]
 
 
+def test_evaluations_of_another_task_are_not_compared_with_training():
+  config = catalog.algorithms()["ppo"].get_config()
+  config.evaluation.environment.time_limit = 9
+  advisor = advice.Advisor(config)
+  advisor.update({}, [9.0 + i for i in range(10)], training_return=500.0)
+  assert advisor.sentences == []
+
+
 @pytest.mark.parametrize(("returns", "trained", "words"), COMPARED)
 def test_evaluations_are_compared_with_training(returns, trained, words):
   advisor = make_advisor("ppo")
