@@ -451,6 +451,11 @@ def get_evaluation_environment(
   return typed_config.TypedConfig(tree)
 
 
+def has_evaluation_environment(config: ml_collections.ConfigDict) -> bool:
+  """Returns whether a config has another environment in evaluations."""
+  return any(config.evaluation.environment.to_dict().values())
+
+
 def parse_info_target(text: str) -> tuple[str, float]:
   """Returns the name and the value in `limits.target_info`.
 
@@ -475,8 +480,7 @@ def check_evaluations(config: ml_collections.ConfigDict) -> None:
       "evaluations only, of which a run with config.environment.external=True "
       "has none, so the run would not end by it: leave it out"
     )
-  changed = get_evaluation_environment(config) != config.environment
-  if config.environment.external and changed:
+  if config.environment.external and has_evaluation_environment(config):
     raise ValueError(
       f"config.evaluation.environment={config.evaluation.environment.to_dict()}"
       " is for evaluations, of which a run with config.environment.external="

@@ -108,6 +108,11 @@ def get(
   return found
 
 
+def is_equal(value: typing.Any, other: typing.Any) -> bool:
+  """Returns whether two values are equal, also with nan in the same places."""
+  return value == other or repr(value) == repr(other)
+
+
 def replace(
   config: ml_collections.ConfigDict, name: str, value: typing.Any
 ) -> ml_collections.ConfigDict:

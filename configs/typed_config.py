@@ -20,7 +20,18 @@ _BOOLS |= {"false": False, "f": False, "0": False}
 
 
 class TypedConfig(ml_collections.ConfigDict):
-  """A config, or one of its sections, whose numbers keep their types."""
+  """A config, or one of its sections, whose numbers keep their types.
+
+  Keys keep their order, which may matter to an environment.
+  """
+
+  def __init__(
+    self,
+    initial: Mapping[str, typing.Any] | ml_collections.ConfigDict | None = None,
+  ):
+    super().__init__(sort_keys=False)  # pyright: ignore[reportCallIssue]
+    for key, value in dict(initial or {}).items():
+      self[key] = value
 
   def __setitem__(self, key: typing.Any, value: typing.Any) -> None:
     """Sets a field; a number becomes one of the field's type.

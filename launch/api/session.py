@@ -473,5 +473,6 @@ def _list_overrides(
   return [
     f"--config.{name}={value}"
     for name, value in fields.flatten(config).items()
-    if name != "mode" and (name not in before or before[name] != value)
+    if name != "mode"
+    and not (name in before and fields.is_equal(before[name], value))
   ]

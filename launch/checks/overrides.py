@@ -97,7 +97,7 @@ def _read(path: str) -> ml_collections.ConfigDict:
     module.__file__ = file
     sys.modules[loader.name] = module  # dataclasses look their module up
     loader.exec_module(module)
-    return ml_collections.ConfigDict(module.get_config(*preset).to_dict())
+    return typed_config.TypedConfig(module.get_config(*preset).to_dict())
   except recipes.UnknownPresetError as error:
     raise ValueError(f"{flag}: {error}") from error
   except KeyboardInterrupt:

@@ -195,7 +195,7 @@ def _find_forbidden_change(
   old, new = (fields.flatten(c) for c in (before, after))
   for name in sorted(old.keys() | new.keys()):
     for prefix, why in fixed.items():
-      changed = old.get(name) != new.get(name)
+      changed = not fields.is_equal(old.get(name), new.get(name))
       if changed and f"{name}.".startswith(f"{prefix}."):
         return name, old.get(name), new.get(name), why
   return None

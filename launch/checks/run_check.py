@@ -76,11 +76,10 @@ def _check_evaluation_environment(
   make_spec: environment_check.SpecFunction,
 ) -> None:
   """Checks that evaluations have an environment with the same spaces."""
-  evaluated = base.get_evaluation_environment(config)
-  if evaluated == config.environment:
+  if not base.has_evaluation_environment(config):
     return
   try:
-    found = make_spec(evaluated)
+    found = make_spec(base.get_evaluation_environment(config))
   except ValueError as error:
     raise ValueError(f"with config.evaluation.environment, {error}") from error
   if field := specs.find_difference(found, spec):

@@ -73,8 +73,6 @@ class Advisor:
   def __init__(self, config: ml_collections.ConfigDict):
     """Starts without advice for a run with a valid config."""
     self._config = config
-    evaluated = base.get_evaluation_environment(config)
-    self._comparable = evaluated == config.environment
     # Monotonic seconds since which each rule has advice without a break.
     self._since_s: dict[_Rule, float] = {}
     self._given: set[_Rule] = set()  # rules whose sentence has been given
@@ -96,7 +94,7 @@ class Advisor:
         its episodes had; None without an evaluation.
       training_return: mean return of the workers' last episodes, or None.
     """
-    if not self._comparable:
+    if base.has_evaluation_environment(self._config):
       training_return = None  # of another task than the evaluations
     measured = _Measurements(metrics, returns, info, training_return)
     now_s = time.monotonic()

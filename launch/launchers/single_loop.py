@@ -435,9 +435,9 @@ def _test_saving(
       )
     return should_stop()
 
-  evaluated = base.get_evaluation_environment(config)
   savable = saving.is_exact(config.environment, check)
-  if savable and evaluated != config.environment:
+  if savable and base.has_evaluation_environment(config):
+    evaluated = base.get_evaluation_environment(config)
     savable = saving.is_exact(evaluated, check)
   return savable
 

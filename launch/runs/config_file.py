@@ -4,6 +4,7 @@ JSON has neither tuples nor inf. So JSON arrays stand for tuples, and lists and
 special floats are marked: {"__list__": [...]} and {"__float__": "inf"}.
 """
 
+import enum
 import json
 import math
 import pathlib
@@ -15,13 +16,13 @@ from slipway.configs import typed_config
 
 
 def to_json(config: ml_collections.ConfigDict) -> str:
-  """Returns a config as an indented JSON text, with sorted field names.
+  """Returns a config as an indented JSON text.
 
   Raises:
     ValueError: JSON can't represent a field's value.
   """
   tree = _encode(config.to_dict(), "config")
-  return json.dumps(tree, indent=2, sort_keys=True, allow_nan=False) + "\n"
+  return json.dumps(tree, indent=2, allow_nan=False) + "\n"
 
 
 def read(path: pathlib.Path) -> ml_collections.ConfigDict:
@@ -63,20 +64,22 @@ def from_json(text: str) -> ml_collections.ConfigDict:
 
 def _encode(value: Any, field: str) -> Any:
   """Converts a config value to types that JSON has; see the module."""
-  if isinstance(value, dict):
+  if type(value) is dict:
     typed_config.check_keys(value)
     return {k: _encode(v, f"{field}.{k}") for k, v in value.items()}
-  if isinstance(value, tuple):
+  if type(value) is tuple:  # others, such as namedtuples, would lose their type
     return [_encode(item, field) for item in value]
-  if isinstance(value, list):
+  if type(value) is list:
     return {"__list__": [_encode(item, field) for item in value]}
   if isinstance(value, float) and not math.isfinite(value):
     return {"__float__": str(value)}
-  if value is None or isinstance(value, (bool, int, float, str)):
+  is_plain = value is None or isinstance(value, bool | int | float | str)
+  if is_plain and not isinstance(value, enum.Enum):
     return value
   raise ValueError(
     f"{field} is {value!r} of type {type(value).__name__}, which config.json "
-    "cannot hold: give numbers, strings, tuples or None"
+    "cannot hold, so a resume would read another value: give numbers, strings, "
+    "None, or tuples, lists and dicts of them"
   )
 
 

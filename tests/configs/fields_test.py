@@ -192,7 +192,7 @@ def test_a_config_from_groups():
     "seed": 7,
     "part": {"rate": 0.5, "free": {}, "more": (1,)},
   }
-  assert list(fields.flatten(config)) == ["part.more", "part.rate", "seed"]
+  assert list(fields.flatten(config)) == ["seed", "part.rate", "part.more"]
 
 
 def test_a_config_like_another_is_independent_of_it():

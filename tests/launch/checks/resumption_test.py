@@ -226,6 +226,18 @@ def test_a_capacity_below_the_items_of_a_shard(make_run, sizes, lowest, part):
   check_rejected(folder, [f"{capacity}{lowest - 8}"], [part])
 
 
+def test_a_run_with_nan_in_arguments_resumes(make_run):
+  config = parse()
+  kwargs = {"levels": [float("nan")], "empty": float("nan")}
+  config.evaluation.environment.kwargs = kwargs
+  folder = make_run(config=config)
+  assert resume(folder).snapshot.number == 1
+  changed = folder.read_config()
+  changed.evaluation.environment.kwargs.levels = [1.0]
+  with pytest.raises(ValueError, match=r"levels=\[1.0\] can't change"):
+    resume_with(folder, changed)
+
+
 def test_the_agent_can_not_change(make_run):
   folder = make_run()
   config = folder.read_config()
