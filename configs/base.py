@@ -30,7 +30,8 @@ RETURNS_KEPT = 100
 
 def _is_shared_place(url: str) -> bool:
   # '::' would chain file systems of fsspec.
-  place = r"/+[^/].*|file:///+[^/].*|(?!file:)\w+://[^/].*|"
+  # No other process can read memory://.
+  place = r"/+[^/].*|file:///+[^/].*|(?!file:|memory:)\w+://[^/].*|"
   return "::" not in url and re.fullmatch(place, url) is not None
 
 
@@ -310,8 +311,8 @@ FIELDS: fields.Fields = {
     "copied; '': no copies",
     checks.Check(
       _is_shared_place,
-      "an absolute path or a URL ('': no copies)",
-      "a relative path is a different folder on each machine",
+      "an absolute path, or a URL that other machines can read ('': no copies)",
+      "a resume there would not find the copies",
       "runs/shared",
     ),
   ),

@@ -30,7 +30,7 @@ REJECTED = [
   ("--config.topology.machines=3", "is for --launch=ray"),
   *((f"--config.snapshot.url={url}", "snapshot.url=")
     for url in ("file://", "file:///", "file://host/x", "~/x", "/", "x/y",
-                "s3://", "/a::b")),
+                "s3://", "/a::b", "memory://a/b")),
   ("--config.replay.tolerance=999999999", "tolerance=999999999"),
   # CartPole has no masks, so its first step would raise another error.
   ("--config.environment.action_mask=True --config.environment.frame_skip=2",
