@@ -168,7 +168,7 @@ class Policy:
     self._prefixes = _find_prefixes(self._declaration, variables, source)
     self.actor: core.Actor = builder.make_greedy_actor(config, self._spec)
     self.actor.load(variables)
-    self._begins_episode = True
+    self._begins_episode, self._batch_size = True, 0
 
   def __reduce__(self):
     """Copies and pickles the policy, as before an episode's first step."""
@@ -199,8 +199,9 @@ class Policy:
     Raises:
       ValueError: the observation has another shape or type, or is not in the
         space; the reward is no number; the mask is missing, has another shape
-        or allows no action; or there is a mask, and the policy was trained
-        without masks.
+        or allows no action; there is a mask, and the policy was trained without
+        masks; or a recurrent network gets a batch of another size than in the
+        call before, without `reset`.
     """
     if self._must_warn:
       self._must_warn = False
@@ -231,14 +232,26 @@ class Policy:
         "effect: leave it out, or train with masks"
       )
     rewards = _read_rewards(reward, len(observations))
+    self._check_batch_size(len(observations))
     output = self.actor.act(
       observations,
       self._environment.convert_rewards_to_spec(rewards),
       np.full(len(observations), self._begins_episode),
     )
-    self._begins_episode = False
+    self._begins_episode, self._batch_size = False, len(observations)
     actions = self._environment.convert_actions_to_space(output.action)
     return actions[0] if is_single else actions
+
+  def _check_batch_size(self, size: int) -> None:
+    """Raises ValueError if a recurrent network would lose its state."""
+    is_recurrent = len(self._declaration.inputs) > 1
+    if is_recurrent and not self._begins_episode and size != self._batch_size:
+      raise ValueError(
+        f"the policy got {size} observations, and {self._batch_size} in the "
+        "call before, but its recurrent network has one state per observation "
+        "of a batch, so there is no action: call reset() where all episodes "
+        "begin, and use a copy.copy(policy) for other episodes"
+      )
 
   def make_environment(self, **kwargs: typing.Any) -> factory.Environment:
     """Makes an environment whose observations and actions are the policy's.

@@ -125,6 +125,21 @@ def test_a_copy_acts_like_the_policy_and_has_a_state_of_its_own(how):
     assert policy(observation).tolist() == action
 
 
+@pytest.mark.parametrize(("name", "prefix"), [("r2d2", ""), ("ppo", "policy/")])
+def test_a_recurrent_policy_keeps_the_size_of_its_batch(name, prefix):
+  policy = make_policy(make_config(name, PLAIN, lstm_size=8), prefix)
+  policy(np.zeros((2, 3)))
+  for other in (np.zeros(3), np.zeros((3, 3))):
+    with errors.one_line("2 in the call before", "reset()", "copy.copy"):
+      policy(other)
+  policy(np.zeros((2, 3)))
+  policy.reset()
+  policy(np.zeros(3))
+  forward = make_policy(make_config("dqn", PLAIN))
+  forward(np.zeros((2, 3)))
+  forward(np.zeros(3))
+
+
 @pytest.mark.parametrize("action", ["multi_discrete", "multi_binary"])
 @pytest.mark.parametrize(("name", "prefix"), [("dqn", ""), ("ppo", "policy/")])
 def test_a_model_chooses_legal_actions_of_several_components(
