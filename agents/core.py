@@ -9,6 +9,7 @@ from acme import specs
 
 from slipway.agents.networks import network
 from slipway.configs import fields as fields_lib
+from slipway.environments import user_code
 from slipway.replay.items import adder as adder_lib
 from slipway.replay.tables import table_spec
 
@@ -224,6 +225,37 @@ class Builder(typing.Protocol):
   ) -> Learner:
     """Makes the learner, with variables initialized from `config.seed`."""
     ...
+
+
+def make_collected_table(
+  builder: Builder,
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+) -> table_spec.TableSpec | None:
+  """Returns the spec of the table that workers write, or None if none do.
+
+  A run with `dataset.path` learns from recorded episodes, without workers.
+  """
+  if config.get("dataset", {}).get("path", ""):
+    return None
+  return builder.make_table(config, spec)
+
+
+def load_optimizer(name: str) -> typing.Any:
+  """Imports the class of a user's optimizer, 'module:Name'.
+
+  It is a `tf.Module`, called with the variables of a loss, whose method
+  `apply(gradients, learning_rate)` changes them.
+
+  Raises:
+    ValueError: there is no such class.
+    user_code.UserCodeError: the import failed.
+  """
+  return user_code.load(
+    f"config.learner.optimizer={name!r}",
+    name,
+    "a tf.Module whose method is apply(gradients, learning_rate)",
+  )
 
 
 class Batches(typing.Protocol):

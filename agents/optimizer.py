@@ -12,7 +12,7 @@ import ml_collections
 import numpy as np
 import tensorflow as tf
 
-from slipway.agents import registry
+from slipway.agents import core
 from slipway.configs import checks
 
 # Decay rates per step of Adam's first and second moments: Kingma and Ba 2015,
@@ -32,8 +32,7 @@ class Settings(typing.NamedTuple):
 
   Attributes:
     kind: 'adam', 'adamw', 'rmsprop', 'sgd', or 'module:Name' of the user's own
-      class: a `tf.Module`, called with the variables, whose method
-      `apply(gradients, learning_rate)` changes them.
+      class; see `core.load_optimizer`.
     epsilon: term of the denominator that keeps it above 0.
     max_gradient_norm: limit of the L2 norm of all gradients together; larger
       gradients are scaled down to it.
@@ -86,7 +85,7 @@ class Optimizer(tf.Module):
     # Finite, so that an infinite norm is above it even if nothing is clipped.
     self._max_norm = min(settings.max_gradient_norm, tf.float32.max)
     if checks.is_user_code(settings.kind):
-      self._own = registry.load_optimizer(settings.kind)(self._variables)
+      self._own = core.load_optimizer(settings.kind)(self._variables)
     if settings.kind in _ADAMS:
       self._first = [_zeros_like(v, "m") for v in self._variables]
       self._beta_1_power = tf.Variable(tf.constant(_BETA_1), trainable=False)

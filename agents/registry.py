@@ -1,9 +1,8 @@
-"""Look-up of an algorithm's builder, and of a user's optimizer, by name."""
+"""Look-up of an algorithm's builder by name."""
 
 import difflib
 import importlib
 import inspect
-import typing
 
 from slipway.agents import core
 from slipway.configs import checks
@@ -63,20 +62,6 @@ def make_builder(name: str) -> core.Builder:
       "learn: see slipway.agents.core.Builder"
     )
   return builder
-
-
-def load_optimizer(name: str) -> typing.Any:
-  """Imports the class of a user's optimizer; see `optimizer.Settings`.
-
-  Raises:
-    ValueError: there is no such class.
-    user_code.UserCodeError: the import failed.
-  """
-  return user_code.load(
-    f"config.learner.optimizer={name!r}",
-    name,
-    "a tf.Module whose method is apply(gradients, learning_rate)",
-  )
 
 
 def _required_members(protocol: type) -> list[str]:

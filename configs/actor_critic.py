@@ -31,6 +31,7 @@ FIELDS: fields.Fields = {
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.NORMALIZED_REWARDS,
   **groups.LEARNER,
+  **groups.DATASET,
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.N_STEP,

@@ -16,9 +16,7 @@ FIELDS: fields.Fields = {
   **groups.EVALUATION_POLICY,
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.LEARNER,
-  "dataset.path": fields.Field(
-    "", "folder of a Minari dataset with recorded episodes; required"
-  ),
+  **groups.DATASET,
 }
 
 

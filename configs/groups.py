@@ -79,6 +79,15 @@ CORE: fields.Fields = {
   ),
 }
 
+# The field of recorded episodes.
+DATASET: fields.Fields = {
+  "dataset.path": Field(
+    "",
+    "folder of a Minari dataset with recorded episodes, from which the run "
+    "learns without workers; '': none",
+  ),
+}
+
 # Fields of the learner: its batches, and the updates of its optimizer.
 LEARNER: fields.Fields = {
   "learner.batch_size": Field(

@@ -58,6 +58,7 @@ FIELDS: fields.Fields = {
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.LEARNER,
+  **groups.DATASET,
   **_R2D2_FIELDS,
 }
 

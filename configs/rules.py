@@ -145,6 +145,9 @@ def check_replay(config: ml_collections.ConfigDict) -> None:
 
   `slipway.replay.tables.table_spec` checks the rules between the table's sizes.
   """
+  if config.dataset.path:
+    _check_recorded(config)
+    return
   _check_collection(config)
   if config.mode == "sync" and not config.replay.samples_per_insert:
     raise ValueError(
@@ -225,6 +228,33 @@ def _check_collection(config: ml_collections.ConfigDict) -> None:
       "config.topology.workers=0 with config.topology.proxy=False: external "
       "processes write through a proxy, so nothing would be collected; use "
       "True, or 1 or more workers"
+    )
+
+
+def _check_recorded(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if a run can't learn from recorded episodes."""
+  path = config.dataset.path
+  for name, needed, reason in (
+    ("topology.workers", 0, "learns without workers"),
+    ("replay.sampler", "uniform", "samples recorded steps uniformly"),
+    ("replay.shards", 1, "has no replay server"),
+    ("learner.critic_target", "n_step", "knows no probabilities of actions"),
+  ):
+    section, _, last = name.partition(".")
+    value = config[section].get(last, needed)
+    if value != needed:
+      raise ValueError(
+        f"config.{name}={value!r} with config.dataset.path={path!r}, which "
+        f"{reason}: use --config.{name}={needed}"
+      )
+  limits = config.limits
+  if (limits.environment_steps or limits.episodes) and not (
+    limits.trainer_steps or limits.wall_clock_s
+  ):
+    raise ValueError(
+      f"config.limits.trainer_steps=0 with config.dataset.path={path!r}: no "
+      "environment is stepped, so limits of steps and episodes never end the "
+      "run; give --config.limits.trainer_steps=N"
     )
 
 

@@ -59,6 +59,14 @@ _DQN_ONLY_FIELDS: fields.Fields = {
     "whether the online network chooses the action of the bootstrap (double "
     "Q-learning); van Hasselt et al. 2016, equation 4",
   ),
+  "learner.cql_weight": Field(
+    0.0,
+    "alpha, the weight of the penalty by which CQL lowers values of actions "
+    "that the data lacks; Kumar et al. 2020, equation 4; 0: no penalty",
+    checks.at_least(0, "values of unseen actions would rise", "0: none").up_to(
+      1e6, "the penalty would outweigh all rewards"
+    ),
+  ),
   "learner.munchausen_scale": Field(
     0.0,
     "alpha, the weight of the action's log-probability, which is added to the "
@@ -94,6 +102,7 @@ FIELDS: fields.Fields = {
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.LEARNER,
+  **groups.DATASET,
   **_DQN_ONLY_FIELDS,
   **groups.BONUS,
 }
@@ -139,6 +148,13 @@ def check(config: ml_collections.ConfigDict) -> None:
   if config.network.head == "categorical":
     rules.check_atoms(config)
   _check_munchausen(config)
+  if config.learner.cql_weight and not (
+    config.dataset.path or config.topology.workers
+  ):
+    raise ValueError(
+      "config.dataset.path='' names no folder, so there would be nothing to "
+      "learn from: give --config.dataset.path=FOLDER of recorded episodes"
+    )
   if config.normalization.rewards and config.replay.sampler == "prioritized":
     raise ValueError(
       "config.normalization.rewards=True is computed by the trainer, but with "

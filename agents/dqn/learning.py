@@ -55,6 +55,11 @@ class DQNLearner(q_learner.QLearner):
       found = self._compute_loss(
         data, online, target, chosen.values, target_tm1
       )
+      losses = found.loss
+      if self._learner.cql_weight:
+        losses += self._learner.cql_weight * q_learning.conservative(
+          online.values, data.a_tm1
+        )
     dead = self.dead_units.update(
       self.steps,
       lambda: self.online.compute_dead_units(
@@ -62,7 +67,7 @@ class DQNLearner(q_learner.QLearner):
       ),
     )
     metrics = {
-      **self.descend(tape, batch, found.loss),
+      **self.descend(tape, batch, losses),
       dead_units.NAME: dead,
       "q_mean": self._mean_over_legal(online.values),
       "td_error_abs_mean": tf.reduce_mean(tf.abs(found.td_error)),

@@ -37,3 +37,19 @@ def q_learning(
   target = r_t + discount_t * output.select_actions(q_t, best)
   td_error = tf.stop_gradient(target) - output.select_actions(q_tm1, a_tm1)
   return output.LossOutput(output.huber(td_error, huber_delta), td_error)
+
+
+def conservative(q_tm1: tf.Tensor, a_tm1: tf.Tensor) -> tf.Tensor:
+  """Returns the penalty of CQL(H) [B], which lowers values of unseen actions.
+
+    penalty = log sum_a exp(q_tm1[a]) - q_tm1[a_tm1]
+
+  Kumar et al. 2020, "Conservative Q-learning for offline reinforcement
+  learning" (https://arxiv.org/abs/2006.04779), equation 4, without alpha.
+
+  Args (others: see `output`):
+    q_tm1: [B, A] float32, the online network's action values of o_tm1.
+  """
+  output.check_ranks(2, q_tm1=q_tm1)
+  values = output.select_actions(q_tm1, a_tm1)
+  return tf.reduce_logsumexp(q_tm1, axis=1) - values

@@ -2,13 +2,28 @@
 
 import typing
 
+import ml_collections
+import numpy as np
 import tensorflow as tf
+from acme import specs
 
-from slipway.agents import core
+from slipway.agents import core, recorded_items
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import graph_loop
 from slipway.replay.tables import dataset as dataset_lib
 from slipway.replay.tables import table_status
+
+
+def make(
+  learner: core.Learner,
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  builder: core.Builder,
+) -> updates_core.Updates:
+  """Makes the updates of a run without a table that workers write."""
+  if builder.make_table(config, spec) is None:
+    return RecordedUpdates(learner, builder.make_batches(config, spec))
+  return RecordedItems(learner, config, spec, builder)
 
 
 class RecordedUpdates(updates_core.Updates):
@@ -42,3 +57,43 @@ class RecordedUpdates(updates_core.Updates):
     done = self._learner.update(dataset_lib.Batch(data))
     self._names = list(done.metrics)
     return graph_loop.stack_metrics(done.metrics)
+
+
+class RecordedItems(updates_core.Updates):
+  """Runs updates on items that are sampled uniformly; see `Updates`.
+
+  The run's seed and the learner's step count determine each batch, so a resumed
+  run continues with the same batches.
+  """
+
+  def __init__(
+    self,
+    learner: core.Learner,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    builder: core.Builder,
+  ):
+    """Makes the items of all episodes of `config.dataset.path`.
+
+    Raises:
+      ValueError: see `recorded_items.collect`.
+    """
+    table, self._items = recorded_items.collect(config, spec, builder)
+    self._learner, self._seed = learner, config.seed
+    self._update = graph_loop.SampledUpdate(learner, table)
+    self._keys = np.zeros(table.batch_size, np.uint64)
+    self._probabilities = np.full(table.batch_size, 1.0 / len(self._items))
+
+  def run(self, updates: int) -> updates_core.LastUpdate | None:
+    """Runs exactly `updates` updates, as items never run out."""
+    last, size, begun = None, len(self._items), int(self._learner.steps)
+    for step in range(begun, begun + updates):
+      random = np.random.default_rng((self._seed, step))
+      chosen = random.integers(size, size=len(self._keys))
+      items = self._items[chosen]
+      last, _ = self._update(self._keys, self._probabilities, size, items)
+    return last
+
+  def statuses(self) -> list[table_status.TableStatus]:
+    """Returns an empty list: recorded data has no table."""
+    return []

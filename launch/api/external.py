@@ -251,7 +251,7 @@ def _check_accepts_external(
 ) -> None:
   """Raises ValueError if a run's config allows no external processes."""
   name = f"run {str(folder.path)!r}"
-  if "replay" not in config:
+  if "replay" not in config or config.get("dataset", {}).get("path"):
     raise ValueError(
       f"{name} learns from recorded data (config.agent={config.agent!r}), so "
       "nothing that is collected would be used: connect to another run"

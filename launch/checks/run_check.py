@@ -2,7 +2,7 @@
 
 import ml_collections
 
-from slipway.agents import core, registry
+from slipway.agents import core, recorded_items, registry
 from slipway.agents.networks import network
 from slipway.configs import base, checks, fields
 from slipway.environments import factory, specs
@@ -57,7 +57,10 @@ def check(
   # Made here, so that an error of the user's own network comes first.
   network.variable_shapes(builder.make_network(whole, spec))
   if checks.is_user_code(name := config.learner.get("optimizer", "adam")):
-    registry.load_optimizer(name)
+    core.load_optimizer(name)
+  recorded = config.get("dataset", {}).get("path")
+  if recorded and builder.make_table(whole, spec) is not None:
+    recorded_items.collect(whole, spec, builder)
   hooks.check(config.hooks)
   initial_weights.check(config, spec)
   _check_shards(config, on_cluster)
@@ -65,7 +68,7 @@ def check(
     processors.check_device(config.learner.device)
   # This machine's memory matters only if it runs the trainer.
   if not on_cluster or config.topology.trainer_machine == "home":
-    table = builder.make_table(whole, spec)
+    table = core.make_collected_table(builder, whole, spec)
     memory.check(whole, spec, table, memory.machine_bytes())
   return spec, builder
 
@@ -102,7 +105,7 @@ def needs_external_processes(
   return (
     config.mode != "single"
     and _count_workers(config, launch == "ray") == 0
-    and builder.make_table(config, spec) is not None
+    and core.make_collected_table(builder, config, spec) is not None
   )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import ml_collections
 
-from slipway.agents import registry
+from slipway.agents import core, registry
 from slipway.configs import catalog
 from slipway.configs import fields as fields_lib
 from slipway.environments import factory, ids, user_code
@@ -100,7 +100,8 @@ def _describe_algorithm(name: str) -> Iterator[str]:
 def _describe_needs(config: ml_collections.ConfigDict) -> str:
   """Returns text with a config's torso, workers and maximum replay memory."""
   spec = factory.make_spec(config.environment)
-  table = registry.make_builder(config.agent).make_table(config, spec)
+  builder = registry.make_builder(config.agent)
+  table = core.make_collected_table(builder, config, spec)
   if table is None:
     return f"{config.network.torso}, recorded episodes, no workers"
   replay_gb = memory.replay_bytes(table, config.mode) / 1e9

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import psutil
 
+from slipway.agents import core
 from slipway.agents.networks import torsos
 from slipway.configs import fields
 from slipway.environments import specs, user_code
@@ -90,7 +91,7 @@ def run(
         if flags.resume is None:
           shown, message = _begin_run(command, spec, signal_handler, resources)
         else:
-          table = builder.make_table(config, spec)
+          table = core.make_collected_table(builder, config, spec)
           shown, message = _resume_run(
             command, spec, table, signal_handler, resources
           )

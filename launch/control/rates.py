@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import ml_collections
 from acme import specs
 
-from slipway.agents import registry
+from slipway.agents import core, registry
 from slipway.replay.tables import limiter as limiter_lib
 from slipway.replay.tables import table_spec, table_status
 
@@ -61,7 +61,7 @@ class Rates:
       spec: specification of one environment.
     """
     builder = registry.make_builder(config.agent)
-    return cls(config, builder.make_table(config, spec))
+    return cls(config, core.make_collected_table(builder, config, spec))
 
   @property
   def limiter(self) -> limiter_lib.Limiter | None:

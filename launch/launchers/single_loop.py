@@ -18,7 +18,7 @@ import msgspec
 import tensorflow as tf
 from absl import logging
 
-from slipway.agents import devices, registry, seeds
+from slipway.agents import core, devices, registry, seeds
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import local_updates, recorded_updates
 from slipway.configs import base, fields
@@ -90,7 +90,7 @@ class SingleLoop:
     if self._savable is None:
       self._savable = _test_saving(config, should_stop)
     builder = registry.make_builder(config.agent)
-    table = builder.make_table(config, spec)
+    table = core.make_collected_table(builder, config, spec)
     self._rates = rates_lib.Rates(config, table)
     devices.check(config.learner.device)
     learner = self._learner = builder.make_learner(config, spec)
@@ -101,8 +101,8 @@ class SingleLoop:
     )
     self._table = self._worker = None
     if table is None:
-      self._updates: updates_core.Updates = recorded_updates.RecordedUpdates(
-        learner, builder.make_batches(config, spec)
+      self._updates: updates_core.Updates = recorded_updates.make(
+        learner, config, spec, builder
       )
     else:
       self._table = local_table.make_table(table, seeds.for_table(config.seed))

@@ -66,7 +66,7 @@ def learn(train):
   [
     name
     for name, module in catalog.algorithms().items()
-    if name != "bc" and "cartpole" in module.PRESETS
+    if "cartpole" in module.PRESETS and module.get_config().topology.workers
   ],
 )
 def test_all_learn_catch(learn, algorithm):

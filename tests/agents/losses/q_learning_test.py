@@ -87,3 +87,20 @@ def test_no_gradient_flows_into_targets_of_the_same_tensor():
 def test_wrong_ranks_are_rejected():
   loss = functools.partial(q_learning.q_learning, huber_delta=1.0)
   checks.check_ranks(loss, make_inputs(0))
+
+
+def slow_penalty(inputs):
+  """Kumar et al. 2020, equation 4, for each element of the batch."""
+  q = np.asarray(inputs["q_tm1"], np.float64)
+  return [
+    np.log(sum(np.exp(q[b, a]) for a in range(q.shape[1]))) - q[b, chosen]
+    for b, chosen in enumerate(np.asarray(inputs["a_tm1"]))
+  ]
+
+
+def test_the_conservative_penalty_is_the_papers():
+  inputs = {k: v for k, v in make_inputs(0).items() if k in ("q_tm1", "a_tm1")}
+  found = q_learning.conservative(
+    tf.constant(inputs["q_tm1"], tf.float32), tf.constant(inputs["a_tm1"])
+  )
+  np.testing.assert_allclose(found, slow_penalty(inputs), rtol=1e-5)

@@ -1,0 +1,112 @@
+"""Items of recorded episodes, for learners that else sample a replay table."""
+
+from collections.abc import Iterator
+
+import ml_collections
+import numpy as np
+from acme import specs
+
+from slipway.agents import core, q_builder
+from slipway.configs import fields
+from slipway.environments import arrays, recordings, wrappers
+from slipway.replay.items import adder as adder_lib
+from slipway.replay.tables import table_spec
+
+
+def collect(
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  builder: core.Builder,
+) -> tuple[table_spec.TableSpec, np.ndarray]:
+  """Makes items of recorded episodes, by the adder of the algorithm's workers.
+
+  The adder gets the recorded steps as those of one environment, whose resets
+  are between the episodes. Recurrent states, which were not recorded, are 0 at
+  the start of each item.
+
+  Returns:
+    The spec of a table of such items, and the items, uint8 [N, item bytes].
+
+  Raises:
+    ValueError: the folder has no episodes of this environment, or too few steps
+      for an item.
+  """
+  path = config.dataset.path
+  table = builder.make_table(config, spec)
+  assert table is not None
+  alone = fields.replace(config, "topology.environments_per_worker", 1)
+  adder = builder.make_adder(alone, spec)
+  episodes = recordings.read(path, spec)
+  if isinstance(builder, q_builder.QBuilder):
+    episodes = _number_actions(episodes, spec.actions)
+  extras = {
+    name: np.zeros((1, *shape), dtype)
+    for name, (dtype, shape) in getattr(
+      table.schema, "start_extras", {}
+    ).items()
+  }
+  for name in (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE):
+    extras[name] = np.zeros(1, np.float32)  # priorities have no effect
+  items = []
+  for observation, action, *rest in _list_steps(config, episodes):
+    output = adder_lib.ActorOutput(action, extras)
+    if (found := adder.add(observation, output, *rest, version=0)) is not None:
+      items.append(found.data().copy())
+  if not items:
+    raise ValueError(
+      f"config.dataset.path={path!r} has too few steps for one item of "
+      f"config.agent={config.agent!r}, so there is nothing to learn from: "
+      "record longer or more episodes"
+    )
+  return table, np.concatenate(items)
+
+
+def _list_steps(
+  config: ml_collections.ConfigDict, episodes: recordings.Episodes
+) -> Iterator[tuple[np.ndarray, ...]]:
+  """Yields each step, and a reset after each episode, for an adder.
+
+  A step is: observation, action, reward, terminated, truncated, first and next
+  observation, [1, ...] each.
+  """
+  rewards = episodes.rewards
+  transform = wrappers.make_reward_transform(config.environment)
+  if transform is not None:
+    rewards = transform(rewards)
+  no, yes = np.zeros(1, bool), np.ones(1, bool)
+  ends = np.cumsum(episodes.lengths)
+  for e, end in enumerate(ends):
+    for i in range(end - episodes.lengths[e], end):
+      step, at = slice(i, i + 1), i + e
+      yield (
+        episodes.observations[at : at + 1],
+        episodes.actions[step],
+        rewards[step],
+        episodes.terminated[step],
+        episodes.truncated[step],
+        no,
+        episodes.observations[at + 1 : at + 2],
+      )
+    # The reset, whose action and reward have no effect. That of the last
+    # episode has no next one, and leads to the episode's last observation.
+    last = end + e
+    after = min(last + 1, len(episodes.observations) - 1)
+    yield (
+      episodes.observations[last : last + 1],
+      episodes.actions[end - 1 : end],
+      np.zeros(1, np.float32),
+      no,
+      no,
+      yes,
+      episodes.observations[after : after + 1],
+    )
+
+
+def _number_actions(
+  episodes: recordings.Episodes, actions: specs.Array
+) -> recordings.Episodes:
+  """Returns episodes with numbered joint actions; see `discrete`."""
+  if not isinstance(actions, arrays.MultiDiscreteArray):
+    return episodes
+  numbers = np.ravel_multi_index(tuple(episodes.actions.T), actions.sizes)
+  return episodes._replace(actions=numbers.astype(np.int32))
