@@ -16,8 +16,6 @@ import math
 import os
 import pathlib
 import re
-import shutil
-import tempfile
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -35,6 +33,7 @@ from slipway.environments import (
   masks,
   spaces,
   specs,
+  temporary,
   vector,
 )
 
@@ -118,19 +117,11 @@ class Recorder:
     # The unfinished episode of each environment.
     self._observations: list[list] = [[] for _ in range(environment.num_envs)]
     self._steps: list[list] = [[] for _ in range(environment.num_envs)]
-    parent = self._folder.parent
-    try:
-      parent.mkdir(parents=True, exist_ok=True)
-      self._temporary = pathlib.Path(
-        tempfile.mkdtemp(prefix=f".{self._folder.name}-", dir=parent)
-      )
-    except OSError as error:
-      raise ValueError(
-        f"folder is {str(folder)!r}, but {str(parent)!r} can't be written "
-        f"({error.strerror}), so no episode can be recorded: give another path"
-      ) from error
+    self._temporary = temporary.make_folder_next_to(
+      self._folder, "folder", "give another path, or evaluate without recording"
+    )
     # A subfolder, since only its owner may read the temporary folder itself.
-    self._written = self._temporary / "written"
+    self._written = pathlib.Path(self._temporary.name, "written")
     self._written.mkdir()
     self._storage = minari_storage.MinariStorage.new(
       self._written / _DATA,
@@ -188,7 +179,7 @@ class Recorder:
 
   def discard(self) -> None:
     """Removes the temporary folder, but no dataset that `close` has moved."""
-    shutil.rmtree(self._temporary, ignore_errors=True)
+    self._temporary.cleanup()
 
   def __enter__(self) -> "Recorder":
     """Returns the recorder."""

@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ import ml_collections
 import numpy as np
 from gymnasium.utils import save_video
 
-from slipway.environments import factory, ids, user_code, vector
+from slipway.environments import factory, ids, temporary, user_code, vector
 
 # Frames per second that the Atari console draws.
 _ATARI_FRAMES_PER_SECOND = 60
@@ -59,21 +58,9 @@ def record(
     raise ValueError(
       f"max_steps is {max_steps}: the video would be empty; give 1 or more"
     )
-  with _make_folder(path) as folder:
+  remedy = "make the folder writable, or evaluate without video"
+  with temporary.make_folder_next_to(path, "path", remedy) as folder:
     return _record(config_environment, act, path, folder, seed, max_steps)
-
-
-def _make_folder(path: pathlib.Path) -> tempfile.TemporaryDirectory:
-  """Makes a folder next to a video, before an episode is played in vain."""
-  try:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return tempfile.TemporaryDirectory(prefix=".", dir=path.parent)
-  except OSError as error:
-    raise ValueError(
-      f"path is {str(path)!r}, but {str(path.parent)!r} can't be written "
-      f"({error.strerror}), so there would be no video: make the folder "
-      "writable, or evaluate without video"
-    ) from error
 
 
 def _record(
