@@ -74,8 +74,6 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     repeated: returns of a second evaluation of the same variables, with other
       episodes, or empty if there was none. An evaluator repeats an evaluation
       whose mean return is at least the best one.
-    key: unique id of the evaluation, so that a retried call counts it only
-      once; each call without an id counts.
     info: mean of each number that `evaluation.info` names, by name.
   """
 
@@ -83,7 +81,6 @@ class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   lengths: typing.Annotated[list[run_status.Count], msgspec.Meta(min_length=1)]
   variables_version: run_status.Count
   repeated: list[Return] = []
-  key: typing.Annotated[str, msgspec.Meta(max_length=64)] = ""
   info: dict[str, Return] = {}
 
 

@@ -115,8 +115,6 @@ class RunControl(control_service.ControlService):
     self._stopped_because: str | None = None
     self._stops_quickly = False
     self._first_failures: Mapping[str, str] = {}  # by role
-    # Key of the last evaluation, and the reply to it.
-    self._evaluated = ("", messages.EvaluationReply())
     self._results = results_lib.Results(
       folder, evaluations, env_steps, trainer_steps
     )
@@ -190,9 +188,6 @@ class RunControl(control_service.ControlService):
     self, evaluation: messages.Evaluation
   ) -> messages.EvaluationReply:
     with self._lock:
-      key, reply = self._evaluated
-      if evaluation.key and evaluation.key == key:
-        return reply
       if self._closed or self._stopped_because in base.EVALUATION_LIMITS:
         return messages.EvaluationReply()
       row = results_lib.make_evaluation(
@@ -203,13 +198,11 @@ class RunControl(control_service.ControlService):
         evaluation.info,
       )
       is_best = self._state.evaluations.add(row, evaluation.repeated)
-      reply = messages.EvaluationReply(
-        is_best, self._state.evaluations.best_return
-      )
-      self._evaluated = evaluation.key, reply
       self._results.add_evaluation(row)
       self._hooks.send("evaluation", self.status)
-      return reply
+      return messages.EvaluationReply(
+        is_best, self._state.evaluations.best_return
+      )
 
   def stop(self, reason: str) -> None:
     with self._lock:

@@ -3,7 +3,6 @@
 import pathlib
 import time
 import typing
-import uuid
 from collections.abc import Callable, Mapping
 
 import ml_collections
@@ -48,7 +47,6 @@ def report_evaluation(
       episodes.lengths,
       newest.version,
       repeated.returns,
-      uuid.uuid4().hex,
       episodes.mean_info,
     )
   )

@@ -664,21 +664,6 @@ def test_a_node_registers(make_control):
   assert control.register("evaluator", 0) == messages.Registration(0, 0)
 
 
-def test_an_evaluation_that_is_sent_again_counts_once(make_control):
-  control = make_control()
-  assert evaluate(control, 20.0)
-  evaluation = messages.Evaluation([31.0], [31], 4, [30.0], key="a")
-  assert control.evaluated(evaluation).is_best
-  # The reply is lost, so the evaluator repeats the call.
-  assert control.evaluated(evaluation) == messages.EvaluationReply(True, 30.0)
-  assert control.status().evaluation.count == 2
-  again = msgspec.structs.replace(evaluation, key="b")
-  assert control.evaluated(again).is_best
-  assert control.status().evaluation.count == 3
-  rows = list(csv.DictReader(control.folder.curves_csv.open()))
-  assert [row["eval_return"] for row in rows] == ["20", "31", "31"]
-
-
 def test_a_report_ends_the_wait_for_a_round(make_control):
   control = make_control()
   with futures.ThreadPoolExecutor() as pool:
