@@ -128,6 +128,8 @@ class TrainProcess:
     """Starts nothing yet; the flags place the run's nodes."""
     self.run, self._flags = run, flags
     self._process: attached_process.AttachedProcess | None = None
+    # A batch system may have sent it to the run, too, so that it must not kill.
+    self._stop_signal = signal.SIGTERM
 
   def start(self) -> "TrainProcess":
     """Starts or resumes the run, and returns this object.
@@ -174,7 +176,8 @@ class TrainProcess:
   def stop(self) -> None:
     """Requests that the run stops with a last snapshot; a second call kills."""
     if self._process is not None:
-      self._process.send_signal(signal.SIGINT)
+      self._process.send_signal(self._stop_signal)
+      self._stop_signal = signal.SIGINT  # kills, after another signal
 
   def train(self) -> str:
     """Starts the run, and waits for its end; returns why it failed, or ''."""

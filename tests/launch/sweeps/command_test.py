@@ -61,9 +61,13 @@ def test_a_sweep_is_interrupted_killed_and_ends(tmp_path):
     *limit,
   )
   polling.wait_until(lambda: (folder / "0-5" / "curves.csv").exists())
-  process.send_signal(signal.SIGINT)
+  # As Slurm and systemd do, to all processes.
+  whole = psutil.Process(process.pid)
+  for each in (whole, *whole.children(recursive=True)):
+    each.send_signal(signal.SIGTERM)
   output, _ = process.communicate()
   assert process.returncode == 1
+  assert "killed at once" not in output
   assert "2 of 2 runs have not ended at a limit" in output
   assert any((folder / "0-5" / "snapshots").iterdir())
   assert not list_processes(folder)
