@@ -1,5 +1,7 @@
 """Single: the launcher of mode 'single', which runs all in this process."""
 
+import shutil
+
 from slipway.launch.control import rates as rates_lib
 from slipway.launch.launchers import single_loop
 from slipway.launch.processes import controller as controller_lib
@@ -61,6 +63,7 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     def end_hung_run() -> None:
       controller.end(RuntimeError("an environment hangs"))
       signals.clean_up()
+      shutil.rmtree(memory_dir, ignore_errors=True)
 
     timeout_s = run.config.environment.step_timeout_s
     with hung_process.ending(timeout_s, 1, "train", end_hung_run):

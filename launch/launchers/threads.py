@@ -1,6 +1,7 @@
 """Local threads: the launcher of --launch=local_mt, for use with a debugger."""
 
 import pathlib
+import shutil
 import signal
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -142,13 +143,18 @@ def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
     plan = host_plan.HostPlan.for_single_host(run.config, memory_dir, socket)
     wiring = program_lib.make_program(run, plan)
     crew = _Threads(wiring, run.folder.logs / "runner", plan.expected)
+
+    def clean_up() -> None:
+      signals.clean_up()
+      shutil.rmtree(memory_dir, ignore_errors=True)
+
     with controller_lib.Controller(
       run, crew, socket, signals, _WORKERS_ARE_FIXED
     ) as controller:
       controller.start()
       try:
         # Each worker and evaluator has a limit of its own.
-        with hung_process.ending(0, 1, "train", signals.clean_up):
+        with hung_process.ending(0, 1, "train", clean_up):
           crew.run()
       except user_code.UserCodeError:
         raise

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
@@ -53,21 +54,23 @@ def test_an_environment_that_hangs_ends_the_run(tmp_path, flag, steps):
     "--config.limits.wall_clock_s=200",
   ]
   path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-  done = subprocess.run(
+  process = subprocess.Popen(
     command,
-    capture_output=True,
+    stdout=subprocess.DEVNULL,
+    stderr=subprocess.PIPE,
     text=True,
-    timeout=200,
     env={**os.environ, "PYTHONPATH": path, "STEPS": str(steps)},
   )
-  assert done.returncode == 1
-  line = next(x for x in done.stderr.splitlines() if x.startswith("train: "))
+  _, printed = process.communicate(timeout=200)
+  assert process.returncode == 1
+  assert not [*pathlib.Path("/dev/shm").glob(f"slipway-{process.pid}-*")]
+  line = next(x for x in printed.splitlines() if x.startswith("train: "))
   assert line.startswith("train: environment hangs:Hangs (index ")
   assert "step() has not returned for " in line
   assert "config.environment.step_timeout_s=1" in line
-  assert "time.sleep(600)" in done.stderr
-  assert "excepthook" not in done.stderr
-  assert "Exception in thread" not in done.stderr
+  assert "time.sleep(600)" in printed
+  assert "excepthook" not in printed
+  assert "Exception in thread" not in printed
   if flag == "--mode=single":
     summary = json.loads((tmp_path / "first" / "summary.json").read_text())
     assert summary["stopped_because"] == "failure"
