@@ -175,15 +175,18 @@ def _begin_run(
     # A folder that another command has made since the check is not deleted.
     folder = run_folder.RunFolder.create(flags.run_dir, name, overwrite)
     resources.enter_context(run_lock.held(folder))
-  try:
-    folder.write_config(config)
-    user_modules.write(folder, config)
-    recorded_spaces.write(folder, spec)
-    store.publish_config(clear=True)
-  except BaseException:
+  path = folder.path.absolute()  # an environment may change the working folder
+
+  def remove_unless_started() -> None:
     # Otherwise the same command would then be rejected for an existing run.
-    shutil.rmtree(folder.path, ignore_errors=True)
-    raise
+    if not signal_handler.run_started:
+      shutil.rmtree(path, ignore_errors=True)
+
+  resources.callback(remove_unless_started)
+  folder.write_config(config)
+  user_modules.write(folder, config)
+  recorded_spaces.write(folder, spec)
+  store.publish_config(clear=True)
   return folder, f"run folder: {folder.path}"
 
 

@@ -108,6 +108,7 @@ class Controller:
   def start(self) -> None:
     """Starts the thread; to be called once, before the nodes start."""
     self._forward_signals()  # at once, so that nothing begins after a signal
+    self._signals.run_started = True
     self._thread.start()
 
   def __enter__(self) -> "Controller":

@@ -92,6 +92,8 @@ class Signals:
     first: the first stop signal that was received, or None before that.
     snapshot_requested: whether SIGUSR1 has requested a snapshot; the caller
       that begins the snapshot sets it to False.
+    run_started: whether the run's nodes may have started, so that its folder is
+      kept; set by the controller.
     clean_up: function that kills what this process has started, which a stop
       signal before `begin_run` calls; set by the caller.
   """
@@ -100,6 +102,7 @@ class Signals:
     """Installs the handlers; must be called in the main thread."""
     self.first: signal.Signals | None = None
     self.snapshot_requested = False
+    self.run_started = False
     self._interrupted_again = False
     self._run_has_begun = False
     self.clean_up: Callable[[], None] = lambda: None

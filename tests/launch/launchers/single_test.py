@@ -223,6 +223,32 @@ def test_orphans_of_an_environment_are_killed(train, tmp_path):
   assert ["sleep", seconds] not in left
 
 
+_ONCE = """
+from gymnasium.envs import classic_control
+
+
+class Once(classic_control.CartPoleEnv):
+  count = 0
+
+  def __init__(self, **kwargs):
+    super().__init__(**kwargs)
+    Once.count += 1
+    if Once.count > 1:  # after the check before the start
+      raise RuntimeError("the simulator has no second licence")
+"""
+
+
+def test_a_run_that_never_began_leaves_no_folder(train, tmp_path):
+  (tmp_path / "once.py").write_text(_ONCE)
+  with pytest.raises(ValueError, match="does not exist"):
+    train(
+      "unbegun",
+      "--config.environment.name=once:Once",
+      exit_status=1,
+      PYTHONPATH=f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
+    )
+
+
 def test_a_run_without_its_last_snapshot_ends_in_order(train, tmp_path):
   (tmp_path / "rejecting.py").write_text(_HOOK)
   folder = train(
