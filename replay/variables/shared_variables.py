@@ -137,7 +137,13 @@ class SharedVariablesWriter:
       size = _PAGE + 2 * capacity
       # Reserves the memory now: on a full tmpfs a write through the mapping
       # would otherwise kill the process with SIGBUS.
-      os.posix_fallocate(descriptor, 0, size)
+      try:
+        os.posix_fallocate(descriptor, 0, size)
+      except OSError as error:
+        raise OSError(
+          f"{self._path!r} needs {size:,} bytes that its disk does not have "
+          f"({error.strerror}), so workers get no variables: free that space"
+        ) from error
       file = _MappedFile(descriptor, size, write=True)
       file.words[_CAPACITY_WORD] = capacity
       file.words[_MAGIC_WORD] = _MAGIC

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from slipway.replay.variables import shared_variables, variable_packing
+from tests.launch import errors, small_disk
 
 # Spawned processes share no memory with pytest, and import no TensorFlow.
 _CONTEXT = multiprocessing.get_context("spawn")
@@ -199,6 +200,23 @@ def test_no_reader_gets_a_partial_version_at_full_speed(path):
   writer.kill()
   writer.join()
   assert all(isinstance(count, int) and count > 10 for count in counts), counts
+
+
+@small_disk.needs_root
+def test_a_full_disk_is_named_and_readers_keep_the_last_version(tmp_path):
+  with small_disk.mounted(tmp_path / "disk", megabytes=1) as disk:
+    path = str(disk / "variables")
+    writer = shared_variables.SharedVariablesWriter(path)
+    _write(writer, 1, size=100)
+    reader = shared_variables.SharedVariables(path)
+    filler = small_disk.fill(disk)
+    with errors.one_line(path, "free that space", error=OSError):
+      _write(writer, 2, size=1_000)
+    assert reader.poll().version == 1
+    filler.unlink()
+    _write(writer, 3, size=1_000)
+    assert reader.poll().version == 3
+    writer.close()
 
 
 def test_a_reader_of_a_replaced_file_gets_the_newest_version(path):
