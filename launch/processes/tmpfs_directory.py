@@ -17,6 +17,9 @@ _FREE_BYTES = 16 * 2**20
 # Seconds without a change after which the directory of a dead launcher is
 # removed, since the pid may be that of another pid namespace.
 _UNUSED_AFTER_S = 60.0
+# Longest path in bytes of the folder with the directory. Unix sockets take 107,
+# of which the directory's name and those of its sockets need 40.
+_LONGEST_PARENT = 67
 
 
 @contextlib.contextmanager
@@ -33,7 +36,8 @@ def create(parent: str | None = None) -> Iterator[str]:
       folder for temporary files if /dev/shm is missing, read-only or full.
 
   Raises:
-    OSError: no folder can be written.
+    OSError: no folder can be written, or the path of the folder for temporary
+      files is too long for sockets.
   """
   parent_path = pathlib.Path(parent or _find_parent())
   for path in parent_path.glob(f"{_PREFIX}*"):
@@ -51,11 +55,18 @@ def create(parent: str | None = None) -> Iterator[str]:
 def _find_parent() -> str:
   """Returns the folder of new tmpfs directories."""
   with contextlib.suppress(OSError):
-    found = os.statvfs(_MEMORY)
-    free_bytes = found.f_bavail * found.f_frsize
+    memory = os.statvfs(_MEMORY)
+    free_bytes = memory.f_bavail * memory.f_frsize
     if os.access(_MEMORY, os.W_OK | os.X_OK) and free_bytes >= _FREE_BYTES:
       return _MEMORY
-  return tempfile.gettempdir()
+  found = tempfile.gettempdir()
+  if len(os.fsencode(found)) > _LONGEST_PARENT:
+    raise OSError(
+      f"the folder for temporary files, {found!r}, is too long for the paths "
+      f"of sockets, and {_MEMORY} can't be used: set TMPDIR to a path of at "
+      f"most {_LONGEST_PARENT} bytes"
+    )
+  return found
 
 
 def remove_own() -> None:

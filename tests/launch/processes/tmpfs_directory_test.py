@@ -67,17 +67,26 @@ with tmpfs_directory.create() as path:
 """
 
 
-@pytest.mark.parametrize("options", ["ro", "size=64k"])
-def test_a_full_or_read_only_memory_is_not_used(tmp_path, options):
+# Options of the mount, and the length of TMPDIR's last name.
+MOUNTS = [("ro", 1), ("size=64k", 1), ("ro", 100)]
+
+
+@pytest.mark.parametrize(("options", "length"), MOUNTS)
+def test_a_full_or_read_only_memory_is_not_used(options, length):
   mount = f"mount -t tmpfs -o {options} tmpfs /dev/shm"
   namespace = ["unshare", "--map-root-user", "--mount", "sh", "-c"]
   if subprocess.run([*namespace, mount], capture_output=True).returncode:
     pytest.skip("this machine allows no mounts in a namespace")
-  done = subprocess.run(
-    [*namespace, f'{mount} && exec "$@"', "sh", sys.executable]
-    + ["-c", _PRINTS_PARENT],
-    capture_output=True,
-    text=True,
-    env={**os.environ, "TMPDIR": str(tmp_path)},
-  )
-  assert done.stdout == f"{tmp_path}\n", done.stderr
+  with tempfile.TemporaryDirectory(prefix="x" * length, dir="/tmp") as folder:
+    done = subprocess.run(
+      [*namespace, f'{mount} && exec "$@"', "sh", sys.executable]
+      + ["-c", _PRINTS_PARENT],
+      capture_output=True,
+      text=True,
+      env={**os.environ, "TMPDIR": folder},
+    )
+    if length == 1:
+      assert done.stdout == f"{folder}\n", done.stderr
+    else:
+      assert "set TMPDIR to a path of at most" in done.stderr
+      assert not os.listdir(folder)
