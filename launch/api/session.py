@@ -28,6 +28,7 @@ from slipway.environments import user_code
 from slipway.launch.api import running
 from slipway.launch.checks import overrides, run_config
 from slipway.launch.control import control_service
+from slipway.launch.display import notebook
 from slipway.launch.processes import attached_process
 from slipway.launch.runs import (
   config_file,
@@ -108,7 +109,8 @@ def load_result(run: str | os.PathLike[str], trust: bool = False) -> RunResult:
 def train(config: Config | None = None, **options: typing.Any) -> RunResult:
   """Trains until a limit is reached, and returns the results.
 
-  The output is that of `slipway train`, in a notebook as plain lines. An
+  The output is that of `slipway train`; in a notebook, it is a line and a
+  curve, which are updated in place, besides what remains of interest. An
   interrupt (Ctrl-C) stops the run with a last snapshot, and then raises
   KeyboardInterrupt; a second interrupt kills the run.
 
@@ -229,6 +231,9 @@ class Training:
     # Whether the run uses this process's terminal. It then shows the panel, and
     # Ctrl-C interrupts both processes.
     self._shares_terminal = sys.stdout is sys.__stdout__ and sys.stdout.isatty()
+    self._cell: notebook.Cell | None = None
+    if notebook.is_active():
+      self._cell = notebook.Cell(run_folder.RunFolder(self.folder))
     self._process = attached_process.AttachedProcess(
       arguments,
       stdout=None if self._shares_terminal else subprocess.PIPE,
@@ -429,7 +434,12 @@ class Training:
   def _print_lines(self, stream: typing.IO[str]) -> None:
     """Prints the run's standard output to its end; the function of a thread."""
     for line in stream:
-      print(line, end="", flush=True)
+      if self._cell is None:
+        print(line, end="", flush=True)
+      else:
+        self._cell.show(line)
+    if self._cell is not None:
+      self._cell.draw()
 
   def _print_errors(self, stream: typing.IO[str]) -> None:
     """Prints the run's standard error, but for what an exception contains."""

@@ -5,6 +5,9 @@ from collections.abc import Mapping
 from slipway.launch.display import formatting, rows
 from slipway.launch.runs import run_status
 
+# Beginnings of texts that remain of interest, unlike those of older statuses.
+_LASTING = ("advice: ", "restarted after a failure: ", "stopped: ")
+
 
 def progress_line(status: run_status.RunStatus) -> str:
   """Returns one line with the main counts, rates and waits of a run."""
@@ -36,6 +39,12 @@ def progress_line(status: run_status.RunStatus) -> str:
 def needs_all(status: run_status.RunStatus) -> bool:
   """Returns whether the run ends only when all of its limits are reached."""
   return status.limits.combine == "all"
+
+
+def is_replaceable(line: str, name: str) -> bool:
+  """Returns whether a line of a run's output may be replaced by a later one."""
+  _, prefix, text = line.partition(f" {name}: ")
+  return line[:1].isdigit() and bool(prefix) and not text.startswith(_LASTING)
 
 
 def advice_line(status: run_status.RunStatus, sentence: str) -> str:

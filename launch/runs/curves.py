@@ -191,6 +191,11 @@ def default_style() -> Iterator[None]:
 
 @default_style()
 def draw(folder: run_folder.RunFolder) -> bytes:
+  """Draws a run's curve in the default style; see `draw_as_styled`."""
+  return draw_as_styled(folder)
+
+
+def draw_as_styled(folder: run_folder.RunFolder) -> bytes:
   """Draws a run's curves.csv: mean return over steps and over time.
 
   The band around the mean shows one standard deviation of the returns of an
