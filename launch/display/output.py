@@ -24,6 +24,7 @@ class Output(io.TextIOBase):
 
   Attributes:
     failed: whether the descriptor has rejected the last write.
+    flush_timeout_s: seconds that `flush` may block; 0 at first.
   """
 
   def __init__(self, stream: typing.TextIO):
@@ -36,7 +37,7 @@ class Output(io.TextIOBase):
     self._is_terminal = stream.isatty()
     self._changed = threading.Condition()
     self._pending = b""
-    self.failed = False
+    self.failed, self.flush_timeout_s = False, 0.0
     threading.Thread(target=self._run, name="output", daemon=True).start()
 
   @property
@@ -59,6 +60,10 @@ class Output(io.TextIOBase):
         self._pending += text.encode(self._encoding, "replace")
         self._changed.notify_all()
     return len(text)
+
+  def flush(self) -> None:
+    """Waits until all queued text is written, for `flush_timeout_s` at most."""
+    self.wait_written(self.flush_timeout_s)
 
   def wait_written(self, timeout_s: float) -> bool:
     """Waits until all queued text is written or dropped.

@@ -3,6 +3,7 @@
 import io
 import os
 import sys
+import threading
 import typing
 
 import rich.console
@@ -23,6 +24,9 @@ _LAST_WRITE_TIMEOUT_S = 2.0
 
 class Panel:
   """Display of a run's status: in place on a terminal, else in plain lines.
+
+  On a terminal, it pauses while a debugger that is based on `bdb`, such as pdb,
+  traces code of this process.
 
   ```python
   with Panel() as panel:
@@ -45,6 +49,10 @@ class Panel:
       force_terminal=self._output is not None and self._output.isatty(),
     )
     self._live: rich.live.Live | None = None
+    self._lock = threading.Lock()  # of `_live` and `_is_debugged`
+    self._is_debugged = False
+    if self._output is not None and self._console.is_terminal:
+      sys.addaudithook(self._watch_debugger)  # can't be removed
     # Size of the console at the last update.
     self._size: rich.console.ConsoleDimensions | None = None
     # The last status that was printed as plain lines.
@@ -74,6 +82,12 @@ class Panel:
     if not self._console.is_terminal or self._console.is_dumb_terminal:
       self._print_lines(status)
       return
+    with self._lock:
+      if not self._is_debugged:
+        self._draw(status)
+
+  def _draw(self, status: run_status.RunStatus) -> None:
+    """Draws the panel, in place of the last one unless the size has changed."""
     size = self._console.size
     if self._live is not None and size != self._size:
       # The terminal has wrapped the old panel, which can't be replaced now.
@@ -92,9 +106,8 @@ class Panel:
     If the last status can't be written within 2 s, all later output of this
     process is dropped, since writing it would block, or fail at the exit.
     """
-    live, self._live = self._live, None
-    if live is not None:
-      live.stop()
+    with self._lock:
+      self._stop_live()
     output = self._output
     if output is None:
       return
@@ -104,6 +117,30 @@ class Panel:
         descriptors.append(sys.stderr.fileno())
       for descriptor in descriptors:
         standard_streams.discard(descriptor)
+
+  def _stop_live(self) -> None:
+    live, self._live = self._live, None
+    if live is not None:
+      live.stop()
+
+  def _watch_debugger(self, event: str, args: tuple) -> None:
+    """Pauses the panel before a debugger prompts; is an audit hook."""
+    if event == "sys.settrace":
+      # A tracer of another kind, such as that of coverage, has no prompt.
+      if sys._getframe(1).f_globals.get("__name__") != "bdb":
+        return
+      is_debugged = sys.gettrace() is None  # else it ends
+    elif event == "builtins.breakpoint":
+      is_debugged = self._is_debugged
+    else:
+      return
+    with self._lock:
+      self._is_debugged = is_debugged
+      self._stop_live()
+    # The prompt, which is written directly, follows what pdb has printed.
+    assert self._output is not None
+    self._output.wait_written(_LAST_WRITE_TIMEOUT_S)
+    self._output.flush_timeout_s = _LAST_WRITE_TIMEOUT_S * is_debugged
 
   def _print_lines(self, status: run_status.RunStatus) -> None:
     """Prints lines with new phases, evaluations, failures, and the progress.

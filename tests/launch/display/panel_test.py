@@ -2,6 +2,7 @@
 
 import os
 import pty
+import signal
 import sys
 
 import pytest
@@ -130,3 +131,52 @@ def test_a_terminal_that_is_closed_ends_the_output_only(
         shown.update(given.STATUS)
       os.close(ours)
       shown.update(given.changed(phase="stopped"))
+
+
+_DEBUGGED = """
+import sys, threading
+from slipway.launch.display import panel
+from tests.launch.display import given
+
+def show():
+  while not ended.wait(0.01):
+    shown.update(given.STATUS)
+
+ended = threading.Event()
+with panel.Panel() as shown:
+  shown.update(given.STATUS)
+  threading.Thread(target=show, daemon=True).start()
+  exec(sys.argv[1])
+  value = 6 * 7
+  ended.wait(60)
+"""
+
+
+@pytest.mark.parametrize(
+  "stop", ["breakpoint()", "import pdb; pdb.set_trace()"]
+)
+def test_the_panel_pauses_while_a_debugger_prompts(stop):
+  pid, terminal = pty.fork()
+  if not pid:
+    os.environ["TERM"] = "xterm"
+    os.execv(sys.executable, [sys.executable, "-c", _DEBUGGED, stop])
+
+  def read(until):
+    text = b""
+    while not text.endswith(until):
+      text += os.read(terminal, 1)
+    return text
+
+  try:
+    read(b"(Pdb) ")
+    for line in (b"n\n", b"n\n", b"p value\n", b"p 7\n"):
+      os.write(terminal, line)
+      text = read(b"(Pdb) ")
+      assert b"\x1b" not in text
+    assert text == b"p 7\r\n7\r\n(Pdb) "
+    os.write(terminal, b"c\n")
+    read("╭".encode())
+  finally:
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(terminal)
