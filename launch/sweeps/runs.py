@@ -4,6 +4,7 @@
 actor, on any machine with enough CPUs, and `RemoteProcess` calls it.
 """
 
+import contextlib
 import functools
 import os
 import pathlib
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from slipway.environments import ids, user_code
+from slipway.launch.api import running
 from slipway.launch.checks import resumption
 from slipway.launch.control import limits
 from slipway.launch.hooks import event
@@ -82,6 +84,15 @@ class SweepRun(typing.NamedTuple):
   def read_evaluations(self) -> dict[str, np.ndarray]:
     """Returns the rows [N] of curves.csv with a mean return, by column."""
     return curves.read_evaluations(self.folder.curves_csv)
+
+  def count_env_steps(self) -> int | None:
+    """Returns the environment steps of a run that is active on this machine."""
+    with (
+      contextlib.suppress(running.RunUnavailableError, ValueError),
+      running.connect(self.folder) as control,
+    ):
+      return control.status().env_steps
+    return None
 
   def is_done(self) -> bool:
     """Returns whether the run was ended by one of its limits or hooks.

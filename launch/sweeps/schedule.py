@@ -231,8 +231,10 @@ class Schedule:
     lines = max(1, *map(len, self._sweep.settings))
     rows = max(_MIN_ROWS, (self._console.height - _OTHER_LINES) // lines)
     active = ", ".join(
-      f"{x.run.name} at {self._score_run(x.run).env_steps:,.0f} steps"
-      for x in self._active
+      f"{run.name} at "
+      # Those of a run on another machine are known at each evaluation.
+      f"{run.count_env_steps() or self._score_run(run).env_steps:,.0f} steps"
+      for run in (process.run for process in self._active)
     )
     table = report.make_table(self._score_all().settings, self._plan, rows)
     with standard_streams.ignoring_closed():

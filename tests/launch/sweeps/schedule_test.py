@@ -6,11 +6,17 @@ import pty
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
-from slipway.launch.runs import records, run_status
+from slipway.configs import dqn
+from slipway.environments import factory
+from slipway.launch.control import messages
+from slipway.launch.runs import records, run_folder, run_status
+from slipway.launch.runs import run as run_lib
 from tests import polling
+from tests.launch import controlled
 from tests.launch.sweeps import given
 
 # Trains a sweep, whose runs end with argv[2] as their error, or without one,
@@ -189,6 +195,29 @@ def test_a_full_disk_delays_runs_and_stops_none(tmp_path):
   assert process.returncode == 0
   assert "no further run" not in rest
   assert count_stops(tmp_path) == 0
+
+
+def test_the_table_shows_steps_before_the_first_evaluation(tmp_path):
+  terminal, stream = pty.openpty()
+  process = start(tmp_path, summary("trainer_steps", 5), stdout=stream)
+  polling.wait_until(lambda: (tmp_path / "starts").exists())
+  config = dqn.get_config()
+  folder = run_folder.RunFolder.create(tmp_path, "0-1", overwrite=False)
+  folder.write_config(config)
+  spec = factory.make_spec(config.environment)
+  run = run_lib.Run(config, spec, folder, time.time())
+  counts = run_status.NodeCounts(env_steps=1_234)
+  report = messages.WorkerReport(counts=counts)
+  with controlled.controlled(run, {"worker": 1}, str(tmp_path)) as controller:
+    controller.control.report("worker", 0, report)
+    shown = ""
+    while "0-1 at 1,234 steps" not in shown:
+      shown += os.read(terminal, 1_024).decode("utf-8", "replace")
+    controller.control.stop("control")
+  process.kill()
+  process.wait()
+  os.close(terminal)
+  os.close(stream)
 
 
 def test_a_setting_that_falls_behind_is_stopped(tmp_path):
