@@ -180,7 +180,7 @@ class SingleLoop:
       self.save()
       self._wait_for_uploads()
     except OSError as error:
-      raise RuntimeError(f"the final snapshot is missing: {error}") from error
+      raise RuntimeError(self._store.explain_loss(str(error))) from error
     finally:
       self._close()
     self.report()

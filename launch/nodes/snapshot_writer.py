@@ -134,16 +134,11 @@ class SnapshotWriter:
       wait()
     if self.writing:
       self._late = True
-      newest = self._store.last
-      logging.warning(
-        "the final snapshot was not written within %.0f s; %s",
-        get_timeout_s(),
-        f"the run can be resumed from number {newest.number}"
-        if newest
-        else "it was the first, so the run can't be resumed",
-      )
+      why = f"it takes longer than {get_timeout_s():.0f} s"
+      logging.warning("%s", self._store.explain_loss(why))
     elif self._error is not None:
-      raise RuntimeError("the final snapshot is missing") from self._error
+      why = error_text.one_line(self._error)
+      raise RuntimeError(self._store.explain_loss(why)) from self._error
     else:
       self._store.flush(get_rest_s)
     self._finishing_since_s = None

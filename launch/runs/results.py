@@ -162,7 +162,7 @@ class Results:
     if names := outbox.unwritten():
       raise OSError(
         f"the disk of {str(self._folder.path)!r} is full, so the end of "
-        f"{', '.join(names)} is lost: free some space, and resume the run"
+        f"{', '.join(names)} is lost: free some space before the next run"
       )
 
   def _open_curves(self, evaluations: int | None, trainer_steps: float) -> None:

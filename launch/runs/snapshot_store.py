@@ -207,6 +207,20 @@ class SnapshotStore:
     if self._uploads:
       self._uploads.flush(get_rest_s)
 
+  def explain_loss(self, why: str) -> str:
+    """Returns one line about the run's last snapshot, which is not written.
+
+    Args:
+      why: the reason, as a clause.
+    """
+    follows = (
+      f"a resumed run continues from snapshot {self.last.number}, before the "
+      "run's end"
+      if self.last
+      else "it was the first one, and the run can't be resumed"
+    )
+    return f"the last snapshot is not written ({why}): {follows}"
+
   def status(self) -> run_status.SnapshotsStatus:
     """Returns the state of the snapshots and uploads, as far as it knows."""
     uploads = self._uploads

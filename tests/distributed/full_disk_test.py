@@ -88,5 +88,8 @@ def test_a_disk_that_stays_full_fails_the_final_snapshot(disk, start_run):
   assert run.wait() == 1
   line = run.stderr.splitlines()[-1]
   assert line.startswith("train: node trainer/0 failed")
-  assert "No space left on device" in run.stderr
+  assert "No space left on device" in line
+  assert "the run can't be resumed" in line
+  (lost,) = [x for x in run.stderr.splitlines() if "is full, so" in x]
+  assert "summary.json" in lost
   run.check_nothing_left()
