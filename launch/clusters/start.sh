@@ -19,6 +19,8 @@ usage="start.sh head, start.sh join HOST:PORT, or start.sh run HOST:PORT \
 MACHINES -- COMMAND"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 ray=$root/.venv/bin/ray
+# Installed from the wheel, this file is in the environment that has Ray.
+[ -x "$root/tools/setup.sh" ] || ray=$(cd "$root/../../../.." && pwd)/bin/ray
 
 fail() {
   echo "start: $*" >&2
@@ -112,7 +114,7 @@ if [ -z "${RAY_USE_TLS-}" ]; then
   export RAY_USE_TLS=1 RAY_TLS_CA_CERT="$tls/authority.pem" \
     RAY_TLS_SERVER_CERT="$tls/certificate.pem" RAY_TLS_SERVER_KEY="$tls/key.pem"
 fi
-"$root/tools/setup.sh" ray
+[ ! -x "$root/tools/setup.sh" ] || "$root/tools/setup.sh"
 
 # A machine that is silent is given up by the head after 5 probes, in 20 s.
 export RAY_health_check_period_ms=1000
@@ -137,7 +139,7 @@ export DASHBOARD_METRIC_PORT=-1
 set -- --object-store-memory=80000000 --log-color=false "$@"
 if [ "$mode" = run ]; then
   # It calls `ray`, and COMMAND is to find Ray too.
-  export PATH="$root/.venv/bin:$PATH"
+  export PATH="${ray%/*}:$PATH"
   # Many machines that read one shared folder are slower than 30 s.
   export RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT=300
   run_all "$@"

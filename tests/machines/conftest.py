@@ -25,13 +25,14 @@ class Cluster:
     environment: environment variables that a driver needs.
   """
 
-  def __init__(self, network: hosts.Network):
+  def __init__(self, network: hosts.Network, start: pathlib.Path = _START):
     """Starts the head.
 
     Args:
       network: network to which the hosts are added.
+      start: the script that starts Ray on a host.
     """
-    self.network = network
+    self.network, self._script = network, start
     self.hosts: list[hosts.Host] = []
     self.token_path = network.shared / "token"
     self.token_path.touch(mode=0o600)
@@ -72,7 +73,7 @@ class Cluster:
   def _start(self, host: hosts.Host, *command: str) -> None:
     here = f"--node-ip-address={host.address}"
     host.run(
-      [str(_START), *command[:2], here, *_FEW, *command[2:]],
+      [str(self._script), *command[:2], here, *_FEW, *command[2:]],
       env=self.environment,
       timeout_s=100,
     )
@@ -92,8 +93,8 @@ def network(tmp_path):
 def start_cluster(network):
   """Returns a function that starts Ray on `count` hosts, including the head."""
 
-  def start(count):
-    cluster = Cluster(network)
+  def start(count, **options):
+    cluster = Cluster(network, **options)
     for _ in range(count - 1):
       cluster.add()
     return cluster
