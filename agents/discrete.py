@@ -5,7 +5,7 @@ import math
 import ml_collections
 from acme import specs
 
-from slipway.agents.networks import action_masks, torsos
+from slipway.agents.networks import action_masks, heads, torsos
 from slipway.environments import arrays
 
 
@@ -46,6 +46,8 @@ def _check_support(
   """Raises ValueError if masked actions could have values above legal ones."""
   is_masked = isinstance(spec.observations, arrays.MaskedArray)
   if not is_masked or network.get("head") != "categorical":
+    return
+  if not heads.has_support(network):
     return
   for name in ("lowest_return", "highest_return"):
     if not abs(network[name]) <= action_masks.LARGEST_VALUE:

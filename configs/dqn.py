@@ -46,6 +46,7 @@ _TASKS = {
     # A cart may drift for 300 steps before it leaves the track. With 0.99, each
     # action on the way changes the values by too little; docs/learning.md.
     "adder.discount": 0.995,
+    "network.lowest_return": 0.0,
     "network.highest_return": 200.0,  # 1 / (1 - 0.995)
     # Errors clipped at 1, as for Atari's clipped rewards, make values of up to
     # 200 medians, which do not see rare failures; docs/learning.md.
@@ -96,8 +97,6 @@ _TASKS = {
     **tasks.CARTPOLE,
     **tasks.GENERIC,
     "network.hidden_sizes": (256, 256),
-    "network.lowest_return": -10.0,  # of normalized rewards
-    "network.highest_return": 10.0,
     "replay.capacity": 200_000,
     "replay.min_size": 2_000,
     "replay.samples_per_insert": 32.0,  # an update per four steps

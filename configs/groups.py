@@ -4,6 +4,7 @@ The defaults are sized for CartPole-v1 on two cores. `rules` checks the rules
 between fields.
 """
 
+import math
 import re
 
 from slipway.configs import checks, fields
@@ -450,22 +451,24 @@ POLICY: fields.Fields = {
 ATOMS: fields.Fields = {
   "network.atoms": Field(
     51,
-    "number of atoms of a 'categorical' head; Bellemare et al. 2017, section 5",
+    "number of atoms of a 'categorical' head with a support; Bellemare et al. "
+    "2017, section 5",
     checks.at_least(2, "there would be no distribution").up_to(
       10_000, "no memory holds the outputs"
     ),
   ),
   "network.lowest_return": Field(
-    0.0,
+    -math.inf,
     "discounted return at the first atom of a 'categorical' head, in units of "
     "the normalized rewards with normalization.rewards; Bellemare et al. 2017 "
-    "use -10",
+    "use -10. -inf, with a highest_return of inf: no support, but 255 atoms at "
+    "returns of any size, up to 4.9e8; Hafner et al. 2023, critic learning",
   ),
   "network.highest_return": Field(
-    100.0,
+    math.inf,
     "discounted return at the last atom of a 'categorical' head, in units of "
     "the normalized rewards with normalization.rewards; Bellemare et al. 2017 "
-    "use 10",
+    "use 10. inf: see lowest_return",
   ),
 }
 

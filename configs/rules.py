@@ -4,12 +4,13 @@ Each family's `check` calls those that concern its groups of fields. Checks
 raise a ValueError that names the fields, their values and the consequence.
 """
 
+import math
 import typing
 from collections.abc import Iterable, Mapping
 
 import ml_collections
 
-from slipway.configs import fields
+from slipway.configs import fields, groups
 
 # The smallest valid distance of neighbouring atoms, relative to the largest
 # absolute atom. Closer atoms may be equal in float32.
@@ -277,9 +278,23 @@ def _check_shards(config: ml_collections.ConfigDict) -> None:
 
 
 def check_atoms(config: ml_collections.ConfigDict) -> None:
-  """Raises ValueError if the atoms of `groups.ATOMS` are equal in float32."""
+  """Raises ValueError unless the atoms of `groups.ATOMS` can be placed."""
   network = config.network
   lowest, highest = network.lowest_return, network.highest_return
+  if math.isinf(lowest) and math.isinf(highest):
+    if network.atoms != groups.ATOMS["network.atoms"].default:
+      raise ValueError(
+        f"config.network.atoms={network.atoms!r} has no effect with config."
+        f"network.lowest_return={lowest!r}, without which there are 255 atoms: "
+        "leave it out, or give lowest_return and highest_return"
+      )
+    return
+  if math.isinf(lowest) or math.isinf(highest):
+    raise ValueError(
+      f"config.network.lowest_return={lowest!r} with config.network."
+      f"highest_return={highest!r} is half a support, so the atoms can't be "
+      "placed: give both returns, or neither for returns of any size"
+    )
   step = (highest - lowest) / (network.atoms - 1)
   if not step > _MIN_ATOM_DISTANCE * max(abs(lowest), abs(highest)):
     raise ValueError(

@@ -11,10 +11,11 @@ from acme import specs
 
 from slipway.agents import optimizer, policies, targets
 from slipway.agents.losses import actor_critic as losses
-from slipway.agents.losses import output
+from slipway.agents.losses import categorical, output
 from slipway.agents.networks import (
   critic_network,
   encoder_network,
+  heads,
   initializers,
   layers,
   tf_network,
@@ -83,11 +84,8 @@ class Critics:
     self._count = network.critics
     self._atoms: tf.Tensor | None = None
     if network.critic_head == "categorical":
-      self._atoms = tf.linspace(
-        float(network.lowest_return),
-        float(network.highest_return),
-        network.atoms,
-      )
+      self._atoms = tf.constant(heads.make_atoms(network))
+      self._scale = categorical.make_scale(heads.has_support(network))
     self._encoder = self._target_encoder = None
     if encoder is not None:
       # Its variables have the names that they have in the acting policy.
@@ -152,7 +150,13 @@ class Critics:
     atoms = self._atoms
     if atoms is not None:
       return lambda outputs: losses.categorical_critic_loss(
-        outputs, data.r_t, data.discount_t, outputs_t, atoms, entropy_cost
+        outputs,
+        data.r_t,
+        data.discount_t,
+        outputs_t,
+        atoms,
+        entropy_cost,
+        self._scale,
       )
     return make_squared_loss(
       losses.soft_target(
@@ -225,8 +229,8 @@ class Critics:
   ) -> critic_network.CriticNetwork:
     settings, outputs = layers.TorsoSettings.from_config(network), 1
     if self._atoms is not None:
-      outputs = network.atoms
-      values = initializers.returns_at_zero(self._atoms.numpy())
+      atoms = self._atoms.numpy()
+      outputs, values = len(atoms), initializers.returns_at_zero(atoms)
       scheme = settings.scheme._replace(values=values)
       settings = settings._replace(scheme=scheme)
     return critic_network.CriticNetwork(spec, settings, self._count, outputs)

@@ -35,6 +35,7 @@ class DQNLearner(q_learner.QLearner):
     )
     head = heads.make_head(config.network)
     self._atoms = None if head.atoms is None else tf.constant(head.atoms)
+    self._scale = categorical.make_scale(heads.has_support(config.network))
     self._needs_random = network.needs_random
     self._samples_quantiles = head.sampled
     self._quantiles = config.network.quantiles
@@ -88,7 +89,12 @@ class DQNLearner(q_learner.QLearner):
     settings, given = self._learner, (data.a_tm1, data.r_t, data.discount_t)
     if self._atoms is not None:
       return categorical.categorical_q_learning(
-        online.outputs, *given, target.outputs, selector, self._atoms
+        online.outputs,
+        *given,
+        target.outputs,
+        selector,
+        self._atoms,
+        self._scale,
       )
     if online.taus is not None:
       return quantile.quantile_q_learning(

@@ -61,6 +61,7 @@ def categorical_critic_loss(
   logits_t: tf.Tensor,
   atoms: tf.Tensor,
   entropy_cost_t: tf.Tensor | None = None,
+  scale: categorical.Scale = tf.identity,
 ) -> output.LossOutput:
   """Returns the cross entropies of distributional critics, summed over them.
 
@@ -77,6 +78,7 @@ def categorical_critic_loss(
     logits_t: [B, M, K], logits of M target critics for o_t and a_t.
     atoms: [K], returns of the atoms in ascending order.
     entropy_cost_t: [B], alpha log pi(a_t | o_t), or None for no such term.
+    scale: scale of returns on which the atoms are equally spaced.
 
   Returns:
     `LossOutput`, whose error is the mean divergence KL(m || p) over the
@@ -89,7 +91,7 @@ def categorical_critic_loss(
   p_t = output.select_actions(p_t, lowest)
   cost = 0.0 if entropy_cost_t is None else entropy_cost_t[:, None]
   returns = r_t[:, None] + discount_t[:, None] * (atoms - cost)
-  target = tf.stop_gradient(categorical.project(returns, p_t, atoms))
+  target = tf.stop_gradient(categorical.project(returns, p_t, atoms, scale))
   log_p = tf.nn.log_softmax(logits_tm1)
   losses = -tf.reduce_sum(target[:, None] * log_p, -1)  # [B, C]
   entropy = -tf.reduce_sum(tf.math.xlogy(target, target), axis=1)

@@ -105,12 +105,17 @@ def returns_at_zero(atoms: np.ndarray) -> LayerInitializer:
   by more than rewards do, since its atoms are far apart.
 
   Args:
-    atoms: returns of the atoms in ascending order, equally spaced, [K].
+    atoms: returns of the atoms in ascending order, [K]; the layer has K outputs
+      for each of its distributions.
   """
-  zero = np.clip(0.0, atoms[0], atoms[-1])
-  logits = -np.abs(atoms - zero) / (atoms[1] - atoms[0])
-  logits = logits.astype(np.float32)
-  return LayerInitializer(zeros, lambda fan_in: lambda random, shape: logits)
+  indices = np.arange(len(atoms))
+  logits = -abs(indices - np.interp(0.0, atoms, indices)).astype(np.float32)
+  return LayerInitializer(
+    zeros,
+    lambda fan_in: (
+      lambda random, shape: np.tile(logits, shape[0] // len(atoms))
+    ),
+  )
 
 
 def count_inputs(shape: tuple[int, ...]) -> int:

@@ -127,7 +127,13 @@ class Layers:
     return self.ops.linear(x, w, b)
 
   def noisy_linear(
-    self, name: str, x: Array, size: int, std: float, noise: typing.Any
+    self,
+    name: str,
+    x: Array,
+    size: int,
+    std: float,
+    noise: typing.Any,
+    initializer: initializers.LayerInitializer = initializers.uniform_by_fan_in,
   ) -> Array:
     """Returns the outputs of a noisy linear layer, whose weights are sampled.
 
@@ -141,17 +147,14 @@ class Layers:
       x: inputs [B, F].
       std: sigma_0; the initial standard deviations are sigma_0 / sqrt(F).
       noise: an `ops.Noise` for this call, or None to use the mean weights.
+      initializer: initializer of the mean weights; section 3.2: uniform.
 
     Returns:
       Outputs [B, size].
     """
     inputs = x.shape[1]
-    bound = 1 / math.sqrt(inputs)  # section 3.2
-
-    uniform = initializers.uniform(bound)
-    deviation = initializers.constant(std * bound)
-    w = self.variable(f"{name}/w", (inputs, size), uniform)
-    b = self.variable(f"{name}/b", (size,), uniform)
+    deviation = initializers.constant(std / math.sqrt(inputs))
+    w, b = self._weights_and_biases(name, (inputs, size), initializer)
     w_std = self.variable(f"{name}/w_std", (inputs, size), deviation)
     b_std = self.variable(f"{name}/b_std", (size,), deviation)
     if noise is not None:

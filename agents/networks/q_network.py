@@ -60,6 +60,7 @@ class QNetwork:
       settings.scheme,
       layer_norm=config.layer_norm == "all",
       noisy_std=config.noisy_std if config.noisy else None,
+      start=_make_start(config, self._head),
     )
     self._initializer = settings.scheme.hidden
     self._frequencies = np.pi * np.arange(config.cosines, dtype=np.float32)
@@ -129,6 +130,7 @@ class Streams:
     scheme: initializers.Scheme,
     layer_norm: bool = False,
     noisy_std: float | None = None,
+    start: initializers.LayerInitializer | None = None,
   ):
     """Declares the streams.
 
@@ -138,10 +140,15 @@ class Streams:
       layer_norm: whether to normalize the hidden layer, without noise that of
         both streams together, before its activation.
       noisy_std: sigma_0 of noisy layers; None: layers without noise.
+      start: initializer of the output layers; None: that of the scheme, or of
+        noisy layers.
     """
     self._size, self._actions, self._dueling = size, actions, dueling
     self._scheme, self._layer_norm = scheme, layer_norm
     self._noisy_std = noisy_std
+    self._output = start or (
+      scheme.values if noisy_std is None else initializers.uniform_by_fan_in
+    )
 
   def __call__(
     self, layers: layers_lib.Layers, x: Array, width: int = 1, noise=None
@@ -169,8 +176,8 @@ class Streams:
       """Returns the outputs [N, size] of a stream."""
       layer = f"{name}/output"
       if std is None:
-        return layers.linear(layer, units, size, self._scheme.values)
-      return layers.noisy_linear(layer, units, size, std, noise)
+        return layers.linear(layer, units, size, self._output)
+      return layers.noisy_linear(layer, units, size, std, noise, self._output)
 
     wide = self._actions * width
     if self._dueling and std is None:
@@ -182,6 +189,19 @@ class Streams:
     if not self._dueling:
       return advantage, None
     return advantage, output("value", hidden("value", self._size), width)
+
+
+def _make_start(
+  config: ml_collections.ConfigDict, head: heads.Head
+) -> initializers.LayerInitializer | None:
+  """Returns the initializer of the outputs, or None for the scheme's.
+
+  Without a given support, the outermost atoms are so large that values of
+  random logits would be, too.
+  """
+  if head.atoms is None or heads.has_support(config):
+    return None
+  return initializers.returns_at_zero(head.atoms)
 
 
 def combine_streams(ops: typing.Any, value: Array, advantage: Array) -> Array:

@@ -25,6 +25,8 @@ LAUNCHES = {
 _RAY_FLAGS = ("ray_address", "wait_for_machines", "insecure")
 # Names of the flags for new runs, which can't be combined with --resume.
 _NEW_RUN_FLAGS = ("config", "name", "run_dir", "overwrite")
+# Fields of a categorical head's support of returns.
+_SUPPORT = {"network.lowest_return", "network.highest_return", "network.atoms"}
 
 _GENERIC_NOTICE = (
   f"config: {overrides.GENERIC_CONFIG}, which takes any environment, because "
@@ -176,7 +178,7 @@ def parse(argv: Sequence[str], usage: str) -> Command:
     config.mode = flags.mode
   _check_launch(flags, config.mode)
   if flags.resume is None:
-    _adapt_to_task(flags, config, before, "limits.target_return" in changed)
+    _adapt_to_task(flags, config, before, changed)
   return command
 
 
@@ -249,20 +251,21 @@ def _adapt_to_task(
   flags: flags_lib.Flags,
   config: ml_collections.ConfigDict,
   before: tuple[str, str],
-  has_own_target: bool,
+  changed: Collection[str],
 ) -> None:
-  """Sets the name and the target return of a new run by its environment.
+  """Sets a new run's name, target return and support by its environment.
 
   A preset's target is one of its own environment. For another environment, it
   may be out of reach, or met by a policy that has learned nothing. So the run
   gets the reward threshold with which this environment is registered, or no
-  target.
+  target. A preset's support of returns, too, is for its environment; without
+  one, atoms fit any returns.
 
   Args:
     flags: the flags, whose `name` is set if the user has given none.
-    config: the config, whose target return may be replaced.
+    config: the config, whose target return and support may be replaced.
     before: the preset's environment and game.
-    has_own_target: whether the user has given a target return.
+    changed: names of the fields that the user has given.
   """
   environment, limits = config.environment, config.limits
   algorithm, _, task = flags.config.partition(":")
@@ -270,10 +273,14 @@ def _adapt_to_task(
   is_generic = task == "generic"
   differs = (environment.name, environment.game) != before
   has_target = differs and math.isfinite(limits.target_return)
-  if (is_generic or has_target) and not has_own_target:
+  if (is_generic or has_target) and "limits.target_return" not in changed:
     threshold = ids.find_reward_threshold(environment)
     limits.target_return = math.inf if threshold is None else threshold
-  if is_generic or environment.name != before[0]:
+  is_other = environment.name != before[0]
+  if is_other and not (environment.reward_clip or _SUPPORT & {*changed}):
+    ends = {"lowest_return": -math.inf, "highest_return": math.inf}
+    config.network.update({x: ends[x] for x in ends if x in config.network})
+  if is_generic or is_other:
     task = environment.name
   elif differs:
     task = environment.game

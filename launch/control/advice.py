@@ -125,11 +125,18 @@ def _advise_on_support(
     if below > above
     else ("above", "highest", highest, lowest)
   )
+  outside = f"{max(below, above):.0%} of the target returns are {side} "
+  if not math.isfinite(config.network[field]):
+    return (
+      f"{outside}all atoms, so their values can't be learned: lower config."
+      "environment.reward_scale="
+      f"{config.environment.reward_scale:g}"
+    )
   return (
-    f"{max(below, above):.0%} of the target returns are {side} the support, "
-    f"config.network.{field}={config.network[field]:g}, so their values can't "
-    f"be learned: set it to the task's {extreme} discounted return, and check "
-    f"{other}={config.network[other]:g}, too"
+    f"{outside}the support, config.network.{field}={config.network[field]:g}, "
+    f"so their values can't be learned: set it to the task's {extreme} "
+    f"discounted return, and check {other}={config.network[other]:g}, too; "
+    "-inf and inf are for returns of any size"
   )
 
 

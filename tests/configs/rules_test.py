@@ -15,6 +15,7 @@ WORDS = {
   "SHAPED": SHAPED,
   "MASKS": MASKS,
   "MASKED": f"{SHAPED} {MASKS} environment.kwargs.masked=True",
+  "UNLIMITED": "network.lowest_return=-1e999 network.highest_return=1e999",
   "CARTPOLE": "environment.name=CartPole-v1",
   "EXTERNAL": "environment.external=True",
   "RETRACE": "learner.critic_target=retrace replay.transitions_per_item=1",
@@ -128,6 +129,9 @@ sac NO_PROXY topology.workers=0 | {} with config.topology.proxy=False
 dqn environment.external=True | {}, an environment without steps
 rainbow network.lowest_return=100.0 | config.network.highest_return=100.0
 rainbow network.highest_return=1000001000.0 network.lowest_return=1e9 | {}
+c51:lunarlander network.highest_return=1e999 | {} is half a support
+d4pg network.lowest_return=-1e999 | {} with config.network.highest_return=0
+c51 UNLIMITED network.atoms=9 | {} has no effect
 dqn learner.munchausen_scale=0.9 network.head=quantile | {}
 dqn replay.capacity=63 | {} is below config.learner.batch_size=64:
 dqn replay.min_size=500001 | {} is above config.replay.capacity=500000:
@@ -228,6 +232,7 @@ rainbow network.noisy_std=0.1 exploration.epsilon_start=0.5 PRIORITIES
 r2d2 replay.eta=0.5 PRIORITIES
 r2d2 exploration.ladder_base=0.5 exploration.ladder_exponent=6.0
 dqn network.lowest_return=200.0
+c51 UNLIMITED
 dqn replay.capacity=64 replay.min_size=64
 dqn replay.min_size=50000
 dqn replay.samples_per_insert=0.0

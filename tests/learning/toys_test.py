@@ -79,6 +79,24 @@ def test_all_learn_catch(learn, algorithm):
   assert summary["stopped_because"] == "target_return"
 
 
+@pytest.mark.parametrize(
+  ("algorithm", "scale"), [("c51", 0.1), ("rainbow", 1e4)]
+)
+def test_returns_of_any_size_are_learned_without_a_support(
+  learn, algorithm, scale
+):
+  summary = learn(
+    algorithm,
+    "Catch",
+    "--config.network.lowest_return=-inf",
+    "--config.network.highest_return=inf",
+    f"--config.environment.reward_scale={scale}",
+    "--config.limits.target_return=0.95",
+    "--config.limits.environment_steps=100_000",
+  )
+  assert summary["stopped_because"] == "target_return"
+
+
 @pytest.mark.parametrize("algorithm", ["ddpg", "td3", "sac"])
 def test_policies_share_the_critics_view_of_images(train, algorithm):
   summary = train(

@@ -135,7 +135,12 @@ def test_all_weights_start_within_the_bound_of_the_initializer(name):
 
 @pytest.mark.parametrize(
   "lowest, highest, nearest",
-  [(-200.0, 1_500.0, 0.0), (-1_600.0, 0.0, 0.0), (20.0, 120.0, 20.0)],
+  [
+    (-200.0, 1_500.0, 0.0),
+    (-1_600.0, 0.0, 0.0),
+    (20.0, 120.0, 20.0),
+    (-np.inf, np.inf, 0.0),
+  ],
 )
 def test_categorical_critics_start_at_the_return_nearest_to_zero(
   batches, lowest, highest, nearest
@@ -143,7 +148,8 @@ def test_categorical_critics_start_at_the_return_nearest_to_zero(
   config = make_config("d4pg")
   config.network.update({"lowest_return": lowest, "highest_return": highest})
   metrics, _ = make_learner(config).update(batches["d4pg"])
-  spacing = (highest - lowest) / (config.network.atoms - 1)
+  width = highest - lowest
+  spacing = width / (config.network.atoms - 1) if np.isfinite(width) else 1.0
   assert abs(metrics["q_mean"] - nearest) < spacing
   assert abs(-metrics["policy_loss"] - nearest) < spacing
 

@@ -75,6 +75,7 @@ def test_acting_values_equal_the_means_of_learned_heads(
   torso, sizes, shape, dtype, fields
 ):
   config = make_config(torso, sizes, quantiles=5, atoms=7, **fields)
+  config.update(lowest_return=-10.0, highest_return=10.0)
   spec = given.spec_of(shape, dtype)
   torsos.check(config, spec)
   acting = network_lib.make_acting(q_network.QNetwork(config, spec))
@@ -89,6 +90,21 @@ def test_acting_values_equal_the_means_of_learned_heads(
     np.testing.assert_array_equal(observation, original)
     expected = compute_values(config, network(tf.constant(observation)))
     np.testing.assert_allclose(values, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("fields", [{}, {"noisy": True}, {"dueling": True}])
+def test_values_start_at_zero_without_a_support(fields):
+  """Random weights of atoms at 4e8 would give values of that size."""
+  spec = given.spec_of((4,))
+  config = make_config("mlp", (8,), head="categorical", **fields)
+  config.update(lowest_return=-np.inf, highest_return=np.inf)
+  network = tf_network.Network(q_network.QNetwork(config, spec), seed=0)
+  observation = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+  np.testing.assert_allclose(network(observation).values, 0.0, atol=0.01)
+  acting = make_acting(config, spec, network)
+  for seed in range(20 * config.noisy):
+    random = np.random.default_rng(seed)
+    assert abs(acting(observation, random=random).values).max() < 100
 
 
 @pytest.mark.parametrize(

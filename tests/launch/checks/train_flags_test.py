@@ -93,6 +93,17 @@ ACCEPTED = [
    "limits.target_return", math.inf),
   ("--config=dqn:pong --config.environment.game=Breakout",
    "limits.target_return", math.inf),
+  # ... and a preset's support of returns is for its environment.
+  ("--config=c51:lunarlander --config.environment.name=Acrobot-v1",
+   "network.lowest_return", -math.inf),
+  ("--config=d4pg:pendulum --config.environment.name=HalfCheetah-v5",
+   "network.highest_return", math.inf),
+  ("--config=c51:lunarlander --config.environment.name=Acrobot-v1 "
+   "--config.network.lowest_return=-9", "network.highest_return", 300.0),
+  ("--config=c51:lunarlander --config.environment.kwargs.gravity=-9.0",
+   "network.highest_return", 300.0),
+  ("--config=c51:atari57 --config.environment.name=ALE/Breakout-v5",
+   "network.highest_return", 10.0),
   ("--config.environment.name=Acrobot-v1 --config.limits.target_return=-90",
    "limits.target_return", -90.0),
 ]  # fmt: skip

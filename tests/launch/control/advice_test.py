@@ -40,6 +40,12 @@ CASES = [
     {"below_support": 0.3, "above_support": 0.0},
     "below the support, config.network.lowest_return=-1600",
   ),
+  (
+    "d4pg",
+    {"network__lowest_return": -math.inf, "network__highest_return": math.inf},
+    {"below_support": 0.3, "above_support": 0.0},
+    "below all atoms, so their values can't be learned: lower config",
+  ),
   ("dqn", {"learner__huber_delta": 2.0}, {"td_error_abs_mean": 7.9}, None),
   (
     "dqn",
