@@ -234,6 +234,13 @@ FIELDS: fields.Fields = {
     "start; RL Baselines3 Zoo uses 10,000 on MuJoCo's tasks",
     checks.at_least(0, "a number of steps is never negative"),
   ),
+  "exploration.random_repeats": Field(
+    1,
+    "environment steps for which each of these actions is repeated, with which "
+    "a car gets up a hill that independent actions do not climb; Dabney et al. "
+    "2021, section 3, sample the number",
+    checks.at_least(1, "there would be no actions"),
+  ),
   **groups.BONUS,
 }
 
@@ -264,6 +271,12 @@ _REQUIREMENTS = (
   ),
   rules.Requirement(
     "learner.target_noise", None, ("learner.target_noise_clip",)
+  ),
+  rules.Requirement(
+    "exploration.random_steps",
+    None,
+    ("exploration.random_repeats",),
+    presets={"exploration.random_repeats": (16,)},
   ),
   rules.Requirement(
     "replay.sampler", ("prioritized",), (*groups.PRIORITIES, "replay.eta")
@@ -399,6 +412,12 @@ def check(config: ml_collections.ConfigDict) -> None:
       f"config.exploration.lowest_noise_std={noise.lowest_noise_std} is above "
       f"config.exploration.noise_std={noise.noise_std}, the largest one: lower "
       "it"
+    )
+  repeats = noise.random_repeats
+  if config.environment.action_mask and noise.random_steps and repeats > 1:
+    raise ValueError(
+      f"config.exploration.random_repeats={repeats} would repeat actions that "
+      "have become illegal with config.environment.action_mask=True: use 1"
     )
   learner = config.learner
   if (

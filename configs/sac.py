@@ -40,6 +40,9 @@ _TASKS = {
     "adder.n_step": 5,
     "learner.learning_rate": 7.3e-4,
     "learner.tau": 0.01,
+    # Independent actions don't climb a hill: MountainCarContinuous stayed at 0.
+    "exploration.random_steps": 5_000,
+    "exploration.random_repeats": 16,
     "evaluation.period_s": 2.0,
   },
   "cartpole": {  # with discrete actions: Christodoulou 2019

@@ -68,6 +68,7 @@ class ExploringActor(policies.PolicyActor):
     random: np.random.Generator,
     noise: Noise | None,
     random_steps: int,
+    random_repeats: int,
     earlier_env_steps: int,
     with_log_prob: bool,
   ):
@@ -76,6 +77,7 @@ class ExploringActor(policies.PolicyActor):
     Args:
       noise: noise on the modes of the policy, or None to sample from it.
       random_steps: steps of this worker's environments with random actions.
+      random_repeats: steps for which each random action is repeated.
       with_log_prob: whether the extras have the log-density of each action,
         `policies.LOG_PROB`; only for policies that have a density.
     """
@@ -83,6 +85,8 @@ class ExploringActor(policies.PolicyActor):
     self._generator, self._spec = random, spec
     self._with_log_prob = with_log_prob
     self._noise, self._random_steps = noise, random_steps
+    self._random_repeats = random_repeats
+    self._repeated: np.ndarray | None = None  # the newest random actions
     # Counts one step per environment and call. Since that includes autoresets,
     # it slightly exceeds the number of environment steps.
     self._env_steps = earlier_env_steps
@@ -92,13 +96,15 @@ class ExploringActor(policies.PolicyActor):
   ) -> adder.ActorOutput:
     del reward
     is_random = self._env_steps < self._random_steps
+    calls = self._env_steps // len(observation)
     self._env_steps += len(observation)
     if is_random:
-      spec = self._spec
-      action = arrays.sample_actions(
-        spec.observations, spec.actions, observation, self._generator
-      )
-      return self._make_output(action, None)
+      if self._repeated is None or calls % self._random_repeats == 0:
+        spec = self._spec
+        self._repeated = arrays.sample_actions(
+          spec.observations, spec.actions, observation, self._generator
+        )
+      return self._make_output(self._repeated, None)
     parameters = self._network(observation)
     policy = self._policy.head.distribution(numpy_ops, parameters)
     if self._noise is None:
@@ -113,11 +119,13 @@ class ExploringActor(policies.PolicyActor):
       **super().get_state(),
       "noise": self._noise and self._noise.get_state(),
       "env_steps": self._env_steps,
+      "repeated": self._repeated,
     }
 
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
     super().set_state(state)
     self._env_steps = state["env_steps"]
+    self._repeated = state["repeated"]
     if self._noise is not None:
       self._noise.set_state(state["noise"])
 

@@ -91,6 +91,7 @@ class Builder(policies.PolicyBuilder):
       math.ceil(
         config.exploration.random_steps / max(1, config.topology.workers)
       ),
+      config.exploration.random_repeats,
       earlier_env_steps,
       with_log_prob=config.learner.critic_target == "retrace",
     )

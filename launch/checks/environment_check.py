@@ -54,6 +54,19 @@ def make_spec(
       signal.setitimer(timer, 0.0)
 
 
+def remember(make_spec: SpecFunction) -> SpecFunction:
+  """Returns the function with a memory: it makes each environment once."""
+  known: dict[str, specs.EnvironmentSpec] = {}
+
+  def make_once(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
+    text = repr(config.to_dict())
+    if text not in known:
+      known[text] = make_spec(config)
+    return known[text]
+
+  return make_once
+
+
 def _report_wait(config: ml_collections.ConfigDict, command: str) -> None:
   """Prints that the command waits for the environment."""
   print(

@@ -19,9 +19,9 @@ from slipway.launch.runs import config_file
 
 # Config of `slipway train` without --config.
 DEFAULT_CONFIG = "apex_dqn:cartpole"
-# Config of a run without --config that names an environment: it takes any
-# action space, and observations and rewards of any size.
-GENERIC_CONFIG = "ppo:generic"
+# Configs of runs without --config that name an environment, by whether all its
+# actions are continuous: they take observations and rewards of any size.
+GENERIC_CONFIGS = {False: "ppo:generic", True: "sac:generic"}
 # Prefix of the flag that overrides a field: --config.FIELD=VALUE.
 PREFIX = "config."
 # Field names of the environment's keyword arguments, before an argument's name.

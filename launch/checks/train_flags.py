@@ -10,9 +10,9 @@ import ml_collections
 
 from slipway.configs import base
 from slipway.configs import fields as fields_lib
-from slipway.environments import ids
+from slipway.environments import arrays, factory, ids
+from slipway.launch.checks import environment_check, overrides, run_config
 from slipway.launch.checks import flags as flags_lib
-from slipway.launch.checks import overrides, run_config
 from slipway.launch.runs import run_folder
 
 # Module of launch/ with the launcher, by value of --launch.
@@ -25,14 +25,16 @@ LAUNCHES = {
 _RAY_FLAGS = ("ray_address", "wait_for_machines", "insecure")
 # Names of the flags for new runs, which can't be combined with --resume.
 _NEW_RUN_FLAGS = ("config", "name", "run_dir", "overwrite")
+
 # Fields of a categorical head's support of returns.
 _SUPPORT = {"network.lowest_return", "network.highest_return", "network.atoms"}
-
-_GENERIC_NOTICE = (
-  f"config: {overrides.GENERIC_CONFIG}, which takes any environment, because "
-  "none was given; sac:generic (Box actions) and dqn:generic (Discrete) often "
-  "need fewer environment steps"
-)
+# Lines about a config that was chosen, by the config.
+_NOTICES = {
+  "ppo:generic": "config: ppo:generic, which takes any actions, because none "
+  "was given; dqn:generic (Discrete) often needs fewer environment steps",
+  "sac:generic": "config: sac:generic, for continuous actions, because none "
+  "was given; ppo:generic takes more environment steps in less time",
+}
 
 
 class Command(typing.NamedTuple):
@@ -49,9 +51,8 @@ class Command(typing.NamedTuple):
   @property
   def notice(self) -> str:
     """A line for the user about a config that was chosen, or empty."""
-    if self.flags.config != overrides.GENERIC_CONFIG:
-      return ""
-    return "" if self.flags["config"].present else _GENERIC_NOTICE
+    is_given = self.flags["config"].present
+    return "" if is_given else _NOTICES.get(self.flags.config, "")
 
 
 def define() -> flags_lib.Flags:
@@ -63,8 +64,8 @@ def define() -> flags_lib.Flags:
     "Config of the run: ALGORITHM:PRESET, such as apex_dqn:cartpole, or the "
     "path of a file and its preset, such as mine/a2c.py:cartpole. Each field "
     "of the config is a flag, too, such as --config.replay.capacity=50_000. "
-    f"Default: {overrides.DEFAULT_CONFIG}, or {overrides.GENERIC_CONFIG} with "
-    "--config.environment.name.",
+    f"Default: {overrides.DEFAULT_CONFIG}; with --config.environment.name, "
+    "sac:generic if its actions are continuous, else ppo:generic.",
   )
   values.add_choice(
     "mode",
@@ -132,36 +133,45 @@ def define() -> flags_lib.Flags:
   return values
 
 
-def parse(argv: Sequence[str], usage: str) -> Command:
+def parse(
+  argv: Sequence[str],
+  usage: str,
+  make_spec: environment_check.SpecFunction = factory.make_spec,
+) -> Command:
   """Parses the command line of `slipway train`.
+
+  If it names an environment but no config, `make_spec` makes that environment,
+  whose actions choose the config.
 
   Raises:
     ValueError: a flag or its value is invalid; the message suggests another.
     SystemExit: help was requested and printed.
+    Exception: as `make_spec`.
   """
   flags = define()
   line = flags.split(argv)
   own = dict(line.own)
+  given = list(filter(overrides.is_override, line.others))
+  is_named = "environment.name" in map(overrides.get_field, given)
+  default = (
+    overrides.GENERIC_CONFIGS[False] if is_named else overrides.DEFAULT_CONFIG
+  )
   if own.get("help") == "true":
-    path = own.get("config") or overrides.DEFAULT_CONFIG
-    flags.show_help(usage, _describe_fields(path))
+    flags.show_help(usage, _describe_fields(own.get("config") or default))
   _check_sources(line.own)
   flags.set(line)
-  given = list(filter(overrides.is_override, line.others))
+  is_open = flags.resume is None and flags.config is None
   if flags.resume is not None:
-    path = flags.resume
-    config = run_config.read(path, flags.trust)
+    config = run_config.read(flags.resume, flags.trust)
   else:
-    if flags.config is None:
-      is_named = "environment.name" in map(overrides.get_field, given)
-      flags.config = (
-        overrides.GENERIC_CONFIG if is_named else overrides.DEFAULT_CONFIG
-      )
-    path = flags.config
+    flags.config = path = default if flags.config is None else flags.config
     config = overrides.load(path)
   others = itertools.filterfalse(overrides.is_override, line.others)
   flags.reject([*others, *line.words], argv[0], fields_lib.flatten(config))
   _check_resume(flags)
+  if is_open and is_named:
+    flags.config = _choose_config(given, make_spec)
+    config = overrides.load(flags.config)
   environment = config.environment
   before = environment.name, environment.game
   command = Command(flags, config)
@@ -180,6 +190,34 @@ def parse(argv: Sequence[str], usage: str) -> Command:
   if flags.resume is None:
     _adapt_to_task(flags, config, before, changed)
   return command
+
+
+def _choose_config(
+  given: Sequence[str], make_spec: environment_check.SpecFunction
+) -> str:
+  """Returns the generic config for the actions of the environment in `given`.
+
+  Overrides that suit none of these configs are rejected first, since making the
+  environment may take long.
+  """
+  errors = []
+  for path in overrides.GENERIC_CONFIGS.values():
+    config = overrides.load(path)
+    try:
+      overrides.apply(config, given)
+      fields_lib.validate(config, overrides.declared_fields(config))
+      base.check_environment(config.environment)
+      break
+    except ValueError as error:
+      errors.append(error)
+  else:
+    raise ValueError(
+      f"{errors[0]} (the config is {overrides.GENERIC_CONFIGS[False]}, because "
+      "none was given)"
+    ) from errors[0]
+  actions = make_spec(config.environment).actions
+  is_continuous = arrays.component_sizes(actions) is None
+  return overrides.GENERIC_CONFIGS[is_continuous]
 
 
 def _check_sources(own: Sequence[tuple[str, str | None]]) -> None:

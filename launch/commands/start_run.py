@@ -81,10 +81,12 @@ def run(
     resources.callback(signal_handler.ignore)
     try:
       working_folder = os.getcwd()
-      flags, config = command = train_flags.parse(argv, _USAGE)
-      make_spec = functools.partial(
-        environment_check.make_spec, command="train", clean_up=clean_up
+      make_spec = environment_check.remember(
+        functools.partial(
+          environment_check.make_spec, command="train", clean_up=clean_up
+        )
       )
+      flags, config = command = train_flags.parse(argv, _USAGE, make_spec)
       spec, builder = run_check.check(config, flags.launch, make_spec)
       launch = _prepare_launch(command, host)
       with _in_folder(working_folder):

@@ -107,14 +107,12 @@ def _check_spaces(
   sweep: study.Study, configs: Mapping[int, ml_collections.ConfigDict]
 ) -> None:
   """Checks that the environments' spaces are those of the sweep's runs."""
-  made = {}
   for index, config in configs.items():
     environment = config.environment
     for run in sweep.list_runs(index):
       if run.folder.spaces.exists():
-        key = str(environment)
-        made[key] = made.get(key) or plan_lib.make_spec(environment)
-        recorded_spaces.check(run.folder, environment.name, made[key])
+        spec = sweep.plan.make_spec(environment)
+        recorded_spaces.check(run.folder, environment.name, spec)
 
 
 def _place(

@@ -10,7 +10,6 @@ import msgspec
 import psutil
 
 from slipway.configs import base, fields
-from slipway.environments import specs
 from slipway.launch.checks import environment_check, run_check, train_flags
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.checks import overrides as overrides_lib
@@ -55,6 +54,17 @@ class Plan(msgspec.Struct, dict=True):  # dict: caches properties
   @functools.cached_property
   def _train_line(self) -> flags_lib.CommandLine:
     return train_flags.define().split(["", *self._train_arguments])
+
+  @functools.cached_property
+  def make_spec(self) -> environment_check.SpecFunction:
+    """Function that makes environments; one that hangs ends this process."""
+    children = psutil.Process().children()
+    clean_up = functools.partial(descendants.kill_children, children)
+    return environment_check.remember(
+      functools.partial(
+        environment_check.make_spec, command="sweep", clean_up=clean_up
+      )
+    )
 
   @property
   def seeds(self) -> Sequence[int]:
@@ -171,9 +181,9 @@ class Plan(msgspec.Struct, dict=True):  # dict: caches properties
     varied = [f"--{space.to_flag_name(x)}={y}" for x, y in setting.items()]
     argv = ["slipway train", *varied, *self._train_arguments]
     try:
-      flags, config = train_flags.parse(argv, "")
+      flags, config = train_flags.parse(argv, "", self.make_spec)
       if with_environment:
-        run_check.check(config, flags.launch, make_spec)
+        run_check.check(config, flags.launch, self.make_spec)
       else:
         fields.validate(config, overrides_lib.declared_fields(config))
       self._set_limits(index, config.limits)
@@ -214,10 +224,3 @@ def make(line: flags_lib.CommandLine) -> Plan:
   plan = Plan([*line.others, *own], os.getcwd())
   plan.check()
   return plan
-
-
-def make_spec(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
-  """Returns the spec of an environment; one that hangs ends this process."""
-  children = psutil.Process().children()
-  clean_up = functools.partial(descendants.kill_children, children)
-  return environment_check.make_spec(config, "sweep", clean_up)

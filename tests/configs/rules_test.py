@@ -110,6 +110,7 @@ sac learner.discrete_entropy=0.98 | environment.name='Pendulum-v1'
 sac exploration.noise_std=0.5 | config.learner.policy_loss='soft'
 sac replay.priority_exponent=0.5 | config.replay.sampler='uniform'
 sac network.atoms=21 | config.network.critic_head='expected'
+sac exploration.random_repeats=8 | config.exploration.random_steps=0
 sac bonus.weight=2.0 | config.bonus.kind='none'
 dqn bonus.kind=rnd bonus.forward_weight=0.5 | config.bonus.kind='rnd'
 mpo RETRACE adder.n_step=6 | config.learner.critic_target='retrace'
@@ -133,6 +134,7 @@ c51:lunarlander network.highest_return=1e999 | {} is half a support
 d4pg network.lowest_return=-1e999 | {} with config.network.highest_return=0
 c51 UNLIMITED network.atoms=9 | {} has no effect
 dqn learner.munchausen_scale=0.9 network.head=quantile | {}
+sac:generic MASKED exploration.random_repeats=2 | {} would repeat
 dqn replay.capacity=63 | {} is below config.learner.batch_size=64:
 dqn replay.min_size=500001 | {} is above config.replay.capacity=500000:
 dqn mode=sync replay.samples_per_insert=0.0 | {} is no ratio

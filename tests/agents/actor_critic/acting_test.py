@@ -109,6 +109,18 @@ def test_the_first_steps_are_uniform():
   assert act(resumed, 100).std() < 0.5 * uniform
 
 
+def test_random_actions_are_repeated():
+  config = make_config(random_steps=400, random_repeats=8)
+  exploring, _ = make_actors(config)
+  found = [*act(exploring, 12)]
+  resumed, _ = make_actors(config)
+  resumed.set_state(exploring.get_state())
+  found = np.array([*found, *act(resumed, 36)])  # [48, B, 1]
+  groups = found.reshape(6, 8, ENVIRONMENTS)
+  np.testing.assert_array_equal(groups, groups[:, :1].repeat(8, 1))
+  assert len(np.unique(found)) == 6 * ENVIRONMENTS
+
+
 def test_fewer_random_steps_than_workers_are_taken():
   config = make_config(workers=3, random_steps=2, noise_std=1e-6)
   exploring, greedy = make_actors(config)

@@ -6,8 +6,8 @@ import shlex
 import pytest
 
 from slipway.configs import value
-from slipway.environments import user_code
-from slipway.launch.checks import run_check, train_flags
+from slipway.environments import factory, user_code
+from slipway.launch.checks import environment_check, run_check, train_flags
 from slipway.launch.runs import run_folder
 from tests.launch import errors
 
@@ -80,6 +80,16 @@ ACCEPTED = [
   # The config of a named environment expects nothing of it.
   ("--config.environment.name=Pendulum-v1", "normalization.observations", True),
   ("--config.environment.name Pendulum-v1", "normalization.observations", True),
+  # Its actions choose the algorithm.
+  ("--config.environment.name=Pendulum-v1", "agent", "actor_critic"),
+  ("--config.environment.name=Acrobot-v1", "agent", "policy_gradient"),
+  ("--config.environment.name=tests.environments.shaped:Shaped-v0 "
+   "--config.environment.kwargs.action=multi_discrete", "agent",
+   "policy_gradient"),
+  ("--config.environment.name=Pendulum-v1 --config.learner.tau=0.5",
+   "learner.tau", 0.5),
+  ("--config=ppo:generic --config.environment.name=Pendulum-v1", "agent",
+   "policy_gradient"),
   ("--config=ppo:generic --config.environment.name=Acrobot-v1",
    "limits.target_return", -100.0),
   ("--mode=single", "mode", "single"),
@@ -177,6 +187,12 @@ REJECTED = [
   ("--insecure", "--insecure is for --launch=ray, and with --launch=local_mp"),
   ("--mode=single --launch=local_mt", "--launch=local_mt places nodes"),
   ("--trust", "--trust is for --resume"),
+  ("--config.environment.name=Acrobot-v1 --config.learner.tau=0.5",
+   "the config is ppo:generic, because none was given"),
+  ("--config.environment.name=Pendulum-v1 --config.learner.gae_lambda=0.5",
+   "the config is sac:generic, because none was given"),
+  ("--config.environment.name=Pendulum-v1 --config.environment.game=Pong",
+   "'Pendulum-v1', so it would have no"),
   ("--config=nope", "--config=nope can't be read"),
   ("--config=configs", "--config=configs can't be read"),
   ("--config=", "--config has no value"),
@@ -283,6 +299,7 @@ def get_config(preset='cartpole'):
     (("--config=dqn:pong",), "dqn_pong"),
     (("--config=dqn",), "dqn"),
     (("--config.environment.name=Acrobot-v1",), "ppo_acrobot_v1"),
+    (("--config.environment.name=Pendulum-v1",), "sac_pendulum_v1"),
     (("--config=dqn:atari57", "--config.environment.game=Qbert"), "dqn_qbert"),
   ],
 )
@@ -305,6 +322,43 @@ def test_the_help_has_all_flags_and_fields(argument, capsys):
     assert name in printed
     assert " ".join(field.meaning.split()) in " ".join(printed.split())
   assert "--config.network.atoms=51\n" in printed
+
+
+def test_the_help_on_a_named_environment_does_not_make_it(capsys):
+  with pytest.raises(SystemExit):
+    parse("--config.environment.name=absent:Absent-v0", "--help")
+  assert "Fields of --config=ppo:generic:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+  ("flags", "config"),
+  [
+    (["--config.environment.name=Pendulum-v1"], "sac:generic"),
+    (["--config.environment.name=CartPole-v1"], "ppo:generic"),
+    (["--config.environment.name=CartPole-v1", "--config=ppo:generic"], None),
+    ([], None),
+  ],
+)
+def test_a_config_that_the_environment_chose_is_reported(flags, config):
+  """The environment is made once for the choice and the checks."""
+  made = []
+
+  def make_spec(section):
+    made.append(section.name)
+    return factory.make_spec(section)
+
+  make_spec = environment_check.remember(make_spec)
+  command = train_flags.parse(["train", *flags], "", make_spec)
+  run_check.check(command.config, command.flags.launch, make_spec)
+  assert len(made) == 1
+  assert command.notice.count("\n") == 0
+  assert command.notice.startswith(f"config: {config}, " if config else "")
+  assert bool(command.notice) == bool(config)
+
+
+def test_an_unknown_field_is_rejected_before_the_environment_is_made():
+  with errors.one_line("config has no field 'learner.lr'"):
+    parse("--config.environment.name=absent:Absent-v0", "--config.learner.lr=1")
 
 
 @pytest.fixture
