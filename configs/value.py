@@ -155,7 +155,10 @@ def check(config: ml_collections.ConfigDict) -> None:
       "config.dataset.path='' names no folder, so there would be nothing to "
       "learn from: give --config.dataset.path=FOLDER of recorded episodes"
     )
-  if config.normalization.rewards and config.replay.sampler == "prioritized":
+  # With 'categorical', the trainer computes them.
+  by_workers = config.network.head != "categorical"
+  prioritized = config.replay.sampler == "prioritized"
+  if config.normalization.rewards and prioritized and by_workers:
     raise ValueError(
       "config.normalization.rewards=True is computed by the trainer, but with "
       "config.replay.sampler='prioritized' workers compute initial priorities "

@@ -12,6 +12,7 @@ from slipway.agents import (
   batch_weights,
   core,
   dead_units,
+  highest_priority,
   normalizer,
   optimizer,
   policies,
@@ -54,6 +55,9 @@ class ActorCriticLearner:
     self._evaluation = evaluation.make_evaluation(
       config, self._normalizer, self._critics, self._policy
     )
+    self._highest = highest_priority.HighestPriority(
+      config.replay.sampler == "prioritized"
+    )
     # The policy's newest metrics, for updates in which it does not learn.
     self._metrics = tf.Variable(tf.zeros(len(self._policy.metrics)))
     self._dead_units = dead_units.DeadUnitsMetric()
@@ -94,15 +98,15 @@ class ActorCriticLearner:
     metrics |= dict(zip(self._policy.metrics, newest, strict=True))
     if self._replay.sampler == "uniform":
       return core.Update(metrics)
-    return core.Update(
-      metrics, self._evaluation.compute_priorities(batch.data, found.td_error)
-    )
+    new = self._evaluation.compute_priorities(batch.data, found.td_error)
+    return self._highest.add(core.Update(metrics, new), batch)
 
   def get_variables(self) -> dict[str, np.ndarray]:
     return (
       self._critics.get_encoder_variables()
       | self._policy.network.get_variables()
       | self._normalizer.get_variables()
+      | self._highest.get_variables()
     )
 
   @property
@@ -112,6 +116,7 @@ class ActorCriticLearner:
       **self._normalizer.checkpointed,
       **self._critics.checkpointed,
       **self._policy.checkpointed,
+      **self._highest.checkpointed,
       "policy_metrics": self._metrics,
       dead_units.NAME: self._dead_units,
       "steps": self.steps,

@@ -48,13 +48,15 @@ class Builder(q_builder.QBuilder):
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> adder.NStepAdder:
     """Makes the adder of one worker's environments, for n-step transitions."""
+    # The priority of a distribution is a divergence, which workers don't know.
+    has_errors = config.network.head != "categorical"
     prioritized = config.replay.sampler == "prioritized"
     return adder.NStepAdder(
       _make_schema(config, spec),
       config.topology.environments_per_worker,
       config.adder.n_step,
       config.adder.discount,
-      priorities.from_td_errors if prioritized else None,
+      priorities.from_td_errors if prioritized and has_errors else None,
     )
 
 

@@ -1,10 +1,14 @@
 """The learner of the DQN family."""
 
+import typing
+from collections.abc import Mapping
+
 import ml_collections
+import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import core, dead_units, q_learner
+from slipway.agents import core, dead_units, highest_priority, q_learner
 from slipway.agents.losses import (
   categorical,
   munchausen,
@@ -36,6 +40,9 @@ class DQNLearner(q_learner.QLearner):
     head = heads.make_head(config.network)
     self._atoms = None if head.atoms is None else tf.constant(head.atoms)
     self._scale = categorical.make_scale(heads.has_support(config.network))
+    self._highest = highest_priority.HighestPriority(
+      head.atoms is not None and config.replay.sampler == "prioritized"
+    )
     self._needs_random = network.needs_random
     self._samples_quantiles = head.sampled
     self._quantiles = config.network.quantiles
@@ -75,7 +82,15 @@ class DQNLearner(q_learner.QLearner):
     }
     if found.outside_support is not None:
       metrics.update(found.outside_support.metrics())
-    return core.Update(metrics, priorities.from_td_errors(found.td_error))
+    new = priorities.from_td_errors(found.td_error)
+    return self._highest.add(core.Update(metrics, new), batch)
+
+  def get_variables(self) -> dict[str, np.ndarray]:
+    return super().get_variables() | self._highest.get_variables()
+
+  @property
+  def checkpointed(self) -> Mapping[str, typing.Any]:
+    return {**super().checkpointed, **self._highest.checkpointed}
 
   def _compute_loss(
     self,

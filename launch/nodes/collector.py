@@ -15,6 +15,7 @@ from slipway.environments import factory, saving, vector
 from slipway.environments import specs as specs_lib
 from slipway.launch.control import waits
 from slipway.replay.items import adder as adder_lib
+from slipway.replay.items import priorities
 
 # Number of newest training episodes whose mean return is reported.
 _RETURNS_KEPT = 20
@@ -75,6 +76,8 @@ class Collector:
       maxlen=_RETURNS_KEPT
     )
     self._version = 0  # of the loaded variables; 0 before the first
+    # First priority of all items, or None if the adder computes them.
+    self._first_priority: float | None = None
     self._is_external = config.environment.external
     # Name of the newest call of the environments, and the monotonic seconds of
     # its begin until it returns.
@@ -116,6 +119,8 @@ class Collector:
     """
     self._actor.load(variables)
     self._version = version
+    if priorities.HIGHEST in variables:
+      self._first_priority = float(variables[priorities.HIGHEST])
 
   def step(self) -> adder_lib.Items | None:
     """Steps every environment once, with actions of the loaded variables.
@@ -138,6 +143,9 @@ class Collector:
       step.observation,
       self._version,
     )
+    if items is not None and self._first_priority is not None:
+      first = np.full_like(items.priorities, self._first_priority)
+      items = items._replace(priorities=first)
     self._newest_step = step
     self.env_steps += len(step.first) - int(np.count_nonzero(step.first))
     self._returns_so_far += step.raw_reward

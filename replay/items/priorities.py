@@ -12,6 +12,10 @@ import numpy as np
 # small probability of being sampled (Schaul et al. 2016, section 3.3).
 OFFSET = 1e-6
 
+# Name of a learner's variable, float32 []: the first priority of all items, for
+# learners whose workers can't compute one.
+HIGHEST = "highest_priority"
+
 
 def from_td_errors(td_errors: typing.Any) -> typing.Any:
   """Returns priorities [B], |TD error| + OFFSET, of transitions.

@@ -235,6 +235,7 @@ r2d2 replay.eta=0.5 PRIORITIES
 r2d2 exploration.ladder_base=0.5 exploration.ladder_exponent=6.0
 dqn network.lowest_return=200.0
 c51 UNLIMITED
+rainbow normalization.rewards=True
 dqn replay.capacity=64 replay.min_size=64
 dqn replay.min_size=50000
 dqn replay.samples_per_insert=0.0

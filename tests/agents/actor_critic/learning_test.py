@@ -100,8 +100,8 @@ def test_updates_change_all_networks_and_are_equal_after_a_resume(
   assert (priorities is not None) == (name in ("d4pg", *SEQUENCES))
   if priorities is not None:
     assert priorities.shape == (ITEMS,) and (priorities.numpy() > 0).all()
-  for variable in first.get_variables():  # only the policy is published
-    assert variable.startswith(f"{policies.POLICY}/")
+  for variable in first.get_variables():  # only what workers need
+    assert variable.startswith((f"{policies.POLICY}/", "highest_priority"))
   collected.restore(first, second, tmp_path)
   for update in updates:
     update(batch)
@@ -366,7 +366,7 @@ def test_the_deterministic_policy_gradient_equals_the_slow_one(batches, name):
     learning_rate=rate * epsilon / np.sqrt(1e-3),
   )
   learner, batch = make_learner(config), batches[name]
-  policy = learner.get_variables()
+  policy = learner.checkpointed["policy"].get_variables()
   metrics, _ = learner.update(batch)
   after = learner.get_variables()
   # The policy's loss uses the critics after their update.

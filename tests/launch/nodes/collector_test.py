@@ -5,14 +5,17 @@ import pickle
 import gymnasium
 import numpy as np
 import pytest
+import tensorflow as tf
 from gymnasium.envs import registration
 from gymnasium.envs.classic_control import cartpole
 
-from slipway.agents import registry
-from slipway.configs import dqn
+from slipway.agents import core, highest_priority, registry
+from slipway.configs import catalog, dqn
 from slipway.environments import factory, user_code
 from slipway.launch.nodes import collector as collector_lib
 from slipway.replay.items import transitions
+from slipway.replay.tables import dataset
+from tests.agents import collected
 
 NUM_ENVS = 4
 STEPS = 250  # calls, in which each environment plays some ten episodes
@@ -33,6 +36,54 @@ def make_collector(config, worker=0, **restarts):
   collector = collector_lib.Collector(config, spec, builder, worker, **restarts)
   collector.load(1, builder.make_learner(config, spec).get_variables())
   return collector, builder.make_table(config, spec).schema
+
+
+@pytest.mark.parametrize(
+  "name", ["rainbow:cartpole", "d4pg:pendulum", "mpo:pendulum"]
+)
+def test_new_items_have_the_highest_priority_so_far(name):
+  """p_t = max_{i<t} p_i, p_1 = 1: Schaul et al. 2016, algorithm 1."""
+  algorithm, _, preset = name.partition(":")
+  config = catalog.algorithms()[algorithm].get_config(preset)
+  config.network.hidden_sizes = (8,)
+  config.topology.environments_per_worker = NUM_ENVS
+  if algorithm == "mpo":  # with sequences
+    config.learner.critic_target = "retrace"
+    config.replay.update(sampler="prioritized", transitions_per_item=1)
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  collector = collector_lib.Collector(config, spec, builder, worker=0)
+  learner = builder.make_learner(config, spec)
+  table = builder.make_table(config, spec)
+  seen, found = [1.0], []
+  for version in range(1, 9):
+    collector.load(version, learner.get_variables())
+    data = []
+    while sum(map(len, data)) < 4:
+      items = collector.step()
+      if items is not None:
+        data.append(items.data())
+        expected = np.full(len(data[-1]), max(seen), np.float32)
+        np.testing.assert_array_equal(items.priorities, expected)
+        found.append(max(seen))
+    batch = collected.make_batch(table.schema, np.concatenate(data)[:4])
+    # Rewards of 100 in the fifth round: large errors.
+    fields = batch.data._asdict()
+    reward = "reward" if "reward" in fields else "r_t"
+    fields[reward] = fields[reward] * (100.0 if version == 5 else 1.0)
+    batch = batch._replace(data=type(batch.data)(**fields))
+    new = learner.update(batch).priorities.numpy()
+    seen += new.reshape(4, -1).mean(axis=1).tolist()
+  assert found[0] == 1.0
+  assert len(set(found)) > 1 and found[-1] > 1.0
+
+
+def test_a_priority_that_is_not_finite_is_not_passed_on():
+  priority = highest_priority.HighestPriority(is_used=True)
+  batch = dataset.Batch(None, keys=tf.range(3))
+  for values in ([2.0, np.nan, np.inf], [0.5, 1.5, 1.0]):
+    priority.add(core.Update({}, tf.constant(values)), batch)
+  assert priority.get_variables() == {"highest_priority": 2.0}
 
 
 @pytest.fixture
