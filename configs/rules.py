@@ -334,8 +334,10 @@ def check_bonus(config: ml_collections.ConfigDict) -> None:
     )
   n_step = config.adder.get("n_step", 1)
   is_transition = config.learner.get("critic_target", "n_step") == "n_step"
-  if kind == "icm" and is_transition and n_step != 1:
+  if is_transition and n_step != 1:
     raise ValueError(
-      "config.bonus.kind='icm' predicts what one action does, but config.adder."
-      f"n_step={n_step} stores what follows from several: use 1, or 'rnd'"
+      f"config.bonus.kind={kind!r} rewards single steps, but config.adder."
+      f"n_step={n_step} stores only the first and the last observation of "
+      f"{n_step}, so the steps between them would have no bonus: use "
+      "--config.adder.n_step=1"
     )

@@ -52,9 +52,8 @@ class BonusLearner:
   their average has a bonus of `bonus.weight`, in units of the rewards, however
   much the networks have learned. Reported returns have no bonus.
 
-  An n-step transition has the bonus of its last step only. An autoreset has
-  none. With prioritized sampling, the first priorities, by workers, are those
-  without a bonus.
+  An autoreset has no bonus. With prioritized sampling, the first priorities, by
+  workers, are those without a bonus.
   """
 
   def __init__(

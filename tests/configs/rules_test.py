@@ -112,7 +112,7 @@ sac replay.priority_exponent=0.5 | config.replay.sampler='uniform'
 sac network.atoms=21 | config.network.critic_head='expected'
 sac exploration.random_repeats=8 | config.exploration.random_steps=0
 sac bonus.weight=2.0 | config.bonus.kind='none'
-dqn bonus.kind=rnd bonus.forward_weight=0.5 | config.bonus.kind='rnd'
+sac bonus.kind=rnd bonus.forward_weight=0.5 | config.bonus.kind='rnd'
 mpo RETRACE adder.n_step=6 | config.learner.critic_target='retrace'
 mpo RETRACE replay.transitions_per_item=8 | learner.critic_target='retrace'
 mpo adder.unroll=20 | config.learner.critic_target='n_step'
@@ -175,6 +175,8 @@ td3 MASKED | 4 discrete actions
 ppo bonus.kind=rnd normalization.rewards=True | {}
 ppo bonus.kind=rnd network.core_size=8 | {}
 dqn bonus.kind=icm adder.n_step=3 | {}
+dqn bonus.kind=rnd adder.n_step=2 | {}
+sac bonus.kind=rnd adder.n_step=5 | {}
 sac learner.target_critics=3 | {} is more than config.network.critics=2
 d4pg exploration.lowest_noise_std=0.5 | {} is above
 sac learner.policy_loss=deterministic environment.name=CartPole-v1 | {}
