@@ -516,9 +516,9 @@ BONUS: fields.Fields = {
     checks.one_of(("none", "rnd", "icm"), "there would be no bonus"),
   ),
   "bonus.weight": Field(
-    0.1,
-    "bonus of a step that is as new as the mean of the last hundred updates, "
-    "in units of the rewards",
+    1.0,
+    "factor of the bonus, whose returns have about this deviation, in units of "
+    "the rewards; Burda et al. 2019, section 3.4, use 1, and 2 for rewards",
     checks.above(0, "there would be no bonus").up_to(
       1e6, "the bonus would outweigh any reward"
     ),

@@ -1,5 +1,6 @@
 """Networks of bonuses: features of observations, and functions of vectors."""
 
+import math
 import typing
 
 import ml_collections
@@ -8,12 +9,37 @@ from acme import specs
 
 from slipway.agents.networks import initializers, tf_network, torsos
 from slipway.agents.networks import layers as layers_lib
+from slipway.environments import arrays
 
 Array = typing.Any  # np.ndarray or tf.Tensor
 
 # Initial weights: orthogonal, with a gain of sqrt(2) before ReLUs and of 1 at
 # the outputs, so that outputs vary about as much as the inputs.
 _SCHEME = initializers.SCHEMES["orthogonal"]
+
+
+def make_whitened_spec(torso: str, observations: specs.Array) -> specs.Array:
+  """Returns the spec of whitened observations, as the networks' inputs.
+
+  Images are flat. Torsos for uint8 images take them as parts of a Dict.
+
+  Args:
+    torso: name of the torso of `Embedding`.
+    observations: spec of observations without masks.
+  """
+  if isinstance(observations, arrays.MixedArray):
+    return observations
+  if torso in torsos.CONVOLUTIONS:
+    return arrays.MixedArray(0, [observations.shape])
+  return specs.Array(observations.shape, np.float32)
+
+
+def find_factors(observations: specs.Array) -> np.ndarray:
+  """Returns what torsos divide the values of whitened observations by."""
+  factors = np.ones(math.prod(observations.shape), np.float32)
+  if isinstance(observations, arrays.MixedArray):
+    factors[observations.numbers :] = 255.0
+  return factors.reshape(observations.shape)
 
 
 class Embedding:

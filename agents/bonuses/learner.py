@@ -9,7 +9,8 @@ import tensorflow as tf
 from acme import specs
 
 from slipway.agents import core, normalizer, optimizer
-from slipway.agents.bonuses import icm, novelty, rnd
+from slipway.agents.bonuses import embedding, icm, novelty, rnd
+from slipway.agents.losses import traces
 from slipway.agents.networks import action_masks, normalization, tf_ops
 from slipway.environments import arrays
 from slipway.replay.items import sequences, transitions
@@ -18,8 +19,6 @@ from slipway.replay.tables import dataset as dataset_lib
 # Largest absolute value of normalized observations, in standard deviations:
 # Burda et al. 2019, section 2.4.
 _CLIP = 5.0
-# Weight of the newest batch in the recent mean of novelty, so of 100 updates.
-_MEAN_RATE = 0.01
 
 _NOVELTIES: Mapping[str, Callable[..., novelty.Novelty]] = {
   "rnd": rnd.RandomNetworkDistillation,
@@ -46,14 +45,18 @@ def add_bonus(
 class BonusLearner:
   """Learner that adds a bonus to the rewards of another learner's batches.
 
-    r' = r + weight novelty / mean novelty
+    r'_t = r_t + weight i_t / deviation(R)
+    R_t  = i_t + discount R_{t-1}
 
-  with the mean of the last hundred or so updates. So a step that is as new as
-  their average has a bonus of `bonus.weight`, in units of the rewards, however
-  much the networks have learned. Reported returns have no bonus.
+  with the novelty i_t of a step, and the standard deviation of all R so far:
+  Burda et al. 2019 (https://arxiv.org/abs/1810.12894), section 2.4, and its
+  authors' code. So the bonus fades as the networks learn. The sums R continue
+  from row to row of the batches, also beyond ends of episodes. Where rows
+  follow one another in an environment, they are returns of novelty. Transitions
+  of a replay are sampled at random, and their sums are of such steps.
 
-  An autoreset has no bonus. With prioritized sampling, the first priorities, by
-  workers, are those without a bonus.
+  An autoreset has no bonus. Reported returns have none, and with prioritized
+  sampling nor have the first priorities, by workers.
   """
 
   def __init__(
@@ -64,20 +67,23 @@ class BonusLearner:
   ):
     """Makes the bonus's networks, statistics and optimizer."""
     self._settings = config.bonus.copy_and_resolve_references()
+    self._discount = config.adder.discount
     self._learner = learner
     self._splitter = action_masks.MaskSplitter(spec)
-    observations = arrays.remove_mask(spec.observations)
-    self._statistics = None
-    if len(observations.shape) == 1:  # no image, whose pixels have one scale
-      observations = specs.Array(observations.shape, np.float32)
-      self._statistics = normalizer.RunningStatistics(
-        observations.shape, "observations"
-      )
-    self._novelty = _NOVELTIES[config.bonus.kind](
-      config, observations, spec.actions
+    self._observations = embedding.make_whitened_spec(
+      config.network.torso, arrays.remove_mask(spec.observations)
     )
-    # The recent mean of novelty.
-    self._mean = tf.Variable(tf.constant(0.0), trainable=False)
+    self._statistics = normalizer.RunningStatistics(
+      self._observations.shape, "observations"
+    )
+    self._novelty = _NOVELTIES[config.bonus.kind](
+      config, self._observations, spec.actions
+    )
+    self._returns = normalizer.RunningStatistics((), "novelty_returns")
+    # The newest R of each row.
+    self._newest_returns = tf.Variable(
+      tf.zeros([config.learner.batch_size]), trainable=False
+    )
     self._optimizer = optimizer.Optimizer(
       self._novelty.learned, optimizer.Settings()
     )
@@ -91,7 +97,7 @@ class BonusLearner:
     data = batch.data
     if isinstance(data, transitions.Transition):
       steps = self._prepare(data.o_tm1, data.a_tm1, data.o_t)
-      is_step = tf.fill(tf.shape(data.r_t), True)
+      is_step = tf.fill([tf.shape(data.r_t)[0], 1], True)
     else:
       merge = tf_ops.merge_batch_and_time
       steps = self._prepare(
@@ -102,12 +108,12 @@ class BonusLearner:
       is_step = tf.logical_not(data.first[:, 1:])
     weights = tf.cast(tf.reshape(is_step, [-1]), tf.float32)
     found = weights * self._novelty(steps).novelty
-    self._update_mean(found, weights)
-    bonus = self._settings.weight * tf.math.divide_no_nan(found, self._mean)
-    loss = self._learn(steps, weights)
-    update = self._learner.update(
-      batch._replace(data=_add(data, tf.reshape(bonus, tf.shape(is_step))))
+    self._add_returns(tf.reshape(found, tf.shape(is_step)), is_step)
+    bonus = self._settings.weight * tf.minimum(
+      found * self._returns.scale, normalization.CLIP
     )
+    loss = self._learn(steps, weights)
+    update = self._learner.update(batch._replace(data=_add(data, bonus)))
     return update._replace(
       metrics={
         **update.metrics,
@@ -124,35 +130,46 @@ class BonusLearner:
     return {
       **self._learner.checkpointed,
       "bonus": self._novelty,
-      "bonus_mean": self._mean,
+      "bonus_returns": self._returns,
+      "bonus_newest_returns": self._newest_returns,
       "bonus_optimizer": self._optimizer,
-      **({"bonus_observations": self._statistics} if self._statistics else {}),
+      "bonus_observations": self._statistics,
     }
 
   def _prepare(
     self, observation: tf.Tensor, action: tf.Tensor, after: tf.Tensor
   ) -> novelty.Steps:
-    """Returns steps without action masks, and with normalized vectors."""
+    """Returns steps whose observations have no masks, and are whitened.
+
+    Each number and each pixel, to mean 0 and deviation 1: Burda et al. 2019,
+    section 2.4.
+    """
+    shape = (-1, *self._observations.shape)
     observation, after = (
-      self._splitter.split(tf_ops, x)[0] for x in (observation, after)
+      tf.reshape(self._splitter.split(tf_ops, x)[0], shape)
+      for x in (observation, after)
     )
-    if self._statistics is not None:
-      self._statistics.update(after)
-      mean = tf.cast(self._statistics.mean, tf.float32)
-      scale = self._statistics.scale
-      observation, after = (
-        normalization.apply(tf_ops, x, mean, scale, _CLIP)
-        for x in (observation, after)
-      )
+    self._statistics.update(after)
+    mean = tf.cast(self._statistics.mean, tf.float32)
+    scale = self._statistics.scale
+    factors = embedding.find_factors(self._observations)
+    observation, after = (
+      factors * normalization.apply(tf_ops, x, mean, scale, _CLIP)
+      for x in (observation, after)
+    )
     return novelty.Steps(observation, action, after)
 
-  def _update_mean(self, found: tf.Tensor, weights: tf.Tensor) -> None:
-    """Adds a batch to the recent mean, unless it has no step that counts."""
-    total = tf.reduce_sum(weights)
-    mean = tf.math.divide_no_nan(tf.reduce_sum(found), total)
-    updates = tf.cast(self.steps, tf.float32) + 1.0
-    rate = tf.sign(total) * tf.maximum(_MEAN_RATE, 1.0 / updates)
-    self._mean.assign_add(rate * (mean - self._mean))
+  def _add_returns(self, found: tf.Tensor, is_step: tf.Tensor) -> None:
+    """Adds the sums R of novelty [B, T] to their statistics."""
+    # An autoreset leaves the sum as it is.
+    decay = tf.where(is_step, self._discount, 1.0)
+    before = self._newest_returns[:, None]
+    first = found[:, :1] + decay[:, :1] * before
+    found = tf.concat([first, found[:, 1:]], axis=1)
+    backwards = traces.discounted_sums(found[:, ::-1], decay[:, ::-1])
+    sums = backwards[:, ::-1]
+    self._returns.update(tf.boolean_mask(sums, is_step))
+    self._newest_returns.assign(sums[:, -1])
 
   def _learn(self, steps: novelty.Steps, weights: tf.Tensor) -> tf.Tensor:
     """Takes a gradient step per `bonus.batch_size` steps."""
@@ -183,8 +200,9 @@ class BonusLearner:
 
 
 def _add(data: typing.Any, bonus: tf.Tensor) -> typing.Any:
-  """Returns transitions or sequences with a bonus added to their rewards."""
+  """Returns transitions or sequences with bonuses [B * T] added to rewards."""
   if isinstance(data, transitions.Transition):
     return data._replace(r_t=data.r_t + bonus)
   assert isinstance(data, sequences.Sequence)
+  bonus = tf.reshape(bonus, tf.shape(data.reward))
   return data._replace(reward=data.reward + bonus)

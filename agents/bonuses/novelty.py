@@ -10,8 +10,8 @@ class Steps(typing.NamedTuple):
   """N steps of environments.
 
   Attributes:
-    observation: [N, ...], observations before the steps, without action masks;
-      vectors are normalized.
+    observation: [N, ...], observations before the steps, whitened and without
+      action masks.
     action: [N, ...], actions of the spec, int32 or float32.
     next_observation: [N, ...], observations after the steps, as `observation`.
   """

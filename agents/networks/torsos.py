@@ -41,6 +41,8 @@ def is_small(kind: str) -> bool:
 # Smallest height and width of images, in pixels, that a torso's convolutions
 # support, by name of the torso.
 _MIN_IMAGE_SIZES = {"minatar_cnn": 3, "nature_cnn": 36, _BFLOAT16_CNN: 36}
+# Names of the torsos with convolutions.
+CONVOLUTIONS = tuple(_MIN_IMAGE_SIZES)
 
 
 class ImageAxes(typing.NamedTuple):

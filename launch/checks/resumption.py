@@ -40,6 +40,10 @@ _FIXED_FIELDS = {
   "replay.transitions_per_item": "the saved items have so many transitions",
   "replay.shards": "the saved items are spread over that number of servers",
 }
+# The same for runs with a bonus.
+_FIXED_FIELDS_WITH_BONUS = {
+  "learner.batch_size": "the bonus keeps a sum for each row of a batch"
+}
 # Reasons why further fields can't change in a resume in mode 'single', by name.
 _FIXED_FIELDS_IN_SINGLE = {
   "seed": "the saved random states belong to it",
@@ -189,8 +193,11 @@ def _find_forbidden_change(
   before: ml_collections.ConfigDict, after: ml_collections.ConfigDict
 ) -> tuple[str, typing.Any, typing.Any, str] | None:
   """Returns the first fixed field that has changed."""
-  fixed = _FIXED_FIELDS | (
-    _FIXED_FIELDS_IN_SINGLE if after.mode == "single" else {}
+  has_bonus = after.get("bonus", {}).get("kind", "none") != "none"
+  fixed = (
+    _FIXED_FIELDS
+    | (_FIXED_FIELDS_WITH_BONUS if has_bonus else {})
+    | (_FIXED_FIELDS_IN_SINGLE if after.mode == "single" else {})
   )
   old, new = (fields.flatten(c) for c in (before, after))
   for name in sorted(old.keys() | new.keys()):

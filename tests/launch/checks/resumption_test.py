@@ -168,6 +168,8 @@ REJECTED = [
     for x in ("sac", "mpo", "vmpo")),
   *((f"--config={x}", f"--config.learner.{y}kl_multiplier=7.0", "the adapted")
     for x, y in (("mpo", ""), ("mpo", "std_"), ("vmpo", ""))),
+  ("--config.bonus.kind=rnd --config.adder.n_step=1",
+   "--config.learner.batch_size=32", "a sum for each row of a batch"),
   *(("--mode=single", *row) for row in (
     ("--mode=async", "--mode=async can't resume"),
     ("--config.seed=2", "it was 1"),
