@@ -130,9 +130,10 @@ FIELDS: fields.Fields = {
   "learner.value_weight": Field(
     0.5,
     "weight of the value loss, which is half the squared error",
-    checks.at_least(0, "values would be pushed away from the returns").up_to(
-      1e6, "values would outweigh the policy"
-    ),
+    checks.above(
+      0,
+      "values that nothing trains would stand for the rewards after a rollout",
+    ).up_to(1e6, "values would outweigh the policy"),
   ),
   "learner.entropy_weight": Field(
     0.0,

@@ -1,7 +1,9 @@
-"""REINFORCE. Williams 1992, "Simple statistical gradient-following algorithms".
+"""REINFORCE with a learned baseline, on rollouts. Williams 1992, "Simple
+statistical gradient-following algorithms".
 
 The policy learns from returns up to the end of the episode, minus state values
-as the baseline.
+as the baseline. Where a rollout ends before the episode does, or the episode is
+truncated, the value of the last observation stands for the rewards after it.
 """
 
 from slipway.configs import policy_gradient, recipes, tasks
@@ -10,7 +12,7 @@ _PAPER = {
   "mode": "sync",
   "network.activation": "tanh",
   "topology.workers": 1,
-  "learner.gae_lambda": 1.0,  # returns up to the end of the episode
+  "learner.gae_lambda": 1.0,  # returns up to the end of episode or rollout
   "learner.policy_loss": "policy_gradient",
   "learner.normalize_advantages": True,
 }
