@@ -38,6 +38,12 @@ _TASKS = {
     "learner.decay_steps": 100_000,  # DQN's: 400,000 environment steps
   },
   "minatar_breakout": _SMALL,
+  "atari57": {  # `pong` has DQN's step size: a short run on one game
+    # Horgan: batches of 512, on a GPU. With as many samples per step, these
+    # would make 1/16 of the updates of DQN's 32.
+    "learner.learning_rate": 6.25e-5,  # appendix C: 2.5e-4 / 4, for RMSProp
+    "learner.max_gradient_norm": 40.0,  # the same
+  },
 }
 
 RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=prioritized_dqn.RECIPE)

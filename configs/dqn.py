@@ -29,6 +29,7 @@ _ATARI: recipes.Values = {
   "exploration.epsilon_end": 0.1,  # Mnih, table 1
   "replay.importance_steps": 2_500_000,
   "learner.batch_size": 32,  # Mnih, table 1
+  # RL Baselines3 Zoo's for Adam; Mnih, table 1: 2.5e-4, for RMSProp.
   "learner.learning_rate": 1e-4,
   "learner.target_update_period": 2_500,  # 10,000 steps; Mnih: 40,000
   "learner.steps_per_call": 4,

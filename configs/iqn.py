@@ -10,5 +10,12 @@ _PAPER = {
   "learner.huber_delta": 1.0,  # kappa; section 3
 }
 
-RECIPE = recipes.Recipe(_PAPER, parent=dqn.RECIPE)
+_TASKS = {
+  "atari57": {  # `pong` has DQN's step size: a short run on one game
+    "learner.learning_rate": 5e-5,  # section 5: as QR-DQN
+    "learner.adam_epsilon": 0.01 / 32,  # the same
+  },
+}
+
+RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=dqn.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

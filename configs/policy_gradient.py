@@ -275,6 +275,14 @@ def check(config: ml_collections.ConfigDict) -> None:
   _check_minibatches(config)
   rules.check_requirements(config, FIELDS, _REQUIREMENTS)
   rules.check_core(config)
+  learner = config.learner
+  if learner.max_c > learner.max_rho:
+    raise ValueError(
+      f"config.learner.max_c={learner.max_c} is above config.learner.max_rho="
+      f"{learner.max_rho}, so V-trace would weight later TD errors more than "
+      "the first one, and need not converge (Espeholt et al. 2018, theorem 1): "
+      "lower max_c, or raise max_rho"
+    )
 
 
 def _check_minibatches(config: ml_collections.ConfigDict) -> None:

@@ -12,7 +12,14 @@ _PAPER = {
 
 _ATARI = {"network.quantiles": 200}  # section 5
 
-RECIPE = recipes.Recipe(
-  _PAPER, {"pong": _ATARI, "atari57": _ATARI}, parent=dqn.RECIPE
-)
+_TASKS = {
+  "pong": _ATARI,  # with DQN's step size: a short run on one game
+  "atari57": {
+    **_ATARI,
+    "learner.learning_rate": 5e-5,  # section 5
+    "learner.adam_epsilon": 0.01 / 32,  # the same
+  },
+}
+
+RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=dqn.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -114,6 +114,24 @@ def test_configs_differ_as_their_papers_do():
   }
 
 
+@pytest.mark.parametrize(
+  ("name", "rate", "epsilon", "norm"),
+  [
+    ("c51", 2.5e-4, 0.01 / 32, 10.0),
+    ("qr_dqn", 5e-5, 0.01 / 32, 10.0),
+    ("iqn", 5e-5, 0.01 / 32, 10.0),
+    ("munchausen_dqn", 5e-5, 0.01 / 32, 10.0),
+    ("rainbow", 6.25e-5, 1.5e-4, 10.0),
+    ("apex_dqn", 2.5e-4 / 4, 1e-8, 40.0),
+    ("r2d2", 1e-4, 1e-3, 40.0),
+  ],
+)
+def test_atari57_has_the_steps_of_the_paper(name, rate, epsilon, norm):
+  learner = catalog.algorithms()[name].get_config("atari57").learner
+  assert (learner.learning_rate, learner.adam_epsilon) == (rate, epsilon)
+  assert learner.max_gradient_norm == norm
+
+
 def test_r2d2_rescales_values_instead_of_clipping_rewards():
   for preset in ("pong", "atari57"):
     assert r2d2.get_config(preset).environment.reward_clip == 0
