@@ -14,14 +14,15 @@ from slipway.environments import arrays
 class IntrinsicCuriosity(tf.Module):
   """Novelty of a step: the error of a model that predicts its result.
 
-    (1 / F) || h(phi(o), a) - phi(o') ||^2
+    1/2 || h(phi(o), a) - phi(o') ||^2
 
-  with F features phi and a forward model h. An inverse model of phi(o) and
+  with features phi and a forward model h. An inverse model of phi(o) and
   phi(o') predicts the action a, so that features contain what actions change.
   Both losses train phi, the forward model's with the weight beta, the inverse
   one's with 1 - beta. Pathak et al. 2017, "Curiosity-driven exploration by
   self-supervised prediction" (https://arxiv.org/abs/1705.05363), equations 2 to
-  7.
+  7. Its actions are discrete; continuous ones have half the squared distance as
+  the inverse model's loss.
   """
 
   def __init__(
@@ -62,7 +63,7 @@ class IntrinsicCuriosity(tf.Module):
     after = self._features(steps.next_observation)
     action = self._encode(steps.action)
     predicted = self._forward(before, action)
-    error = tf.reduce_mean((predicted - after) ** 2, axis=1)
+    error = 0.5 * tf.reduce_sum((predicted - after) ** 2, axis=1)
     inverse = self._inverse_loss(self._inverse(before, after), action)
     loss = self._beta * error + (1.0 - self._beta) * inverse
     return novelty.Measured(tf.stop_gradient(error), loss)
@@ -83,7 +84,7 @@ class IntrinsicCuriosity(tf.Module):
   def _inverse_loss(self, predicted: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the losses [N] of the inverse model's predictions [N, W]."""
     if not self._component_sizes:
-      return 0.5 * tf.reduce_mean((predicted - action) ** 2, axis=1)
+      return 0.5 * tf.reduce_sum((predicted - action) ** 2, axis=1)
     sizes = list(self._component_sizes)
     losses = [
       tf.nn.softmax_cross_entropy_with_logits(labels, logits)

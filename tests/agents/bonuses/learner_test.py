@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from slipway.agents import core
+from slipway.agents.bonuses import icm, novelty, rnd
 from slipway.agents.bonuses import learner as bonuses
-from slipway.agents.bonuses import novelty, rnd
 from slipway.configs import dqn, mpo, ppo, sac
 from slipway.replay.items import sequences, transitions
 from slipway.replay.tables import dataset
@@ -303,3 +303,41 @@ def test_bonuses_fit_all_spaces(name, kind, kwargs):
   learner = collected.make_learner(config)
   batch = make_batch(config, learner)
   assert learner.update(batch).metrics["bonus_mean"] > 0
+
+
+def test_icm_has_the_equations_of_the_paper():
+  # Pathak et al. 2017: the inverse model's cross entropy of equation 3, the
+  # forward loss of equation 5, the bonus of equation 6 and the sum of 7, in
+  # NumPy.
+  config = make_config("dqn", "icm", forward_weight=0.3, features=8)
+  module = icm.IntrinsicCuriosity(config, SPEC.observations, SPEC.actions)
+  b2, w2, b0, w0, b1, w1, *models = (
+    x.numpy().astype(np.float64) for x in module.learned
+  )
+
+  def phi(x):
+    hidden = np.maximum(np.maximum(x @ w0 + b0, 0) @ w1 + b1, 0)
+    return hidden @ w2 + b2
+
+  def model(x, y, variables):
+    b0, w0, b1, w1 = variables
+    return np.maximum(np.concatenate([x, y]) @ w0 + b0, 0) @ w1 + b1
+
+  random = np.random.default_rng(0)
+  before, after = random.normal(size=(2, 6, 2))
+  action = random.integers(2, size=6)
+  measured = module(
+    novelty.Steps(
+      tf.constant(before, tf.float32),
+      tf.constant(action, tf.int32),
+      tf.constant(after, tf.float32),
+    )
+  )
+  for i in range(6):
+    predicted = model(phi(before[i]), np.eye(2)[action[i]], models[:4])
+    error = sum((predicted - phi(after[i])) ** 2) / 2
+    logits = model(phi(before[i]), phi(after[i]), models[4:])
+    inverse = np.log(np.exp(logits).sum()) - logits[action[i]]
+    np.testing.assert_allclose(measured.novelty[i], error, rtol=1e-4)
+    loss = 0.7 * inverse + 0.3 * error
+    np.testing.assert_allclose(measured.loss[i], loss, rtol=1e-4)
