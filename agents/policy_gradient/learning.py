@@ -48,11 +48,16 @@ class PolicyGradientLearner:
     self._dead_units = dead_units.DeadUnitsMetric(_DEAD_UNITS_PERIOD)
     self._batch_steps = config.learner.batch_size * config.adder.unroll
     self._minibatch_steps = self._learner.minibatch_size or self._batch_steps
-    variables = [*self._objective.variables]
+    variables = []
     for network in self._model.networks.values():
       variables.extend(network.trainable_variables)
     self._optimizer = optimizer.Optimizer(
       variables, optimizer.Settings.from_config(self._learner)
+    )
+    # Gradients of the networks have no influence on the loss's own variables.
+    self._own_optimizer = optimizer.Optimizer(
+      self._objective.variables,
+      optimizer.Settings(epsilon=self._learner.adam_epsilon),
     )
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
@@ -92,6 +97,11 @@ class PolicyGradientLearner:
       **self._model.networks,
       **self._objective.checkpointed,
       "optimizer": self._optimizer,
+      **(
+        {"objective_optimizer": self._own_optimizer}
+        if self._objective.variables
+        else {}
+      ),
       dead_units.NAME: self._dead_units,
       "steps": self.steps,
     }
@@ -99,7 +109,7 @@ class PolicyGradientLearner:
   def _learn_in_one_step(
     self, rollout: sequences.Sequence, reward: tf.Tensor
   ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor], tf.Tensor]:
-    with tf.GradientTape() as tape:
+    with tf.GradientTape(persistent=True) as tape:
       parameters, values = self._model.unroll(rollout)
       steps = self._estimate_targets(rollout, reward, parameters, values)
       flat = {name: tf_ops.merge_batch_and_time(x) for name, x in steps.items()}
@@ -150,7 +160,7 @@ class PolicyGradientLearner:
         name: tf_ops.merge_batch_and_time(choose(x))
         for name, x in steps.items()
       }
-      with tf.GradientTape() as tape:
+      with tf.GradientTape(persistent=True) as tape:
         loss, metrics = self._objective(
           own,
           self._model.evaluate({k: choose(x) for k, x in units.items()}),
@@ -229,7 +239,10 @@ class PolicyGradientLearner:
     rate = self._learner.learning_rate * optimizer.rate_factor(
       self._learner, self.steps
     )
-    return self._optimizer.minimize(loss, tape, rate)
+    norm = self._optimizer.minimize(loss, tape, rate)
+    if self._objective.variables:
+      self._own_optimizer.minimize(loss, tape, rate)
+    return norm
 
   @property
   def _decay_factor(self) -> tf.Tensor:

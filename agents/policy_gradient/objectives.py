@@ -22,8 +22,8 @@ class Objective:
 
   Attributes:
     metrics: names of the metrics that each call returns.
-    variables: variables of the loss, which are trained with the networks:
-      V-MPO's temperature and multipliers, else none.
+    variables: variables of the loss, which learn from it, too: V-MPO's
+      temperature and multipliers, else none.
   """
 
   def __init__(

@@ -358,3 +358,40 @@ def test_vmpo_keeps_its_multipliers_above_their_lowest_value():
   for _ in range(5):
     metrics, _ = learner.update(batches[0])
   assert float(metrics["kl_multiplier"]) == pytest.approx(1e-6, rel=1e-3)
+
+
+def test_gradients_of_networks_do_not_shrink_the_steps_of_dual_variables():
+  # Song et al. 2019, equation 5: Adam on the losses of eta and alpha, in NumPy.
+  # The gradients of the networks, and their clip, have no influence.
+  config = VARIANTS["vmpo"]()
+  config.learner.update({"epochs": 1, "max_gradient_norm": 1e-6})
+  batch, learner = collect_variant("vmpo")[1], make_learner(config)
+  settings, rate = config.learner, config.learner.learning_rate
+  eta, alpha = settings.temperature, settings.kl_multiplier
+  data, before = batch.data, collected.get_values(learner)
+  learned = ~data.first.numpy()[:, 1:]
+  v = learner.checkpointed["value"](tf.reshape(data.observation, [-1, 4]))
+  v = v.numpy().astype(np.float64).reshape(data.first.shape)
+  advantage, later = np.zeros(learned.shape), np.zeros(len(learned))
+  for t in reversed(range(learned.shape[1])):
+    discount = data.discount.numpy()[:, t].astype(np.float64)
+    delta = data.reward.numpy()[:, t] + discount * v[:, t + 1] - v[:, t]
+    later = delta + discount * settings.gae_lambda * later * (
+      1 - data.ended.numpy()[:, t]
+    )
+    advantage[:, t] = later
+  found = np.sort(advantage[learned])[::-1]
+  top = found[: len(found) // 2] / eta
+  psi = np.exp(top) / np.exp(top).sum()
+  log_mean = np.log(np.exp(top).mean())
+  # d / d log(eta), and d / d log(alpha) before the policy has moved.
+  of_eta = eta * (settings.temperature_bound + log_mean - (psi * top).sum())
+  of_alpha = alpha * settings.kl_bound
+  learner.update(batch)
+  after = collected.get_values(learner)
+  for i, gradient in enumerate((of_eta, of_alpha)):
+    # Adam's first step: rate g / (|g| + epsilon / sqrt(1 - beta_2)).
+    epsilon = settings.adam_epsilon / np.sqrt(1 - 0.999)
+    step = rate * gradient / (abs(gradient) + epsilon)
+    change_of = before[f"objective/{i}/0"] - after[f"objective/{i}/0"]
+    np.testing.assert_allclose(change_of, step, rtol=1e-3)
