@@ -191,6 +191,13 @@ class Critics:
     values = self._compute_values(self._online(features, action))
     return self._combine(values)
 
+  def target_policy_value(
+    self, features: tf.Tensor, action: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the values [B] of `policy_value`, by the target critics."""
+    values = self._compute_values(self._target(features, action))
+    return self._combine(values)
+
   def compute_dead_units(
     self, features: tf.Tensor, action: tf.Tensor
   ) -> tf.Tensor:

@@ -43,11 +43,14 @@ class Improvement(abc.ABC):
   Attributes:
     has_target: whether a target network chooses the next actions. Its inputs
       are then features by the encoder's moving average, `encode_for_targets`.
+    learns_from_targets: whether the values that the policy maximises are those
+      of the target critics.
     network: the policy that learns.
     metrics: names of the scalars that `update` returns.
   """
 
   has_target = True
+  learns_from_targets = False
   metrics: Sequence[str]
 
   def __init__(
@@ -250,8 +253,13 @@ class DeterministicImprovement(Improvement):
 
 
 class ConstrainedImprovement(Improvement):
-  """A tanh-Gaussian policy that stays close to its target network: MPO."""
+  """A tanh-Gaussian policy that stays close to its target network: MPO.
 
+  The values of its samples are those of the target critics, as in Acme. So
+  policy, samples and values are of one iteration.
+  """
+
+  learns_from_targets = True
   metrics = ("policy_loss", "kl", "temperature", "kl_multiplier")
 
   def __init__(

@@ -52,6 +52,9 @@ class ActorCriticLearner:
     features = spec if encoder is None else encoder.spec
     self._critics = critics.make_critics(config, features, encoder)
     self._policy = improvement.make_improvement(config, spec, policy)
+    self._policy_value = self._critics.policy_value
+    if self._policy.learns_from_targets:
+      self._policy_value = self._critics.target_policy_value
     self._evaluation = evaluation.make_evaluation(
       config, self._normalizer, self._critics, self._policy
     )
@@ -84,7 +87,7 @@ class ActorCriticLearner:
     def improve() -> None:
       # The critics' features, of before their step, save a pass of the encoder.
       own = self._policy.update(
-        found.features, self._critics.policy_value, seeds[2], factor
+        found.features, self._policy_value, seeds[2], factor
       )
       self._metrics.assign([own[name] for name in self._policy.metrics])
 

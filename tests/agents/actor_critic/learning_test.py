@@ -423,6 +423,20 @@ def make_constrained(config):
   return improvement.ConstrainedImprovement(config, spec, policy), policy
 
 
+def test_mpo_weights_its_samples_by_the_target_critic(batches):
+  """As in Acme: the critic that learns has no influence before a copy."""
+  found = []
+  for factor in (1.0, -3.0):
+    learner = make_learner(make_config("mpo"))
+    critics = learner.checkpointed["critics"]
+    critics.load({k: factor * x for k, x in critics.get_variables().items()})
+    learner.update(batches["mpo"])
+    found.append(collected.get_values(learner))
+  assert not equal(*found, "critics")
+  for name in ("policy", "temperature", "multipliers"):
+    assert equal(*found, name), name
+
+
 def test_mpo_keeps_temperature_and_multipliers_above_their_lowest_value(
   batches,
 ):
