@@ -27,6 +27,29 @@ def compute(
   )
 
 
+def compute_inverse_rates(
+  replay: ml_collections.ConfigDict, batch: dataset.Batch
+) -> tf.Tensor | None:
+  """Returns 1 / (N P(i)), with which statistics of batches are the table's.
+
+  These are importance weights with beta = 1 that are not divided by the largest
+  one of a batch, so they have one scale in all batches.
+
+  Returns:
+    Weights float64 [B], or None for uniform sampling from one server.
+  """
+  if replay.sampler == "uniform" and batch.shard_weight is None:
+    return None
+  expected = tf.cast(batch.table_size, tf.float64) * batch.probabilities
+  if replay.sampler == "uniform":
+    expected = tf.ones_like(expected)
+  # A restored or new table may report 0 for an item that it has returned.
+  weights = tf.where(expected > 0, 1.0 / expected, 1.0)
+  if batch.shard_weight is None:
+    return weights
+  return tf.cast(batch.shard_weight, tf.float64) * weights
+
+
 def importance_weights(
   probabilities: tf.Tensor,
   table_size: tf.Tensor,

@@ -21,7 +21,7 @@ class RunningStatistics(tf.Module):
   """Mean and variance of all values added so far, in float64.
 
   Attributes:
-    count: number of values added, float64 [].
+    count: number of values added, or the sum of their weights, float64 [].
     mean: mean of the values, float64 [...]; 0 before the first.
   """
 
@@ -46,7 +46,12 @@ class RunningStatistics(tf.Module):
     )
     return tf.cast(tf.math.rsqrt(variance + _EPSILON), tf.float32)
 
-  def update(self, values: tf.Tensor, is_due: tf.Tensor | bool = True) -> None:
+  def update(
+    self,
+    values: tf.Tensor,
+    is_due: tf.Tensor | bool = True,
+    weights: tf.Tensor | None = None,
+  ) -> None:
     """Adds a batch of values to the mean and the variance.
 
     Chan et al. 1979, "Updating formulae and a pairwise algorithm for computing
@@ -61,11 +66,15 @@ class RunningStatistics(tf.Module):
     Args:
       values: values [N, ...]; N may be 0.
       is_due: bool [], whether to add the values; otherwise nothing changes.
+      weights: [N], numbers as which the values count; None: 1 each.
     """
     values = tf.cast(values, tf.float64)
-    size = tf.cast(tf.shape(values)[0], tf.float64)
-    mean = tf.math.divide_no_nan(tf.reduce_sum(values, 0), size)
-    squares = tf.reduce_sum((values - mean) ** 2, 0)
+    if weights is None:
+      weights = tf.ones(tf.shape(values)[:1], tf.float64)
+    size = tf.reduce_sum(weights)
+    weights = tf.reshape(weights, [-1] + [1] * (len(values.shape) - 1))
+    mean = tf.math.divide_no_nan(tf.reduce_sum(weights * values, 0), size)
+    squares = tf.reduce_sum(weights * (values - mean) ** 2, 0)
     due = tf.cast(is_due, tf.float64)
     added = due * size
     total = self.count + added
@@ -136,49 +145,71 @@ class Normalizer(tf.Module):
     }
 
   def normalize_transitions(
-    self, batch: transitions.Transition
+    self,
+    batch: transitions.Transition,
+    weights: tf.Tensor | None = None,
   ) -> transitions.Transition:
     """Adds a batch to the statistics, then returns normalized transitions.
 
     The statistics of observations use `o_tm1`. Fields that the config does not
     normalize are returned unchanged.
+
+    Args:
+      weights: results [B] of `batch_weights.compute_inverse_rates`.
     """
-    self.add_observations(batch.o_tm1)
+    self.add_observations(batch.o_tm1, weights=weights)
     return batch._replace(
       o_tm1=self.normalize_observations(batch.o_tm1),
       o_t=self.normalize_observations(batch.o_t),
-      r_t=self.normalize_rewards(batch.r_t, batch.running_return),
+      r_t=self.normalize_rewards(
+        batch.r_t, batch.running_return, weights=weights
+      ),
     )
 
   def normalize_sequences(
-    self, batch: sequences.Sequence
+    self, batch: sequences.Sequence, weights: tf.Tensor | None = None
   ) -> sequences.Sequence:
     """Returns sequences with normalized observations and rewards.
 
     Also adds the running returns to the statistics, but not the observations.
     Fields that the config does not normalize are returned unchanged.
+
+    Args:
+      weights: as for `normalize_transitions`.
     """
     return batch._replace(
       observation=self.normalize_observations(batch.observation),
       reward=self.normalize_rewards(
-        batch.reward, batch.extras.get(returns.FIELD), batch.first[:, 1:]
+        batch.reward,
+        batch.extras.get(returns.FIELD),
+        batch.first[:, 1:],
+        weights,
       ),
     )
 
   def add_observations(
-    self, observations: tf.Tensor, is_due: tf.Tensor | bool = True
+    self,
+    observations: tf.Tensor,
+    is_due: tf.Tensor | bool = True,
+    weights: tf.Tensor | None = None,
   ) -> None:
     """Adds observations to their statistics, if the config normalizes them.
 
     Args:
+      observations: observations [B, ...] of transitions or sequences.
       is_due: bool [], whether to add the observations.
+      weights: as for `normalize_transitions`.
     """
     if self._observations is not None:
       shape = self._normalized_shape
       # Masks and images follow what is normalized.
       size = math.prod(self._observation_shape)
       flat = tf.reshape(observations, (-1, size))[:, : math.prod(shape)]
-      self._observations.update(tf.reshape(flat, (-1, *shape)), is_due)
+      self._observations.update(
+        tf.reshape(flat, (-1, *shape)),
+        is_due,
+        _repeat(weights, tf.shape(flat)[0]),
+      )
 
   def normalize_observations(self, observations: typing.Any) -> typing.Any:
     """Returns normalized observations, float32 of the same shape.
@@ -203,6 +234,7 @@ class Normalizer(tf.Module):
     rewards: typing.Any,
     running_returns: typing.Any,
     first: tf.Tensor | None = None,
+    weights: tf.Tensor | None = None,
   ) -> typing.Any:
     """Adds running returns to the statistics, then returns normalized rewards.
 
@@ -219,11 +251,23 @@ class Normalizer(tf.Module):
         None if rewards aren't normalized.
       first: bool [...], whether a step is an autoreset, whose running return is
         not added; None if no step is an autoreset.
+      weights: as for `normalize_transitions`.
     """
     if self._returns is None:
       return rewards
+    found = tf.reshape(running_returns, [-1])
+    weights = _repeat(weights, tf.size(found))
     if first is not None:
-      running_returns = tf.boolean_mask(running_returns, tf.logical_not(first))
-    self._returns.update(tf.reshape(running_returns, [-1]))
+      is_step = tf.reshape(tf.logical_not(first), [-1])
+      found = tf.boolean_mask(found, is_step)
+      weights = None if weights is None else tf.boolean_mask(weights, is_step)
+    self._returns.update(found, weights=weights)
     clip = self._reward_clip
     return tf.clip_by_value(rewards * self._returns.scale, -clip, clip)
+
+
+def _repeat(weights: tf.Tensor | None, size: tf.Tensor) -> tf.Tensor | None:
+  """Returns weights [B] of sequences as those [size] of all their steps."""
+  if weights is None:
+    return None
+  return tf.repeat(weights, size // tf.shape(weights)[0])

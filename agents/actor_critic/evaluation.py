@@ -31,11 +31,12 @@ class TransitionEvaluation:
     self,
     data: transitions.Transition,
     weights: tf.Tensor,
+    inverse_rates: tf.Tensor | None,
     action_seed: tf.Tensor,
     critic_seed: tf.Tensor,
   ) -> critics_lib.CriticInputs:
     """Normalizes a batch, and returns its steps with their targets."""
-    data = self._normalizer.normalize_transitions(data)
+    data = self._normalizer.normalize_transitions(data, inverse_rates)
     features_t = self._critics.encode_for_targets(data.o_t)
     seen = features_t
     if not self._policy.has_target:
@@ -77,12 +78,15 @@ class RetraceEvaluation:
     self,
     data: sequences.Sequence,
     weights: tf.Tensor,
+    inverse_rates: tf.Tensor | None,
     action_seed: tf.Tensor,
     critic_seed: tf.Tensor,
   ) -> critics_lib.CriticInputs:
     """Returns the steps of B sequences of T steps; as for transitions."""
-    self._normalizer.add_observations(data.observation[:, :-1])
-    data = self._normalizer.normalize_sequences(data)
+    self._normalizer.add_observations(
+      data.observation[:, :-1], weights=inverse_rates
+    )
+    data = self._normalizer.normalize_sequences(data, inverse_rates)
     targets = self._compute_targets(data, action_seed, critic_seed)
     learned = _find_learned(data)
     each = tf.broadcast_to(weights[:, None], tf.shape(data.reward))

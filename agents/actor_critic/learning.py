@@ -71,8 +71,9 @@ class ActorCriticLearner:
     seeds = [self._make_seed(i) for i in range(_SEEDS)]
     weights = batch_weights.compute(self._replay, batch, self.steps)
     factor = optimizer.rate_factor(self._learner, self.steps)
+    inverse_rates = batch_weights.compute_inverse_rates(self._replay, batch)
     inputs = self._evaluation.make_inputs(
-      batch.data, weights, seeds[0], seeds[1]
+      batch.data, weights, inverse_rates, seeds[0], seeds[1]
     )
     dead = self._dead_units.update(
       self.steps, lambda: self._compute_dead_units(inputs)

@@ -8,7 +8,13 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import core, dead_units, highest_priority, q_learner
+from slipway.agents import (
+  batch_weights,
+  core,
+  dead_units,
+  highest_priority,
+  q_learner,
+)
 from slipway.agents.losses import (
   categorical,
   munchausen,
@@ -49,7 +55,9 @@ class DQNLearner(q_learner.QLearner):
     self._seed = config.seed
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    data = self.normalizer.normalize_transitions(batch.data)
+    data = self.normalizer.normalize_transitions(
+      batch.data, batch_weights.compute_inverse_rates(self._replay, batch)
+    )
     target = self.target(data.o_t, self._make_seed(1), self._quantiles)
     chosen = target  # whose values choose the action of the bootstrap
     if self._learner.double or self._samples_quantiles:

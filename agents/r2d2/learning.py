@@ -4,7 +4,7 @@ import ml_collections
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import core, dead_units, q_learner
+from slipway.agents import batch_weights, core, dead_units, q_learner
 from slipway.agents.losses import sequence_q_learning
 from slipway.agents.networks import (
   recurrent,
@@ -34,7 +34,10 @@ class R2D2Learner(q_learner.QLearner):
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    self.normalizer.add_observations(batch.data.observation)
+    self.normalizer.add_observations(
+      batch.data.observation,
+      weights=batch_weights.compute_inverse_rates(self._replay, batch),
+    )
     sequence: sequences.Sequence = batch.data._replace(
       observation=self.normalizer.normalize_observations(batch.data.observation)
     )

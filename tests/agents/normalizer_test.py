@@ -132,6 +132,54 @@ def test_a_learner_publishes_the_statistics_of_its_batches(name):
   np.testing.assert_allclose(scale, 1 / values.std(0), rtol=1e-3)
 
 
+@pytest.mark.parametrize("name", ["dqn", "r2d2", "sac", "retrace"])
+def test_prioritized_items_count_as_in_their_table(name):
+  # In NumPy: an item that is sampled twice as often counts half as much.
+  config = make_config(name)
+  config.replay.update(sampler="prioritized", transitions_per_item=1)
+  config.learner.batch_size = 8
+  _, (batch,) = learn(config, updates=1)
+  probability = np.random.default_rng(0).uniform(0.001, 0.1, 8)
+  learner = collected.make_learner(config)
+  batch = batch._replace(probabilities=tf.constant(probability))
+  learner.update(batch)
+  values = find_counted(batch, name).astype(np.float64)
+  values = values.reshape(8, -1, values.shape[-1])
+  count, mean, squares = 0.0, 0.0, 0.0
+  for item, p in zip(values, probability, strict=True):
+    count += len(item) / (100 * p)
+    mean += item.sum(0) / (100 * p)
+  mean /= count
+  for item, p in zip(values, probability, strict=True):
+    squares += ((item - mean) ** 2).sum(0) / (100 * p)
+  variables = learner.get_variables()
+  prefix = f"{policies.POLICY}/" if name in POLICIES else ""
+  found = variables[prefix + normalization.MEAN]
+  np.testing.assert_allclose(found, mean, rtol=1e-5, atol=1e-6)
+  found = variables[prefix + normalization.SCALE]
+  scale = 1 / np.sqrt(squares / count + 1e-8)
+  np.testing.assert_allclose(found, scale, rtol=1e-4)
+
+
+def test_running_returns_count_as_in_their_table():
+  config = make_config("sac", rewards=True)
+  _, spec = collected.build(config)
+  random = np.random.default_rng(0)
+  values, rewards, weights = random.normal(size=(3, 2, 5))
+  weights, first = np.abs(weights[:, 0]), values > 1
+  found = normalizer.Normalizer(config, spec).normalize_rewards(
+    *(tf.constant(x, tf.float32) for x in (rewards, values)),
+    tf.constant(first),
+    tf.constant(weights),
+  )
+  each = np.where(first, 0, weights[:, None])
+  mean = np.average(values, weights=each)
+  scale = 1 / np.sqrt(np.average((values - mean) ** 2, weights=each) + 1e-8)
+  np.testing.assert_allclose(
+    found, np.clip(rewards * scale, -10, 10), rtol=1e-5
+  )
+
+
 @pytest.mark.parametrize(
   ("name", "observation"),
   [("dqn", None), ("ppo", None), ("sac", None), ("ppo", "bytes")],

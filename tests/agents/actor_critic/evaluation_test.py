@@ -89,7 +89,7 @@ class Networks:
 
   def make_inputs(self, data):
     return self.evaluation.make_inputs(
-      to_tensors(data), tf.constant(WEIGHTS), ACTION_SEED, CRITIC_SEED
+      to_tensors(data), tf.constant(WEIGHTS), None, ACTION_SEED, CRITIC_SEED
     )
 
   def find_targets(self, data):
