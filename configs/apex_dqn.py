@@ -26,7 +26,9 @@ _SMALL = {
 _TASKS = {
   "cartpole": {
     **_SMALL,
-    # With two streams, policies kept falling back; docs/learning.md.
+    # Unlike the paper, whose streams help least with two actions: with two of
+    # them, 5 of 10 seeds held 475 in 84 to 95 % of the evaluations, with one 6
+    # of 6 in 95 to 100 %. All measured pages have one; docs/learning.md.
     "network.dueling": False,
     "adder.n_step": 15,  # as DQN; docs/learning.md
   },
