@@ -39,14 +39,11 @@ def collect(
   episodes = recordings.read(path, spec)
   if isinstance(builder, q_builder.QBuilder):
     episodes = _number_actions(episodes, spec.actions)
-  extras = {
-    name: np.zeros((1, *shape), dtype)
-    for name, (dtype, shape) in getattr(
-      table.schema, "start_extras", {}
-    ).items()
-  }
-  for name in (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE):
-    extras[name] = np.zeros(1, np.float32)  # priorities have no effect
+  # Priorities have no effect.
+  values = (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE)
+  extras = {name: np.zeros(1, np.float32) for name in values}
+  for name, (dtype, shape) in getattr(table.schema, "start_extras", {}).items():
+    extras[name] = np.zeros((1, *shape), dtype)
   items = []
   for observation, action, *rest in _list_steps(config, episodes):
     output = adder_lib.ActorOutput(action, extras)
