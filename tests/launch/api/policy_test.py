@@ -127,7 +127,7 @@ def test_a_copy_acts_like_the_policy_and_has_a_state_of_its_own(how):
 
 @pytest.mark.parametrize(("name", "prefix"), [("r2d2", ""), ("ppo", "policy/")])
 def test_a_recurrent_policy_keeps_the_size_of_its_batch(name, prefix):
-  policy = make_policy(make_config(name, PLAIN, lstm_size=8), prefix)
+  policy = make_policy(make_config(name, PLAIN, core_size=8), prefix)
   policy(np.zeros((2, 3)))
   for other in (np.zeros(3), np.zeros((3, 3))):
     with errors.one_line("2 in the call before", "reset()", "copy.copy"):
