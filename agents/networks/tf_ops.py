@@ -2,8 +2,8 @@
 
 The operations are chosen for oneDNN's fast paths on CPUs, and exist on GPUs,
 too. Times in this module are for one core and, unless stated otherwise, for one
-update of the Nature CNN with batches of 32; docs/libraries.md has the whole
-table.
+update of the Nature CNN with batches of 32; benchmarks/results/libraries.md
+has the whole table.
 """
 
 import functools

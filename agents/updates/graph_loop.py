@@ -39,7 +39,7 @@ class GraphLoop:
 
   A Python loop would call TensorFlow's runtime for each batch and each update.
   For small networks such a call costs more than the update itself
-  (docs/libraries.md).
+  (benchmarks/results/libraries.md).
 
   Attributes:
     names: names of the metrics in `Outcome.metrics`, which tracing sets.

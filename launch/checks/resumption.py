@@ -34,6 +34,7 @@ _FIXED_FIELDS = {
   "learner.averaging": "the saved variables have an average, or have none",
   "learner.critic_target": "the saved items were formed for the other target",
   "learner.kl_multiplier": "the adapted value of the snapshot replaces it",
+  "learner.optimizer": "the saved moments belong to the other one",
   "learner.policy_loss": "the saved variables belong to the other loss",
   "learner.std_kl_multiplier": "the adapted value of the snapshot replaces it",
   "learner.temperature": "the adapted value of the snapshot replaces it",

@@ -16,7 +16,8 @@ from acme import specs
 
 # Pattern that is combined with each 8 bytes of a stored frame by exclusive or,
 # for faster sampling. Snappy, Reverb's compression, decompresses runs of equal
-# bytes half as fast as runs that repeat every 8 bytes (docs/libraries.md).
+# bytes half as fast as runs that repeat every 8 bytes:
+# benchmarks/results/libraries.md.
 XOR_PATTERN = np.int64(0x0102040810204080)
 
 # Names of the attributes of `FrameRing` that `get_state` saves.

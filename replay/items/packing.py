@@ -2,8 +2,9 @@
 
 Each column of a Reverb item has a cost: a chunk to compress and send at insert,
 a tensor to decompress and assemble at sampling. One record of bytes costs a
-third of five columns to write and half of them to sample (measured in
-docs/libraries.md). The dataset unpacks the fields of a whole batch at once.
+third of five columns to write and half of them to sample:
+benchmarks/results/libraries.md. The dataset unpacks the fields of a whole batch
+at once.
 """
 
 import math

@@ -30,7 +30,7 @@ class QueueReader:
   A queue returns each item once. `reverb.TrajectoryDataset` samples ahead, so
   items would be lost when its iterator ends. This reader samples exactly one
   batch per call. That takes 1.6 ms for 8 items, where a dataset of one batch
-  takes 22 ms (docs/libraries.md).
+  takes 22 ms (benchmarks/results/libraries.md).
   """
 
   def __init__(self, address: str, batch_size: int):
