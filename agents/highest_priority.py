@@ -42,5 +42,5 @@ class HighestPriority(tf.Module):
 
   @property
   def checkpointed(self) -> dict[str, tf.Module]:
-    """The priority, as an entry of `Learner.checkpointed`, or {}."""
-    return {priorities.HIGHEST: self} if self._is_used else {}
+    """The priority, also if unused, as a resume may change the sampler."""
+    return {priorities.HIGHEST: self}
