@@ -49,6 +49,7 @@ _FIXED_FIELDS_WITH_BONUS = {
 _FIXED_FIELDS_IN_SINGLE = {
   "seed": "the saved random states belong to it",
   "topology.environments_per_worker": "so many environments are saved",
+  "dataset.path": "a run without workers saves no environments",
   "replay.sampler": "a uniform table saves no priorities",
   "replay.priority_exponent": "the saved weights of the items depend on it",
 }
@@ -201,6 +202,9 @@ def _find_forbidden_change(
     | (_FIXED_FIELDS_IN_SINGLE if after.mode == "single" else {})
   )
   old, new = (fields.flatten(c) for c in (before, after))
+  path = new.get("dataset.path")
+  if path and not old["dataset.path"]:
+    return "dataset.path", "", path, "the saved transitions would be lost"
   for name in sorted(old.keys() | new.keys()):
     for prefix, why in fixed.items():
       changed = not fields.is_equal(old.get(name), new.get(name))

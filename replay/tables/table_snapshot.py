@@ -133,15 +133,16 @@ def copy_with_settings(
   or the minimum size differs from the saved one, or if the table was saved
   without a ratio, the count becomes what the inserts grant, so that the reader
   has nothing to catch up. Without a ratio, the count stays. In a queue, the
-  count is reset so that all items can be sampled.
+  count is reset so that all items can be sampled. Tables that were not saved
+  are empty, as after learning from recorded episodes.
 
   Args:
     target: new folder; its files of items are symbolic links into `saved`.
     tables: empty tables with the settings of the config.
 
   Raises:
-    ValueError: `saved` is no checkpoint, or its tables differ from `tables` in
-      their names or item schema, or have more items than the capacity.
+    ValueError: `saved` is no checkpoint, or its tables are not in `tables`,
+      differ in their item schema, or have more items than the capacity.
   """
   wanted = {table.name: _table_info(table) for table in tables}
   try:
@@ -151,11 +152,18 @@ def copy_with_settings(
       f"{str(saved)!r} is not a checkpoint of tables ({type(error).__name__}), "
       "so nothing can be restored from it: resume from another snapshot"
     ) from error
-  if {record.table_name for record in records} != wanted.keys():
+  saved_names = {record.table_name for record in records}
+  if not saved_names <= wanted.keys():
     raise ValueError(
       f"the checkpoint has the tables {[r.table_name for r in records]}, but "
       f"the config makes {sorted(wanted)}: resume with the config it was "
       "saved with, or start a new run"
+    )
+  for name in wanted.keys() - saved_names:
+    records.append(
+      checkpoint_pb2.PriorityTableCheckpoint(
+        table_name=name, signature=wanted[name].signature
+      )
     )
   for record in records:
     _replace_settings(record, wanted[record.table_name])

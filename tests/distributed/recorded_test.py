@@ -78,6 +78,28 @@ def test_a_run_without_workers_learns_and_is_resumed(
   assert len(resumed.evaluations) > len(rows)
 
 
+def test_workers_follow_recorded_episodes(start_run, recorded):
+  run = start_run(
+    f"--config.dataset.path={recorded}",
+    "--config.limits.trainer_steps=300",
+    config="cql.py:cartpole",
+  )
+  assert run.wait() == 0, run.stdout + run.stderr
+  assert run.summary["env_steps"] == 0
+  resumed = start_run(
+    "--config.dataset.path=",
+    "--config.topology.workers=1",
+    "--config.limits.trainer_steps=600",
+    resume=True,
+  )
+  assert resumed.wait() == 0, resumed.stdout + resumed.stderr
+  assert resumed.stderr == ""
+  resumed.check_nothing_left()
+  assert resumed.summary["trainer_steps"] >= 600
+  assert resumed.summary["env_steps"] > 0
+  assert resumed.summary["replay"]["size"] > 0
+
+
 @pytest.mark.chaos
 def test_a_run_resumes_when_its_trainer_dies(start_run, recorded):
   run = start_run(

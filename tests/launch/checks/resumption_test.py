@@ -168,6 +168,9 @@ REJECTED = [
     for x in ("sac", "mpo", "vmpo")),
   *((f"--config={x}", f"--config.learner.{y}kl_multiplier=7.0", "the adapted")
     for x, y in (("mpo", ""), ("mpo", "std_"), ("vmpo", ""))),
+  ("", "--config.learner.optimizer=sgd", "the saved moments"),
+  ("", "--config.dataset.path=d --config.topology.workers=0 "
+   "--config.replay.sampler=uniform", "the saved transitions would be lost"),
   ("--config.bonus.kind=rnd --config.adder.n_step=1",
    "--config.learner.batch_size=32", "a sum for each row of a batch"),
   *(("--mode=single", *row) for row in (

@@ -189,13 +189,27 @@ def test_a_queue_keeps_its_items(tmp_path, capacity):
   [
     ({"capacity": 19, "min_size": 10}, r"20 items.*capacity is 19"),
     ({"size": 16}, "another schema"),
-    ({"others": [variables.make_table()]}, "has the tables"),
   ],
 )
 def test_a_table_that_does_not_fit_is_rejected(tmp_path, saved, changes, line):
   with pytest.raises(ValueError, match=line) as error:
     serve(tmp_path, restored=True, **changes)
   assert "\n" not in str(error.value)
+
+
+def test_tables_are_added_but_not_left_out(tmp_path):
+  save(tmp_path, 4)
+  manager = serve(tmp_path, restored=True, others=[variables.make_table()])
+  assert manager.status(tables.TRANSITIONS).size == 20
+  publisher = variables.VariablesPublisher(manager.address)
+  assert publisher.publish({"w": np.ones(2)}) == 1
+  publisher.close()
+  start_saver(manager, tmp_path / "both").finish()
+  manager.close()
+  (tmp_path / "saved").rename(tmp_path / "old")
+  (tmp_path / "both").rename(tmp_path / "saved")
+  with pytest.raises(ValueError, match="has the tables"):
+    serve(tmp_path, restored=True)
 
 
 @pytest.mark.parametrize("name", ["tables", "items", "chunks"])
