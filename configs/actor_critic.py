@@ -16,7 +16,7 @@ _LOWEST_TEMPERATURE = 1e-6
 # The values of "network.critic_head", "network.layer_norm",
 # "learner.policy_loss", "learner.policy_value", "learner.critic_target" and
 # "exploration.noise".
-HEADS = ("expected", "categorical")
+HEADS = ("expected", "categorical", "quantile")
 LAYER_NORMS = ("none", "first", "all")
 LOSSES = ("soft", "deterministic", "constrained")
 POLICY_VALUES = ("lowest", "mean", "first")
@@ -55,8 +55,23 @@ FIELDS: fields.Fields = {
   "network.critic_head": Field(
     "expected",
     "statistic of the returns' distribution that the critics learn: "
-    "'expected', the mean; 'categorical', Barth-Maron et al. 2018, appendix A",
+    "'expected', the mean; 'categorical', Barth-Maron et al. 2018, appendix A; "
+    "'quantile', Kuznetsov et al. 2020",
     checks.one_of(HEADS, "the critics would have no outputs"),
+  ),
+  "network.critic_quantiles": Field(
+    25,
+    "M, the number of quantiles of each critic with the head 'quantile'; "
+    "Kuznetsov et al. 2020, section 5",
+    checks.at_least(1, "there would be no distribution").up_to(
+      1_000, "no memory holds the pairs of quantiles"
+    ),
+  ),
+  "learner.dropped_quantiles": Field(
+    2,
+    "d, the number of highest quantiles per target critic that targets leave "
+    "out, of all critics' together; Kuznetsov et al. 2020, section 4.2",
+    checks.at_least(0, "there are none below 0"),
   ),
   "network.layer_norm": Field(
     "none",
@@ -286,6 +301,11 @@ _REQUIREMENTS = (
     "network.critic_head", ("categorical",), ("network.atoms",)
   ),
   rules.Requirement(
+    "network.critic_head",
+    ("quantile",),
+    ("network.critic_quantiles", "learner.dropped_quantiles"),
+  ),
+  rules.Requirement(
     "learner.policy_loss", ("soft", "constrained"), ("learner.temperature",)
   ),
   rules.Requirement(
@@ -430,9 +450,29 @@ def check(config: ml_collections.ConfigDict) -> None:
       "'constrained' learns, so the first update would raise it: use at least "
       f"{_LOWEST_TEMPERATURE}"
     )
+  if config.network.critic_head == "quantile":
+    _check_quantiles(config)
   if learner.critic_target == "retrace":
     _check_retrace(config)
   rules.check_requirements(config, FIELDS, _REQUIREMENTS)
+
+
+def _check_quantiles(config: ml_collections.ConfigDict) -> None:
+  """Checks that critics of quantiles leave some of them, of one action."""
+  dropped = config.learner.dropped_quantiles
+  quantiles = config.network.critic_quantiles
+  if dropped >= quantiles:
+    raise ValueError(
+      f"config.learner.dropped_quantiles={dropped} leaves none of config."
+      f"network.critic_quantiles={quantiles}, so there would be no targets: "
+      f"use at most {quantiles - 1}"
+    )
+  if config.learner.policy_loss == "constrained":
+    raise ValueError(
+      "config.network.critic_head='quantile' takes one next action, but config."
+      "learner.policy_loss='constrained' samples several: use 'expected', or "
+      "another loss"
+    )
 
 
 def _check_retrace(config: ml_collections.ConfigDict) -> None:

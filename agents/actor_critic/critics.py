@@ -83,6 +83,9 @@ class Critics:
     self._learner = config.learner.copy_and_resolve_references()
     self._count = network.critics
     self._atoms: tf.Tensor | None = None
+    self._taus: np.ndarray | None = None  # fractions of quantiles
+    if network.critic_head == "quantile":
+      self._taus = heads.make_midpoints(network.critic_quantiles)
     if network.critic_head == "categorical":
       self._atoms = tf.constant(heads.make_atoms(network))
       self._scale = categorical.make_scale(heads.has_support(network))
@@ -157,6 +160,17 @@ class Critics:
         atoms,
         entropy_cost,
         self._scale,
+      )
+    if self._taus is not None:
+      taus = tf.constant(self._taus)
+      return lambda outputs: losses.truncated_quantile_loss(
+        outputs,
+        taus,
+        data.r_t,
+        data.discount_t,
+        outputs_t,
+        self._learner.dropped_quantiles,
+        entropy_cost,
       )
     return make_squared_loss(
       losses.soft_target(
@@ -235,6 +249,8 @@ class Critics:
     self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> critic_network.CriticNetwork:
     settings, outputs = layers.TorsoSettings.from_config(network), 1
+    if self._taus is not None:
+      outputs = len(self._taus)
     if self._atoms is not None:
       atoms = self._atoms.numpy()
       outputs, values = len(atoms), initializers.returns_at_zero(atoms)
@@ -262,8 +278,8 @@ class Critics:
 
   def _compute_values(self, outputs: tf.Tensor) -> tf.Tensor:
     """Returns the values [B, C] of outputs [B, C, K]."""
-    if self._atoms is None:
-      return outputs[:, :, 0]
+    if self._atoms is None:  # the value, or quantiles, whose mean it is
+      return tf.reduce_mean(outputs, axis=-1)
     return tf.reduce_sum(tf.nn.softmax(outputs) * self._atoms, -1)
 
   def _expect(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:

@@ -4,7 +4,7 @@ import typing
 
 import tensorflow as tf
 
-from slipway.agents.losses import categorical, output
+from slipway.agents.losses import categorical, output, quantile
 
 
 def soft_target(
@@ -99,6 +99,60 @@ def categorical_critic_loss(
   error = tf.maximum(tf.reduce_mean(losses, axis=1) - entropy, 0.0)
   outside = categorical.compute_outside_support(returns, p_t, atoms)
   return output.LossOutput(tf.reduce_sum(losses, axis=1), error, outside)
+
+
+def truncated_quantile_loss(
+  quantiles_tm1: tf.Tensor,
+  taus: tf.Tensor,
+  r_t: tf.Tensor,
+  discount_t: tf.Tensor,
+  quantiles_t: tf.Tensor,
+  dropped: int,
+  entropy_cost_t: tf.Tensor | None = None,
+) -> output.LossOutput:
+  """Returns the quantile losses of critics, summed over them: TQC.
+
+    y_i  = r_t + discount_t (z_(i) - entropy_cost_t),  i <= M K - M dropped
+    loss = sum_c mean_k mean_i rho_k(y_i - q_ck(o_tm1, a_tm1))
+
+  where z_(i) are all quantiles of M target critics in ascending order, of which
+  the highest are dropped, and rho is the quantile Huber loss with threshold 1.
+
+  Kuznetsov et al. 2020, "Controlling overestimation bias with truncated mixture
+  of continuous distributional quantile critics"
+  (https://arxiv.org/abs/2005.04269), equations 9 to 13.
+
+  Args (others: see `output`):
+    quantiles_tm1: [B, C, K], quantiles of the critics for o_tm1 and a_tm1.
+    taus: [K], fractions of the quantiles.
+    quantiles_t: [B, M, K], quantiles of M target critics for o_t and a_t.
+    dropped: number of dropped quantiles per target critic, below K.
+    entropy_cost_t: [B], alpha log pi(a_t | o_t), or None for no such term.
+
+  Returns:
+    `LossOutput`, whose error is the mean target minus the mean of all online
+    quantiles. Gradients flow into `quantiles_tm1` only.
+  """
+  output.check_ranks(3, quantiles_tm1=quantiles_tm1, quantiles_t=quantiles_t)
+  output.check_ranks(1, r_t=r_t, discount_t=discount_t, taus=taus)
+  critics, count = quantiles_tm1.shape[1:]
+  pooled: typing.Any = quantiles_t.shape[1] * quantiles_t.shape[2]
+  kept = pooled - dropped * quantiles_t.shape[1]
+  lowest = tf.sort(tf.reshape(quantiles_t, [-1, pooled]))[:, :kept]
+  cost = 0.0 if entropy_cost_t is None else entropy_cost_t[:, None]
+  targets = tf.stop_gradient(
+    r_t[:, None] + discount_t[:, None] * (lowest - cost)
+  )
+  losses = quantile.regression_losses(
+    tf.reshape(quantiles_tm1, [-1, critics * count]),
+    tf.tile(taus, [critics]),
+    targets,
+    huber_delta=1.0,
+  )
+  return output.LossOutput(
+    tf.reduce_sum(losses, axis=1) / count,
+    tf.reduce_mean(targets, 1) - tf.reduce_mean(quantiles_tm1, [1, 2]),
+  )
 
 
 def soft_policy_loss(

@@ -44,12 +44,25 @@ def quantile_q_learning(
     r_t[:, None] + discount_t[:, None] * output.select_actions(quantiles_t, a_t)
   )  # [B, M]
   quantiles = output.select_actions(quantiles_tm1, a_tm1)  # [B, N]
-  errors = targets[:, None, :] - quantiles[:, :, None]  # [B, N, M]
-  below = tf.cast(errors < 0, errors.dtype)
-  weights = tf.abs(tf.expand_dims(taus, -1) - tf.stop_gradient(below))
-  weighted = weights * output.huber(errors, huber_delta) / huber_delta
-  losses = tf.reduce_mean(weighted, axis=2)  # [B, N]
+  losses = regression_losses(quantiles, taus, targets, huber_delta)
   return output.LossOutput(
     loss=tf.reduce_sum(losses, axis=1),
     td_error=tf.reduce_mean(targets, 1) - tf.reduce_mean(quantiles, 1),
   )
+
+
+def regression_losses(
+  quantiles: tf.Tensor, taus: tf.Tensor, targets: tf.Tensor, huber_delta: float
+) -> tf.Tensor:
+  """Returns the loss of each quantile, the mean over the targets: [B, N].
+
+  Args:
+    quantiles: [B, N].
+    taus: [B, N] or [N], fractions of the quantiles.
+    targets: [B, M], samples of the distribution, without gradients.
+  """
+  errors = targets[:, None, :] - quantiles[:, :, None]  # [B, N, M]
+  below = tf.cast(errors < 0, errors.dtype)
+  weights = tf.abs(tf.expand_dims(taus, -1) - tf.stop_gradient(below))
+  weighted = weights * output.huber(errors, huber_delta) / huber_delta
+  return tf.reduce_mean(weighted, axis=2)

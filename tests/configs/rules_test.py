@@ -179,6 +179,10 @@ impala learner.max_rho=0.5 | max_c=1.0 is above config.learner.max_rho=0.5
 dqn bonus.kind=icm adder.n_step=3 | {}
 dqn bonus.kind=rnd adder.n_step=2 | {}
 sac bonus.kind=rnd adder.n_step=5 | {}
+tqc learner.dropped_quantiles=25 | leaves none of
+tqc learner.policy_loss=constrained | takes one next action
+tqc environment.name=CartPole-v1 | is for continuous actions
+sac learner.dropped_quantiles=3 | network.critic_head
 sac learner.target_critics=3 | {} is more than config.network.critics=2
 d4pg exploration.lowest_noise_std=0.5 | {} is above
 sac learner.policy_loss=deterministic environment.name=CartPole-v1 | {}

@@ -96,6 +96,8 @@ def test_behaviour_cloning_reaches_the_recorded_policy(train, tmp_path):
   assert summary["env_steps"] == 0
 
 
+@pytest.mark.learning
+@pytest.mark.timeout(900)
 def test_conservative_values_learn_from_mixed_data(train, tmp_path):
   """A policy that is better than its data by 20 %, where half is random."""
   recorded_data = tmp_path / "recorded"

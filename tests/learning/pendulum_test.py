@@ -5,7 +5,9 @@ import pytest
 
 @pytest.mark.learning
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("algorithm", ["ddpg", "td3", "sac", "d4pg", "mpo"])
+@pytest.mark.parametrize(
+  "algorithm", ["ddpg", "td3", "sac", "d4pg", "mpo", "tqc"]
+)
 def test_each_algorithm_reaches_minus_200(train, algorithm):
   # The runs took 3,400 to 12,600 environment steps: one to three minutes.
   summary = train(

@@ -70,6 +70,64 @@ def test_only_the_critics_have_a_gradient():
   checks.check_ranks(actor_critic.soft_target, inputs)
 
 
+QUANTILES, DROPPED = 4, 1
+TAUS = (np.arange(QUANTILES) + 0.5) / QUANTILES
+
+
+def quantile_inputs(seed):
+  random = np.random.default_rng(seed)
+  shape = (BATCH, CRITICS, QUANTILES)
+  return {
+    "quantiles_tm1": 2.0 * random.normal(size=shape),
+    **{x: make_inputs(seed)[x] for x in ("r_t", "discount_t")},
+    "quantiles_t": 2.0 * random.normal(size=shape),
+    "entropy_cost_t": make_inputs(seed)["entropy_cost_t"],
+  }
+
+
+def slow_quantile_loss(inputs):
+  """Kuznetsov et al. 2020, equations 9 to 13, for each quantile and target."""
+  losses, errors = [], []
+  for b in range(BATCH):
+    pooled = sorted(inputs["quantiles_t"][b].ravel())
+    kept = pooled[: CRITICS * (QUANTILES - DROPPED)]
+    targets = [
+      inputs["r_t"][b]
+      + inputs["discount_t"][b] * (z - inputs["entropy_cost_t"][b])
+      for z in kept
+    ]
+    loss = 0.0
+    for c in range(CRITICS):
+      for tau, q in zip(TAUS, inputs["quantiles_tm1"][b, c], strict=True):
+        for y in targets:
+          u = y - q
+          huber = 0.5 * u**2 if abs(u) <= 1 else abs(u) - 0.5
+          loss += abs(tau - (u < 0)) * huber / (len(targets) * QUANTILES)
+    losses.append(loss)
+    errors.append(np.mean(targets) - inputs["quantiles_tm1"][b].mean())
+  return np.array(losses), np.array(errors)
+
+
+def quantile_loss(inputs, slow):
+  if slow:
+    return slow_quantile_loss(inputs)[0]
+  taus = tf.constant(TAUS)
+  return actor_critic.truncated_quantile_loss(
+    **inputs, taus=taus, dropped=DROPPED
+  ).loss
+
+
+def test_the_quantile_loss_equals_the_papers():
+  inputs = quantile_inputs(0)
+  found = actor_critic.truncated_quantile_loss(
+    **checks.to_tensors(inputs), taus=tf.constant(TAUS), dropped=DROPPED
+  )
+  losses, errors = slow_quantile_loss(inputs)
+  np.testing.assert_allclose(found.loss, losses, rtol=1e-9)
+  np.testing.assert_allclose(found.td_error, errors, rtol=1e-9)
+  checks.check_gradients(quantile_loss, quantile_inputs(1), "quantiles_tm1")
+
+
 ATOMS = np.linspace(-2.0, 3.0, 6)
 
 
