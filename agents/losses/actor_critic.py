@@ -135,10 +135,10 @@ def truncated_quantile_loss(
   """
   output.check_ranks(3, quantiles_tm1=quantiles_tm1, quantiles_t=quantiles_t)
   output.check_ranks(1, r_t=r_t, discount_t=discount_t, taus=taus)
-  critics, count = quantiles_tm1.shape[1:]
-  pooled: typing.Any = quantiles_t.shape[1] * quantiles_t.shape[2]
-  kept = pooled - dropped * quantiles_t.shape[1]
-  lowest = tf.sort(tf.reshape(quantiles_t, [-1, pooled]))[:, :kept]
+  critics, count = typing.cast(list[int], quantiles_tm1.shape[1:].as_list())
+  targets_count = typing.cast(int, quantiles_t.shape[1])
+  pooled = tf.reshape(quantiles_t, [-1, targets_count * count])
+  lowest = tf.sort(pooled)[:, : targets_count * (count - dropped)]
   cost = 0.0 if entropy_cost_t is None else entropy_cost_t[:, None]
   targets = tf.stop_gradient(
     r_t[:, None] + discount_t[:, None] * (lowest - cost)
