@@ -326,6 +326,12 @@ def check_bonus(config: ml_collections.ConfigDict) -> None:
       "would divide the bonus by the deviation of returns without it, which "
       "may be 0 before the first reward: use --noconfig.normalization.rewards"
     )
+  if config.adder.discount == 1:
+    raise ValueError(
+      f"config.bonus.kind={kind!r} is divided by the deviation of its "
+      "discounted sums, which with config.adder.discount=1.0 grow without end, "
+      "so the bonus would vanish: use a discount below 1, such as 0.99"
+    )
   if config.network.get("core_size", 0):
     raise ValueError(
       f"config.bonus.kind={kind!r} changes rewards in the learner, but with "

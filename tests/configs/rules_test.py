@@ -174,6 +174,8 @@ sac SHAPED environment.kwargs.action=multi_discrete | 2 x 4 x 3 discrete actions
 td3 MASKED | 4 discrete actions
 ppo bonus.kind=rnd normalization.rewards=True | {}
 ppo bonus.kind=rnd network.core_size=8 | {}
+ppo bonus.kind=rnd adder.discount=1.0 | {}
+sac bonus.kind=icm adder.discount=1.0 | {}
 impala learner.max_c=1.5 | {} is above config.learner.max_rho=1.0
 impala learner.max_rho=0.5 | max_c=1.0 is above config.learner.max_rho=0.5
 dqn bonus.kind=icm adder.n_step=3 | {}
