@@ -142,12 +142,6 @@ _REQUIREMENTS = (
 
 def check(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between fields of the DQN family's configs."""
-  rules.check_replay(config)
-  rules.check_stacked_frames(config)
-  rules.check_bonus(config)
-  if config.network.head == "categorical":
-    rules.check_atoms(config)
-  _check_munchausen(config)
   if config.learner.cql_weight and not (
     config.dataset.path or config.topology.workers
   ):
@@ -155,6 +149,12 @@ def check(config: ml_collections.ConfigDict) -> None:
       "config.dataset.path='' names no folder, so there would be nothing to "
       "learn from: give --config.dataset.path=FOLDER of recorded episodes"
     )
+  rules.check_replay(config)
+  rules.check_stacked_frames(config)
+  rules.check_bonus(config)
+  if config.network.head == "categorical":
+    rules.check_atoms(config)
+  _check_munchausen(config)
   # With 'categorical', the trainer computes them.
   by_workers = config.network.head != "categorical"
   prioritized = config.replay.sampler == "prioritized"

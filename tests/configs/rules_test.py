@@ -205,6 +205,7 @@ sac MASKS environment.frame_skip=4 | {} repeats each action, but the masks
 bc MASKS environment.frame_skip=4 | {} repeats each action, but the masks
 bc | config.dataset.path='' names no folder
 cql | config.dataset.path='' names no folder
+cql mode=single | config.dataset.path='' names no folder
 dqn dataset.path=d | config.topology.workers=1 with config.dataset.path='d'
 rainbow topology.workers=0 dataset.path=d | replay.sampler='prioritized' with
 dqn topology.workers=0 dataset.path=d limits.episodes=9 | limits.trainer_steps=0
