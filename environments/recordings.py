@@ -297,6 +297,13 @@ def read(
     terminated = np.array(episode.terminations, np.bool_)
     truncated = np.array(episode.truncations, np.bool_)
     truncated[-1] |= not terminated[-1]
+    ended = terminated | truncated
+    if ended[:-1].any():
+      raise ValueError(
+        f"{prefix} steps after its end at step {int(np.argmax(ended))} of "
+        f"{length}, so it would be learned that an episode's last observation "
+        "leads to the next one's first: record each episode on its own"
+      )
     actions = np.asarray(episode.actions)
     rewards = np.asarray(episode.rewards)
     for what, values in (("actions", actions), ("rewards", rewards)):

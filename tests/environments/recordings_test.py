@@ -239,6 +239,7 @@ def changed(**columns):
 
 
 _NAN = np.full((4, 4), np.nan, np.float32)
+MIDDLE = np.array([False, True, False])
 
 
 @pytest.mark.parametrize(
@@ -252,6 +253,8 @@ _NAN = np.full((4, 4), np.nan, np.float32)
     (changed(observations=_NAN), ["episode 0 has observations with nan"]),
     (changed(rewards=np.array([0, np.nan, 0])), ["rewards with nan"]),
     (changed(rewards=np.array([0, 1e300, 0])), ["rewards with 1e+300"]),
+    (changed(terminations=MIDDLE), ["episode 0 has steps after its end"]),
+    (changed(truncations=MIDDLE), ["after its end at step 1 of 3"]),
     (
       changed(observations=np.zeros((4, 3), np.float32)),
       ["episode 0 has observations of another shape"],
