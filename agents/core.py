@@ -1,5 +1,6 @@
 """Protocols that an algorithm implements, and that the nodes of a run call."""
 
+import sys
 import typing
 from collections.abc import Mapping
 
@@ -251,11 +252,19 @@ def load_optimizer(name: str) -> typing.Any:
     ValueError: there is no such class.
     user_code.UserCodeError: the import failed.
   """
-  return user_code.load(
-    f"config.learner.optimizer={name!r}",
-    name,
-    "a tf.Module whose method is apply(gradients, learning_rate)",
-  )
+  prefix = f"config.learner.optimizer={name!r}"
+  expected = "a tf.Module whose method is apply(gradients, learning_rate)"
+  found = user_code.load(prefix, name, expected)
+  # The class's own module has imported TensorFlow, if it is a tf.Module.
+  module = getattr(sys.modules.get("tensorflow"), "Module", ())
+  is_module = isinstance(found, type) and issubclass(found, module)
+  if not (is_module and hasattr(found, "apply")):
+    raise ValueError(
+      f"{prefix} is not {expected}, so it could not update variables, or a "
+      "resume would lose its state: derive the class from tf.Module, and give "
+      "it this method"
+    )
+  return found
 
 
 class Batches(typing.Protocol):

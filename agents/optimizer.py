@@ -132,7 +132,8 @@ class Optimizer(tf.Module):
   ) -> None:
     """Applies one step to the variables and the moments."""
     if checks.is_user_code(self._settings.kind):
-      self._own.apply(gradients, learning_rate)
+      with tf.variable_creator_scope(_reject_variable):
+        self._own.apply(gradients, learning_rate)
     else:
       step = _STEPS[self._settings.kind]
       for i, gradient in enumerate(gradients):
@@ -194,6 +195,14 @@ _STEPS = {
   "rmsprop": Optimizer._step_rmsprop,
   "sgd": Optimizer._step_sgd,
 }
+
+
+def _reject_variable(*_: typing.Any, **__: typing.Any) -> tf.Variable:
+  """Raises ValueError, since a resume could not restore such a variable."""
+  raise ValueError(
+    "the class of config.learner.optimizer makes a variable in apply, so no "
+    "snapshot of the run could be resumed: make it in the constructor"
+  )
 
 
 def _zeros_like(variable: tf.Variable, name: str) -> tf.Variable:

@@ -129,6 +129,23 @@ class Signs(tf.Module):
       variable.assign_sub(learning_rate * tf.sign(gradient))
 
 
+class Late(Signs):
+  """A user's optimizer that makes its state in the first step."""
+
+  def apply(self, gradients, learning_rate):
+    self._moments = [tf.Variable(tf.zeros_like(x)) for x in gradients]
+
+
+class Plain:
+  """A user's optimizer whose state no checkpoint would have."""
+
+  apply = Signs.apply
+
+
+class Still(tf.Module):
+  """A user's optimizer that lacks its method."""
+
+
 def signs(value, gradients, rate):
   return value - rate * sum(map(np.sign, gradients))
 
@@ -211,6 +228,18 @@ def test_a_checkpoint_restores_the_moments(tmp_path):
   other_step(tf.constant(0.1), *gradients)
   for found, wanted in zip(other, one, strict=True):
     np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("name", ["Plain", "Still", "signs"])
+def test_own_optimizers_that_could_not_learn_are_rejected(name):
+  with pytest.raises(ValueError, match=f"{name}' is not a tf.Module whose"):
+    optimizer.Optimizer([], optimizer.Settings(f"{__name__}:{name}"))
+
+
+def test_an_own_optimizer_makes_its_variables_in_its_constructor():
+  step, _ = make_step(make_variables(0), kind=f"{__name__}:Late")
+  with pytest.raises(ValueError, match="makes a variable in apply"):
+    step(tf.constant(0.1), *make_gradients(np.random.default_rng(1)))
 
 
 def make_dual_step(dual, learning_rate):
