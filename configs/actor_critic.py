@@ -254,7 +254,9 @@ FIELDS: fields.Fields = {
     "environment steps for which each of these actions is repeated, with which "
     "a car gets up a hill that independent actions do not climb; Dabney et al. "
     "2021, section 3, sample the number",
-    checks.at_least(1, "there would be no actions"),
+    checks.at_least(1, "there would be no actions").up_to(
+      10_000, "an environment would get one random action only"
+    ),
   ),
   **groups.BONUS,
 }
