@@ -118,6 +118,8 @@ class CheckedEnvironment(gymnasium.Wrapper):
     steps: number of steps since that reset.
     copies: whether `reset` and `step` return copies of observations, because
       other environments of the batch may overwrite them.
+    ignores_mask: whether the last reset's info had an action mask, which is not
+      read.
   """
 
   def __init__(
@@ -135,6 +137,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     self.seed: int | None = None
     self.steps = 0
     self.copies = True
+    self.ignores_mask = False
     # Returned by the environment's last reset or step.
     self._observation: Any = None
     # The leaves whose values could wrap around in a batch.
@@ -167,6 +170,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     if self.copies:
       observation = copy_observation(observation)
     if self._masks is None:
+      self.ignores_mask = masks.KEY in (info or {})
       return observation, _NO_INFO
     return observation, self._read_mask("reset()", info, terminated=False)
 

@@ -118,8 +118,9 @@ def make_spec(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
   """Returns the spec of a config's environments.
 
   The function makes one environment and steps it once, so that its errors
-  appear before the run starts. With wrappers, it repeats that twice, and warns
-  of those that remember it. External environments are not stepped.
+  appear before the run starts, and warns of action masks that are not read.
+  With wrappers, it repeats that twice, and warns of those that remember it.
+  External environments are not stepped.
 
   Raises:
     Exception: as `make`, and as the environment's `reset`, `step` and `close`.
@@ -127,6 +128,13 @@ def make_spec(config: ml_collections.ConfigDict) -> specs.EnvironmentSpec:
   environment = make(config, num_envs=1, seed=0)
   if not config.get("external", False):
     step, random = environment.reset(), np.random.default_rng(0)
+    if any(env.ignores_mask for env in environment.environments):
+      logging.warning(
+        "environment %s returns info['action_mask'], which is not read, so "
+        "actors also choose illegal actions: set "
+        "--config.environment.action_mask=True",
+        config.name,
+      )
     actions = environment.sample_actions(step.observation, random)
     environment.step(actions)
     if config.get("wrappers", ()):

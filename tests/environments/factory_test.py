@@ -1,5 +1,6 @@
 """Tests of the factory: its environments and specs, and its error messages."""
 
+import contextlib
 import subprocess
 import sys
 
@@ -8,8 +9,8 @@ import ml_collections
 import numpy as np
 import pytest
 
-from slipway.environments import factory
-from tests.environments import given
+from slipway.environments import factory, user_code
+from tests.environments import given, shaped
 
 _TOYS, _THIS = "slipway.environments.toys", __name__
 
@@ -156,3 +157,13 @@ def test_importing_the_factory_is_silent_and_light():
     [sys.executable, "-c", code], env=environ, capture_output=True, text=True
   )
   assert (process.stdout, process.stderr) == ("", "\n")
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_action_masks_that_are_not_read_are_warned_of(read, caplog):
+  config = shaped.config_of(action="multi_discrete", masked=True)
+  config.action_mask = read
+  with contextlib.suppress(user_code.UserCodeError):  # an illegal action
+    factory.make_spec(config)
+  lines = [x for x in caplog.messages if "action_mask=True" in x]
+  assert len(lines) == (not read)
