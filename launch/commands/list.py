@@ -57,7 +57,7 @@ def _describe_all() -> Iterator[str]:
     config = algorithms[names[0]].get_config(preset)
     name, _ = ids.get_name_and_kwargs(config.environment)
     only = "" if len(names) == len(algorithms) else f"; {', '.join(names)}"
-    until = limits.describe(config.limits)
+    until = limits.describe(config.limits) or "a limit that you set"
     yield f"  {preset:<18}{name}, until {until}{only}"
   yield ""
   yield "more: slipway list --algorithm=NAME"

@@ -21,6 +21,7 @@ def test_all_algorithms_and_presets_are_listed(capfd):
   for name in (*catalog.algorithms(), *catalog.presets()):
     assert f"  {name} " in out
   assert "Hessel et al. 2018" in out
+  assert "until ;" not in out
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "rainbow", "r2d2"])
