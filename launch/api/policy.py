@@ -221,7 +221,8 @@ class Policy:
       if action_mask is None:
         raise ValueError(
           "action_mask is None, but the policy was trained with action masks, "
-          "so illegal actions could follow: pass the environment's mask"
+          "so illegal actions could follow: pass the environment's mask as "
+          "action_mask=info['action_mask']"
         )
       legal = self._inputs.read_masks(action_mask, len(observations))
       observations = expected.join(observations, legal)

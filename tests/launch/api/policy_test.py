@@ -260,7 +260,7 @@ WRONG = [
   *((PLAIN, [np.zeros((3, 3)), x], f"reward is {x!r}")
     for x in ("high", [1.0, 2.0], None)),
   (PLAIN, [np.zeros(3), 0.0, [1, 1, 0]], "action_mask is given"),
-  (MASKED, [np.zeros(3), 0.0, None], "action_mask is None"),
+  (MASKED, [np.zeros(3), 0.0, None], "action_mask=info['action_mask']"),
   (MASKED, [np.zeros(3), 0.0, True], "bool [1, 1]"),
   (MASKED, [np.zeros(3), 0.0, np.zeros(4)], "float64 [1, 4]"),
   (MASKED, [np.zeros(3), 0.0, np.zeros(4, bool)], "without a legal action"),
