@@ -266,7 +266,7 @@ def read(
       raise ValueError(
         f"folder is {str(folder)!r}, whose {what} are {actual}, but those of "
         f"the environment are {expected}, so its episodes can't be used: give "
-        "episodes of the same environment"
+        "episodes of the same environment, or set config.environment to theirs"
       )
   convert = conversion.make_observation_converter_to_spec(
     dataset.observation_space, observations_spec.dtype, copy=False

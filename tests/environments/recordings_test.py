@@ -265,7 +265,7 @@ MIDDLE = np.array([False, True, False])
     (cut_short, ["not a Minari dataset"]),
     (empty, ["without episodes"]),
     (pendulum, ["observations", "float32 [3]", "float32 [4]"]),
-    (acrobot, ["float32 [6]", "float32 [4]"]),
+    (acrobot, ["float32 [6]", "float32 [4]", "set config.environment"]),
     (without_last_observations, ["3 observations for 3 steps"]),
   ],
 )
