@@ -223,6 +223,7 @@ class Training:
   ):
     """Starts the training's process; to be called by `start` only."""
     self.folder = folder.absolute()
+    self._arguments = arguments
     self._errors: collections.deque[str] = collections.deque(
       maxlen=_KEPT_ERROR_LINES
     )
@@ -422,6 +423,9 @@ class Training:
     if status == 0:
       return
     message = self._process.explain_end(self._errors)
+    for argument in self._arguments:
+      if argument.startswith("--config="):  # the temporary file of `start`
+        message = message.removeprefix(f"{argument}: ")
     if status == 2:
       raise ValueError(message)
     if not any(map(attached_process.is_explanation, self._errors)):

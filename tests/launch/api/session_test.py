@@ -110,6 +110,13 @@ def test_a_rejected_training_raises_one_line(tmp_path, config, options, line):
   assert not list(tmp_path.iterdir())
 
 
+def test_an_unknown_field_of_a_config_is_named_first(run_dir):
+  config = small_config()
+  config.learner.learning_rat = 0.1
+  with pytest.raises(ValueError, match=r"^config\.learner\.learning_rat is no"):
+    slipway.train(config, run_dir=run_dir)
+
+
 def test_an_ended_training_leaves_no_temporary_file(tmp_path, monkeypatch):
   monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
   config = small_config()
