@@ -102,7 +102,7 @@ def _describe_needs(config: ml_collections.ConfigDict) -> str:
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   table = core.make_collected_table(builder, config, spec)
-  if table is None:
+  if table is None or not config.topology.workers:
     return f"{config.network.torso}, recorded episodes, no workers"
   replay_gb = memory.replay_bytes(table, config.mode) / 1e9
   workers = config.topology.workers
