@@ -170,16 +170,21 @@ def raise_interrupt(error: BaseException) -> None:
     raise error
 
 
-def wrap(error: BaseException) -> UserCodeError:
-  """Returns a `UserCodeError` whose cause is an error of the user's own code.
+def wrap(error: BaseException) -> Exception:
+  """Returns the error to show for one that has ended a command.
 
-  Code in installed packages does not count as the user's own.
+  It is a `UserCodeError` with a traceback if the user's own code raised it;
+  installed packages are none. A RuntimeError or OSError of Slipway, whose text
+  says enough, is returned, and any other error is raised again.
   """
   raise_interrupt(error)
   frames = traceback.extract_tb(error.__traceback__)
-  if not any(_find_owner(frame) == "user" for frame in frames):
-    raise error
-  return UserCodeError(f"code of your own raised {describe(error)}", error)
+  is_own = any(_find_owner(frame) == "user" for frame in frames)
+  if is_own and not isinstance(error, UserCodeError):
+    return UserCodeError(f"code of your own raised {describe(error)}", error)
+  if isinstance(error, (RuntimeError, OSError)):
+    return error
+  raise error
 
 
 def import_module(name: str) -> types.ModuleType:

@@ -123,9 +123,6 @@ def run(
       standard_streams.print_line(ending.describe(folder, config, shown))
       ending.check_learned(folder, config)
       ending.check_saved(folder, config)
-    except (RuntimeError, OSError) as error:
-      print(f"train: {error}", file=sys.stderr)
-      return 1
     except KeyboardInterrupt:
       print(
         "train: killed at once; what was not saved is lost", file=sys.stderr

@@ -45,6 +45,10 @@ def flat(layers, observation):
   return layers.ops.sum(observation, -1)
 
 
+def graphless(layers, observation):
+  return np.tanh(layers.linear("mine/first", observation, 8))
+
+
 def taken(layers, observation):
   return layers.linear("torso/linear_0", layers.ops.float32(observation), 8)
 """
@@ -176,6 +180,15 @@ def test_a_wrong_component_prints_one_line(folder, flag, line):
   assert line in done.stderr
   assert done.stderr.count("\n") == 1
   assert not (folder / "runs" / "wrong").exists()
+
+
+def test_a_runtime_error_of_a_network_shows_its_line(folder):
+  """TensorFlow raises NotImplementedError, which is a RuntimeError."""
+  flags = ("--config.network.torso=corridor:graphless", "--mode=single")
+  done = run(folder, "train", *_OWN, *flags, "--name=graphless")
+  assert done.returncode == 1
+  assert "NotImplementedError" in done.stderr
+  assert 'return np.tanh(layers.linear("mine/first"' in done.stderr
 
 
 # An environment that changes the working directory and starts a thread that
