@@ -78,27 +78,19 @@ def test_signals_are_handled_after_a_failed_display(
   make_output, monkeypatch, run, memory_dir
 ):
   monkeypatch.setattr(sys, "stdout", make_output())
-  before = {
-    number: signal.getsignal(number) for number in signals_lib.STOP_SIGNALS
-  }
   signals = signals_lib.Signals()
   signals.begin_run()
   crew, workers = controlled.Crew(), []
   crew.expected = dict.fromkeys(NODES, 1)
   crew.follow = lambda control: workers.append(control.workers_target)
-  try:
-    with controller_lib.Controller(
-      run, crew, controller_lib.socket_in(memory_dir), signals
-    ) as controller:
-      controller.start()
-      polling.wait_until(lambda: len(workers) > 1)  # after the failure
-      os.kill(os.getpid(), signal.SIGTERM)
-      polling.wait_until(lambda: controller.control.stopping)
-      end_nodes(controller.control)
-  finally:
-    signal.set_wakeup_fd(-1)
-    for number, handler in before.items():
-      signal.signal(number, handler)
+  with controller_lib.Controller(
+    run, crew, controller_lib.socket_in(memory_dir), signals
+  ) as controller:
+    controller.start()
+    polling.wait_until(lambda: len(workers) > 1)  # after the failure
+    os.kill(os.getpid(), signal.SIGTERM)
+    polling.wait_until(lambda: controller.control.stopping)
+    end_nodes(controller.control)
   assert workers[0] == 1
   assert summary_of(run)["stopped_because"] == "SIGTERM"
 

@@ -16,19 +16,14 @@ import pytest
 
 from slipway.launch.processes import signals as signals_lib
 
-_TAKEN = (*signals_lib.STOP_SIGNALS, signal.SIGUSR1)
 _ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
 def signals():
-  before = {number: signal.getsignal(number) for number in _TAKEN}
   taken = signals_lib.Signals()
   taken.begin_run()
-  yield taken
-  signal.set_wakeup_fd(-1)
-  for number, handler in before.items():
-    signal.signal(number, handler)
+  return taken
 
 
 def _send(*numbers):
