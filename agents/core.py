@@ -228,16 +228,18 @@ class Builder(typing.Protocol):
     ...
 
 
+def is_recorded(config: ml_collections.ConfigDict) -> bool:
+  """Returns whether a run learns from recorded episodes of `dataset.path`."""
+  return bool(config.get("dataset", {}).get("path", ""))
+
+
 def make_collected_table(
   builder: Builder,
   config: ml_collections.ConfigDict,
   spec: specs.EnvironmentSpec,
 ) -> table_spec.TableSpec | None:
-  """Returns the spec of the table that workers write, or None if none do.
-
-  A run with `dataset.path` learns from recorded episodes, without workers.
-  """
-  if config.get("dataset", {}).get("path", ""):
+  """Returns the spec of the table that workers write, or None if none do."""
+  if is_recorded(config):
     return None
   return builder.make_table(config, spec)
 

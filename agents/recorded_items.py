@@ -28,15 +28,38 @@ def collect(
     The spec of a table of such items, and the items, uint8 [N, item bytes].
 
   Raises:
+    ValueError: as `check`.
+  """
+  table, items = _make_items(config, spec, builder)
+  return table, np.concatenate(list(items))
+
+
+def check(
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  builder: core.Builder,
+) -> None:
+  """Checks the recorded episodes, but makes their first item only.
+
+  Raises:
     ValueError: the folder has no episodes of this environment, or too few steps
       for an item.
   """
-  path = config.dataset.path
+  _, items = _make_items(config, spec, builder)
+  next(items)
+
+
+def _make_items(
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  builder: core.Builder,
+) -> tuple[table_spec.TableSpec, Iterator[np.ndarray]]:
+  """Returns the spec of a table, and its items, made one after the other."""
   table = builder.make_table(config, spec)
   assert table is not None
   alone = fields.replace(config, "topology.environments_per_worker", 1)
   adder = builder.make_adder(alone, spec)
-  episodes = recordings.read(path, spec)
+  episodes = recordings.read(config.dataset.path, spec)
   if isinstance(builder, q_builder.QBuilder):
     episodes = _number_actions(episodes, spec.actions)
   # Priorities have no effect.
@@ -44,18 +67,23 @@ def collect(
   extras = {name: np.zeros(1, np.float32) for name in values}
   for name, (dtype, shape) in getattr(table.schema, "start_extras", {}).items():
     extras[name] = np.zeros((1, *shape), dtype)
-  items = []
-  for observation, action, *rest in _list_steps(config, episodes):
-    output = adder_lib.ActorOutput(action, extras)
-    if (found := adder.add(observation, output, *rest, version=0)) is not None:
-      items.append(found.data().copy())
-  if not items:
-    raise ValueError(
-      f"config.dataset.path={path!r} has too few steps for one item of "
-      f"config.agent={config.agent!r}, so there is nothing to learn from: "
-      "record longer or more episodes"
-    )
-  return table, np.concatenate(items)
+
+  def make() -> Iterator[np.ndarray]:
+    is_empty = True
+    for observation, action, *rest in _list_steps(config, episodes):
+      output = adder_lib.ActorOutput(action, extras)
+      found = adder.add(observation, output, *rest, version=0)
+      if found is not None:
+        is_empty = False
+        yield found.data().copy()
+    if is_empty:
+      raise ValueError(
+        f"config.dataset.path={config.dataset.path!r} has too few steps for "
+        f"one item of config.agent={config.agent!r}, so there is nothing to "
+        "learn from: record longer or more episodes"
+      )
+
+  return table, make()
 
 
 def _list_steps(

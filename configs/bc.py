@@ -41,9 +41,5 @@ def check(config: ml_collections.ConfigDict) -> None:
       f"config.topology.workers={workers} with config.agent='bc', which learns "
       "from recorded episodes only: workers would have no effect; use 0"
     )
-  if not config.dataset.path:
-    raise ValueError(
-      "config.dataset.path='' names no folder, so there would be nothing to "
-      "learn from: give --config.dataset.path=FOLDER of recorded episodes"
-    )
+  rules.check_dataset(config)
   rules.check_requirements(config, FIELDS, ())

@@ -232,6 +232,15 @@ def _check_collection(config: ml_collections.ConfigDict) -> None:
     )
 
 
+def check_dataset(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if a config without workers names no episodes."""
+  if not config.dataset.path:
+    raise ValueError(
+      "config.dataset.path='' names no folder, so there would be nothing to "
+      "learn from: give --config.dataset.path=FOLDER of recorded episodes"
+    )
+
+
 def _check_recorded(config: ml_collections.ConfigDict) -> None:
   """Raises ValueError if a run can't learn from recorded episodes."""
   path = config.dataset.path

@@ -142,13 +142,8 @@ _REQUIREMENTS = (
 
 def check(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between fields of the DQN family's configs."""
-  if config.learner.cql_weight and not (
-    config.dataset.path or config.topology.workers
-  ):
-    raise ValueError(
-      "config.dataset.path='' names no folder, so there would be nothing to "
-      "learn from: give --config.dataset.path=FOLDER of recorded episodes"
-    )
+  if config.learner.cql_weight and not config.topology.workers:
+    rules.check_dataset(config)
   rules.check_replay(config)
   rules.check_stacked_frames(config)
   rules.check_bonus(config)

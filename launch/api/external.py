@@ -29,6 +29,7 @@ import typing
 
 import ml_collections
 
+from slipway.agents import core
 from slipway.environments import external, factory, user_code
 from slipway.launch.api import running
 from slipway.launch.checks import run_config
@@ -251,7 +252,7 @@ def _check_accepts_external(
 ) -> None:
   """Raises ValueError if a run's config allows no external processes."""
   name = f"run {str(folder.path)!r}"
-  if "replay" not in config or config.get("dataset", {}).get("path"):
+  if "replay" not in config or core.is_recorded(config):
     raise ValueError(
       f"{name} learns from recorded data (config.agent={config.agent!r}), so "
       "nothing that is collected would be used: connect to another run"

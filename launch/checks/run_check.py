@@ -58,9 +58,8 @@ def check(
   network.variable_shapes(builder.make_network(whole, spec))
   if checks.is_user_code(name := config.learner.get("optimizer", "adam")):
     core.load_optimizer(name)
-  recorded = config.get("dataset", {}).get("path")
-  if recorded and builder.make_table(whole, spec) is not None:
-    recorded_items.collect(whole, spec, builder)
+  if core.is_recorded(config) and builder.make_table(whole, spec) is not None:
+    recorded_items.check(whole, spec, builder)
   hooks.check(config.hooks)
   initial_weights.check(config, spec)
   _check_shards(config, on_cluster)
