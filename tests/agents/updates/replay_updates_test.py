@@ -230,7 +230,7 @@ def test_shards_have_weights_that_fit_the_limiter(
   with serving_unequal_shards(ports, spec):
     updates = make(learner, spec)
     before = run_batches(updates, learner, 4_000)
-    samples, weights = run_batches(updates, learner, 6_000) - before
+    samples, weights = run_batches(updates, learner, 12_000) - before
   assert samples[1] / samples[0] == pytest.approx(expected, rel=0.1)
   # The second shard has half of the items.
   assert weights[1] / weights[0] == pytest.approx(0.5, rel=0.1)
