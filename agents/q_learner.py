@@ -1,5 +1,6 @@
 """The base class of learners of action values."""
 
+import abc
 import typing
 from collections.abc import Callable, Mapping
 
@@ -10,28 +11,31 @@ from acme import specs
 
 from slipway.agents import (
   batch_weights,
+  core,
   dead_units,
   normalizer,
   optimizer,
   targets,
 )
+from slipway.agents.losses import output
 from slipway.agents.networks import action_masks, tf_network
 from slipway.environments import arrays
 from slipway.replay.tables import dataset
 
 
-class QLearner:
+class QLearner(abc.ABC):
   """Base class of learners with an online network and a target network.
+
+  A subclass says how a batch is normalized, what its loss is, and which
+  priorities follow from it; the step is the same for all.
 
   With `learner.averaging`, actors get a moving average of the online network,
   since networks a few updates apart may differ a lot in how well they act.
 
   Attributes:
-    normalizer: normalizer of batches, which subclasses apply before the
-      networks.
+    normalizer: normalizer of batches.
     online: network whose variables the optimizer updates.
     target: the target network, a periodic copy of `online`.
-    dead_units: metric that subclasses measure on their batches.
     steps: number of updates done, int64 [].
   """
 
@@ -58,28 +62,55 @@ class QLearner:
       self.online.trainable_variables,
       optimizer.Settings.from_config(self._learner),
     )
-    self.dead_units = dead_units.DeadUnitsMetric()
+    self._dead_units = dead_units.DeadUnitsMetric()
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
-  def descend(
-    self, tape: tf.GradientTape, batch: dataset.Batch, losses: tf.Tensor
-  ) -> dict[str, tf.Tensor]:
-    """Takes one gradient step, and updates the target network if due.
-
-    Also counts `steps` up. The online network is copied to the target network
-    every `learner.target_update_period` updates: Mnih et al. 2015, "Human-level
-    control through deep reinforcement learning", algorithm 1.
+  @abc.abstractmethod
+  def normalize(
+    self, data: typing.Any, inverse_rates: tf.Tensor | None
+  ) -> typing.Any:
+    """Adds a batch's data to the statistics, and returns it normalized.
 
     Args:
-      losses: loss of each element of the batch, [B].
-
-    Returns:
-      Metrics by name: 'loss', the mean weighted loss, and 'gradient_norm', the
-      gradient's norm before clipping.
+      inverse_rates: results [B] of `batch_weights.compute_inverse_rates`.
     """
+
+  @abc.abstractmethod
+  def compute_loss(
+    self, data: typing.Any
+  ) -> tuple[output.LossOutput, tf.Tensor]:
+    """Returns the loss of normalized data, and online action values [..., A].
+
+    It is called once per update, under a gradient tape.
+    """
+
+  @abc.abstractmethod
+  def compute_dead_units(self, data: typing.Any) -> tf.Tensor:
+    """Returns the part [] of the online network's ReLUs that give 0."""
+
+  @abc.abstractmethod
+  def compute_priorities(
+    self, data: typing.Any, td_error: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns new priorities [B] from the errors of `compute_loss`."""
+
+  def update(self, batch: dataset.Batch) -> core.Update:
+    """Takes a gradient step, and updates the target network if it is due.
+
+    The online network is copied to the target network every
+    `learner.target_update_period` updates: Mnih et al. 2015, "Human-level
+    control through deep reinforcement learning", algorithm 1.
+    """
+    data = self.normalize(
+      batch.data, batch_weights.compute_inverse_rates(self._replay, batch)
+    )
     weights = batch_weights.compute(self._replay, batch, self.steps)
-    with tape:
-      loss = tf.reduce_mean(weights * losses)  # []
+    with tf.GradientTape() as tape:
+      found, values = self.compute_loss(data)
+      loss = tf.reduce_mean(weights * found.loss)
+    dead = self._dead_units.update(
+      self.steps, lambda: self.compute_dead_units(data)
+    )
     rate = self._learner.learning_rate * optimizer.rate_factor(
       self._learner, self.steps
     )
@@ -93,7 +124,16 @@ class QLearner:
       self._update_target,
       lambda: None,
     )
-    return {"loss": loss, "gradient_norm": norm}
+    metrics = {
+      "loss": loss,
+      "gradient_norm": norm,
+      dead_units.NAME: dead,
+      "q_mean": self._mean_over_legal(values),
+      "td_error_abs_mean": tf.reduce_mean(tf.abs(found.td_error)),
+    }
+    if found.outside_support is not None:
+      metrics.update(found.outside_support.metrics())
+    return core.Update(metrics, self.compute_priorities(data, found.td_error))
 
   def get_variables(self) -> dict[str, np.ndarray]:
     network = self._average or self.online
@@ -107,7 +147,7 @@ class QLearner:
       "target": self.target,
       **({"average": self._average} if self._average else {}),
       "optimizer": self._optimizer,
-      dead_units.NAME: self.dead_units,
+      dead_units.NAME: self._dead_units,
       "steps": self.steps,
     }
 

@@ -8,13 +8,7 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import (
-  batch_weights,
-  core,
-  dead_units,
-  highest_priority,
-  q_learner,
-)
+from slipway.agents import core, highest_priority, q_learner
 from slipway.agents.losses import (
   categorical,
   munchausen,
@@ -55,43 +49,35 @@ class DQNLearner(q_learner.QLearner):
     self._seed = config.seed
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    data = self.normalizer.normalize_transitions(
-      batch.data, batch_weights.compute_inverse_rates(self._replay, batch)
+    return self._highest.add(super().update(batch), batch)
+
+  def normalize(
+    self, data: transitions.Transition, inverse_rates: tf.Tensor | None
+  ) -> transitions.Transition:
+    return self.normalizer.normalize_transitions(data, inverse_rates)
+
+  def compute_dead_units(self, data: transitions.Transition) -> tf.Tensor:
+    return self.online.compute_dead_units(
+      data.o_tm1, self._make_seed(0), self._quantiles
     )
-    target = self.target(data.o_t, self._make_seed(1), self._quantiles)
-    chosen = target  # whose values choose the action of the bootstrap
-    if self._learner.double or self._samples_quantiles:
-      network = self.online if self._learner.double else self.target
-      chosen = network(data.o_t, self._make_seed(2))
-    target_tm1 = None
-    if self._learner.munchausen_scale:
-      target_tm1 = self.target(data.o_tm1, self._make_seed(3))
-    with tf.GradientTape() as tape:
-      online = self.online(data.o_tm1, self._make_seed(0), self._quantiles)
-      found = self._compute_loss(
-        data, online, target, chosen.values, target_tm1
+
+  def compute_priorities(
+    self, data: transitions.Transition, td_error: tf.Tensor
+  ) -> tf.Tensor:
+    del data
+    return priorities.from_td_errors(td_error)
+
+  def compute_loss(
+    self, data: transitions.Transition
+  ) -> tuple[output.LossOutput, tf.Tensor]:
+    online = self.online(data.o_tm1, self._make_seed(0), self._quantiles)
+    found = self._compute_td_loss(data, online)
+    if self._learner.cql_weight:
+      penalty = q_learning.conservative(online.values, data.a_tm1)
+      found = found._replace(
+        loss=found.loss + self._learner.cql_weight * penalty
       )
-      losses = found.loss
-      if self._learner.cql_weight:
-        losses += self._learner.cql_weight * q_learning.conservative(
-          online.values, data.a_tm1
-        )
-    dead = self.dead_units.update(
-      self.steps,
-      lambda: self.online.compute_dead_units(
-        data.o_tm1, self._make_seed(0), self._quantiles
-      ),
-    )
-    metrics = {
-      **self.descend(tape, batch, losses),
-      dead_units.NAME: dead,
-      "q_mean": self._mean_over_legal(online.values),
-      "td_error_abs_mean": tf.reduce_mean(tf.abs(found.td_error)),
-    }
-    if found.outside_support is not None:
-      metrics.update(found.outside_support.metrics())
-    new = priorities.from_td_errors(found.td_error)
-    return self._highest.add(core.Update(metrics, new), batch)
+    return found, online.values
 
   def get_variables(self) -> dict[str, np.ndarray]:
     return super().get_variables() | self._highest.get_variables()
@@ -100,16 +86,16 @@ class DQNLearner(q_learner.QLearner):
   def checkpointed(self) -> Mapping[str, typing.Any]:
     return {**super().checkpointed, **self._highest.checkpointed}
 
-  def _compute_loss(
-    self,
-    data: transitions.Transition,
-    online: q_network.Output,
-    target: q_network.Output,
-    selector: tf.Tensor,
-    target_tm1: q_network.Output | None,
+  def _compute_td_loss(
+    self, data: transitions.Transition, online: q_network.Output
   ) -> output.LossOutput:
     """Returns the losses of a batch, by the paper of the config's algorithm."""
     settings, given = self._learner, (data.a_tm1, data.r_t, data.discount_t)
+    target = self.target(data.o_t, self._make_seed(1), self._quantiles)
+    selector = target.values  # whose best action is that of the bootstrap
+    if settings.double or self._samples_quantiles:
+      network = self.online if settings.double else self.target
+      selector = network(data.o_t, self._make_seed(2)).values
     if self._atoms is not None:
       return categorical.categorical_q_learning(
         online.outputs,
@@ -128,7 +114,8 @@ class DQNLearner(q_learner.QLearner):
         selector,
         settings.huber_delta,
       )
-    if target_tm1 is not None:
+    if settings.munchausen_scale:
+      target_tm1 = self.target(data.o_tm1, self._make_seed(3))
       return munchausen.munchausen_q_learning(
         online.values,
         *given,

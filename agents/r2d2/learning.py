@@ -4,8 +4,8 @@ import ml_collections
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import batch_weights, core, dead_units, q_learner
-from slipway.agents.losses import sequence_q_learning
+from slipway.agents import q_learner
+from slipway.agents.losses import output, sequence_q_learning
 from slipway.agents.networks import (
   recurrent,
   recurrent_q_network,
@@ -13,7 +13,6 @@ from slipway.agents.networks import (
   tf_ops,
 )
 from slipway.replay.items import priorities, sequences
-from slipway.replay.tables import dataset as dataset_lib
 
 
 class R2D2Learner(q_learner.QLearner):
@@ -33,55 +32,49 @@ class R2D2Learner(q_learner.QLearner):
     )
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
 
-  def update(self, batch: dataset_lib.Batch) -> core.Update:
-    self.normalizer.add_observations(
-      batch.data.observation,
-      weights=batch_weights.compute_inverse_rates(self._replay, batch),
-    )
-    sequence: sequences.Sequence = batch.data._replace(
-      observation=self.normalizer.normalize_observations(batch.data.observation)
-    )
+  def normalize(
+    self, data: sequences.Sequence, inverse_rates: tf.Tensor | None
+  ) -> sequences.Sequence:
+    self.normalizer.add_observations(data.observation, weights=inverse_rates)
+    return self.normalizer.normalize_sequences(data, inverse_rates)
+
+  def compute_loss(
+    self, data: sequences.Sequence
+  ) -> tuple[output.LossOutput, tf.Tensor]:
     start = self._burn_in
-    early, late = _split_inputs(
-      recurrent.sequence_inputs(sequence, tf_ops.concat), start
+    late, online_state = self._warm_up(self.online, data)
+    q, _ = self._unroll(self.online, late, online_state)  # [B, T + 1, A]
+    q_target, _ = self._unroll(self.target, *self._warm_up(self.target, data))
+    found = sequence_q_learning.sequence_q_learning(
+      q,
+      data.action[:, start:],
+      data.reward[:, start:],
+      data.discount[:, start:],
+      data.ended[:, start:],
+      self._find_learned(data),
+      q_target,
+      tf.stop_gradient(q),
+      self._n_step,
+      self._learner.huber_delta,
     )
-    online_state, target_state = (
-      self._warm_up(network, early, sequence.extras[recurrent.STATE])
-      for network in (self.online, self.target)
+    return found, q
+
+  def compute_dead_units(self, data: sequences.Sequence) -> tf.Tensor:
+    late, state = self._warm_up(self.online, data)
+    return self.online.compute_dead_units_of(
+      lambda layers: self._network.unroll(layers, late, state)
     )
-    q_target, _ = self._unroll(self.target, late, target_state)  # [B, T + 1, A]
-    # Autoresets are no steps of an episode, so nothing is learned from them.
-    learned = 1.0 - tf.cast(sequence.first[:, start + 1 :], tf.float32)
-    with tf.GradientTape() as tape:
-      q, _ = self._unroll(self.online, late, online_state)  # [B, T + 1, A]
-      output = sequence_q_learning.sequence_q_learning(
-        q,
-        sequence.action[:, start:],
-        sequence.reward[:, start:],
-        sequence.discount[:, start:],
-        sequence.ended[:, start:],
-        learned,
-        q_target,
-        tf.stop_gradient(q),
-        self._n_step,
-        self._learner.huber_delta,
-      )
-    dead = self.dead_units.update(
-      self.steps,
-      lambda: self.online.compute_dead_units_of(
-        lambda layers: self._network.unroll(layers, late, online_state)
-      ),
+
+  def compute_priorities(
+    self, data: sequences.Sequence, td_error: tf.Tensor
+  ) -> tf.Tensor:
+    return priorities.from_sequences(
+      td_error, self._find_learned(data), self._replay.eta
     )
-    metrics = {
-      **self.descend(tape, batch, output.loss),
-      dead_units.NAME: dead,
-      "q_mean": self._mean_over_legal(q),
-      "td_error_abs_mean": tf.reduce_mean(tf.abs(output.td_error)),
-    }
-    return core.Update(
-      metrics,
-      priorities.from_sequences(output.td_error, learned, self._replay.eta),
-    )
+
+  def _find_learned(self, data: sequences.Sequence) -> tf.Tensor:
+    """Returns 0 [B, T] for autoresets, which are no steps of an episode."""
+    return 1.0 - tf.cast(data.first[:, self._burn_in + 1 :], tf.float32)
 
   def _unroll(
     self,
@@ -93,21 +86,12 @@ class R2D2Learner(q_learner.QLearner):
     return self._network.unroll(network.layers, inputs, state)
 
   def _warm_up(
-    self,
-    network: tf_network.Network,
-    early: recurrent.Inputs | None,
-    state: tf.Tensor,
-  ) -> tf.Tensor:
-    """Returns the states [B, S] after the burn-in, without gradients."""
-    if early is None:
-      return state
-    return tf.stop_gradient(self._unroll(network, early, state)[1])
-
-
-def _split_inputs(
-  inputs: recurrent.Inputs, at: int
-) -> tuple[recurrent.Inputs | None, recurrent.Inputs]:
-  late = recurrent.Inputs(*(x[:, at:] for x in inputs))
-  if not at:
-    return None, late
-  return recurrent.Inputs(*(x[:, :at] for x in inputs)), late
+    self, network: tf_network.Network, data: sequences.Sequence
+  ) -> tuple[recurrent.Inputs, tf.Tensor]:
+    """Returns the inputs after the burn-in, and the states [B, S] there."""
+    inputs = recurrent.sequence_inputs(data, tf_ops.concat)
+    state = data.extras[recurrent.STATE]
+    if self._burn_in:
+      early = recurrent.Inputs(*(x[:, : self._burn_in] for x in inputs))
+      state = tf.stop_gradient(self._unroll(network, early, state)[1])
+    return recurrent.Inputs(*(x[:, self._burn_in :] for x in inputs)), state
