@@ -10,6 +10,10 @@ from slipway.agents.networks import action_masks, recurrent
 from slipway.agents.networks import network as network_lib
 from slipway.replay.items import adder
 
+# Names of the actor's extras, float32 [B] each, from which first priorities are
+# computed: q(o_t, a_t), and max_a q(o_t, a).
+VALUE_OF_ACTION, VALUE_OF_STATE = "value_of_action", "value_of_state"
+
 
 class EpsilonGreedyActor:
   """Chooses epsilon-greedy or greedy actions by a Q-network.
@@ -98,7 +102,7 @@ class EpsilonGreedyActor:
     return adder.ActorOutput(
       action,
       {
-        adder.VALUE_OF_ACTION: q_t[rows, action],
-        adder.VALUE_OF_STATE: value_of_state,
+        VALUE_OF_ACTION: q_t[rows, action],
+        VALUE_OF_STATE: value_of_state,
       },
     )

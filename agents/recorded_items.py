@@ -62,11 +62,12 @@ def _make_items(
   episodes = recordings.read(config.dataset.path, spec)
   if isinstance(builder, q_builder.QBuilder):
     episodes = _number_actions(episodes, spec.actions)
-  # Priorities have no effect.
-  values = (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE)
-  extras = {name: np.zeros(1, np.float32) for name in values}
-  for name, (dtype, shape) in getattr(table.schema, "start_extras", {}).items():
-    extras[name] = np.zeros((1, *shape), dtype)
+  extras = {
+    name: np.zeros((1, *shape), dtype)
+    for name, (dtype, shape) in getattr(
+      table.schema, "start_extras", {}
+    ).items()
+  }
 
   def make() -> Iterator[np.ndarray]:
     is_empty = True

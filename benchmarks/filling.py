@@ -71,7 +71,7 @@ def fill(
     items: least number of transitions to write.
     steps: endless iterator of steps.
   """
-  from slipway.agents import registry
+  from slipway.agents import epsilon_greedy, registry
   from slipway.replay.items import adder as adder_lib
   from slipway.replay.items import writer as writer_lib
   from slipway.replay.tables import tables
@@ -87,7 +87,7 @@ def fill(
   )
   while writer.written * schema.transitions_per_item < items:
     observation, action, values, *outcome = next(steps)
-    extras = (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE)
+    extras = (epsilon_greedy.VALUE_OF_ACTION, epsilon_greedy.VALUE_OF_STATE)
     output = adder_lib.ActorOutput(
       action, dict(zip(extras, values, strict=True))
     )

@@ -1,9 +1,12 @@
 """The builder of the DQN family, whose variants differ only in configs."""
 
+from collections.abc import Mapping
+
 import ml_collections
+import numpy as np
 from acme import specs
 
-from slipway.agents import core, discrete, q_builder
+from slipway.agents import core, discrete, epsilon_greedy, q_builder
 from slipway.agents.networks import normalization, q_network
 from slipway.configs import value
 from slipway.replay.items import adder, priorities, transitions
@@ -56,7 +59,21 @@ class Builder(q_builder.QBuilder):
       config.topology.environments_per_worker,
       config.adder.n_step,
       config.adder.discount,
-      priorities.from_td_errors if prioritized and has_errors else None,
+      _FirstPriority() if prioritized and has_errors else None,
+    )
+
+
+class _FirstPriority:
+  """Computes priorities of transitions, from the values that the actor had."""
+
+  step_extras = (epsilon_greedy.VALUE_OF_ACTION,)
+  observation_extras = (epsilon_greedy.VALUE_OF_STATE,)
+
+  def __call__(self, fields: Mapping[str, np.ndarray]) -> np.ndarray:
+    values = fields[epsilon_greedy.VALUE_OF_STATE]
+    targets = fields["r_t"] + fields["discount_t"] * values
+    return priorities.from_td_errors(
+      targets - fields[epsilon_greedy.VALUE_OF_ACTION]
     )
 
 

@@ -1,10 +1,12 @@
 """The builder of R2D2."""
 
+from collections.abc import Mapping
+
 import ml_collections
 import numpy as np
 from acme import specs
 
-from slipway.agents import core, discrete, q_builder
+from slipway.agents import core, discrete, epsilon_greedy, q_builder
 from slipway.agents.losses import n_step, rescaling
 from slipway.agents.networks import (
   cores,
@@ -64,39 +66,51 @@ class Builder(q_builder.QBuilder):
       config.topology.environments_per_worker,
       config.adder.period,
       config.adder.discount,
-      InitialPriority(config),
+      InitialPriority(config)
+      if config.replay.sampler == "prioritized"
+      else None,
     )
 
 
 class InitialPriority:
-  """Function that computes initial priorities of sequences, for the adder.
+  """Computes first priorities of sequences; see `adder.Priority`.
 
   TD errors come from the action values that the actor computed when it acted.
   `priorities.from_sequences` combines the errors after the burn-in, as in the
   learner: Kapturowski et al. 2019, section 2.3.
   """
 
+  step_extras = (epsilon_greedy.VALUE_OF_ACTION,)
+  observation_extras = (epsilon_greedy.VALUE_OF_STATE,)
+
   def __init__(self, config: ml_collections.ConfigDict):
     self._burn_in, self._n_step = config.adder.burn_in, config.adder.n_step
     self._eta = config.replay.eta
 
-  def __call__(self, inputs: sequence_adder.PriorityInputs) -> np.ndarray:
-    """Returns initial priorities float32 [B] of B sequences."""
-    x = sequence_adder.PriorityInputs(
-      *(part[:, self._burn_in :] for part in inputs)
+  def __call__(self, fields: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Returns first priorities float32 [B] of B sequences."""
+    reward, discount, ended, first, of_action, of_state = (
+      fields[name][:, self._burn_in :]
+      for name in (
+        "reward",
+        "discount",
+        "ended",
+        "first",
+        epsilon_greedy.VALUE_OF_ACTION,
+        epsilon_greedy.VALUE_OF_STATE,
+      )
     )
-    values = rescaling.unscale(x.value_of_state[:, 1:])
     targets = n_step.compute_returns(
-      x.reward,
-      x.discount,
-      x.ended,
-      values,
+      reward,
+      discount,
+      ended,
+      rescaling.unscale(of_state[:, 1:]),
       self._n_step,
       np.concatenate,
       np.where,
     )
-    learned = (~x.first[:, 1:]).astype(np.float32)
-    errors = (rescaling.rescale(targets) - x.value_of_action) * learned
+    learned = (~first[:, 1:]).astype(np.float32)
+    errors = (rescaling.rescale(targets) - of_action) * learned
     return priorities.from_sequences(errors, learned, self._eta)
 
 

@@ -79,7 +79,9 @@ class SingleLoop:
     tf.config.experimental.enable_op_determinism()
     config, spec = run.config, run.spec
     self._config, self._folder, self._control = config, run.folder, control
-    self._store = snapshot_store.open_store(config, run.folder)
+    builder = registry.make_builder(config.agent)
+    table = core.make_collected_table(builder, config, spec)
+    self._store = snapshot_store.open_store(config, run.folder, table)
     newest = self._store.newest()
     state = (
       pickle.loads((newest.path / _STATE_FILE).read_bytes()) if newest else None
@@ -89,8 +91,6 @@ class SingleLoop:
     self._savable: bool | None = state and state.get("savable")
     if self._savable is None:
       self._savable = _test_saving(config, should_stop)
-    builder = registry.make_builder(config.agent)
-    table = core.make_collected_table(builder, config, spec)
     self._rates = rates_lib.Rates(config, table)
     devices.check(config.learner.device)
     learner = self._learner = builder.make_learner(config, spec)

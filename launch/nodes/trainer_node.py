@@ -67,7 +67,7 @@ class TrainerNode:
     self._rates = rates_lib.Rates.from_config(config, spec)
     # The newest snapshot is determined only once, so that tables and learner
     # restore the same one.
-    store = snapshot_store.open_store(config, folder)
+    store = snapshot_store.open_store(config, folder, self._rates.table)
     snapshot = store.newest()
     self._tables = None
     if config.topology.replay == "with_trainer":

@@ -2,12 +2,13 @@
 
 import contextlib
 import fcntl
+import json
 import os
 import pathlib
 import shutil
 import time
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import fsspec
 import ml_collections
@@ -21,6 +22,11 @@ from slipway.launch.runs import (
   run_status,
   uploads,
 )
+from slipway.replay.tables import table_spec
+
+# Name of the file in a snapshot that says where an item's fields are in its
+# bytes; see `table_spec.ItemSchema.describe`.
+_ITEMS = "items.json"
 
 
 class Snapshot(typing.NamedTuple):
@@ -38,20 +44,24 @@ class Snapshot(typing.NamedTuple):
 
 
 def open_store(
-  config: ml_collections.ConfigDict, folder: run_folder.RunFolder
+  config: ml_collections.ConfigDict,
+  folder: run_folder.RunFolder,
+  table: table_spec.TableSpec | None = None,
 ) -> "SnapshotStore":
   """Returns the store of a run's snapshots, by section `snapshot` of a config.
 
   Args:
     config: the whole config.
     folder: the run's folder, which need not exist yet.
+    table: spec of the table in the snapshots that are written, if there is one.
 
   Raises:
     ValueError: the URL cannot be used.
   """
-  return SnapshotStore(
-    folder, config.snapshot.keep, config.snapshot.url, config
-  )
+  files = {run_folder.CONFIG: config_file.to_json(config)}
+  if table is not None:
+    files[_ITEMS] = json.dumps(table.schema.describe(), indent=2)
+  return SnapshotStore(folder, config.snapshot.keep, config.snapshot.url, files)
 
 
 class SnapshotStore:
@@ -78,7 +88,7 @@ class SnapshotStore:
     folder: run_folder.RunFolder,
     keep: int = 1,
     url: str = "",
-    config: ml_collections.ConfigDict | None = None,
+    files: Mapping[str, str] | None = None,
   ):
     """Makes a store, without access to its files.
 
@@ -87,15 +97,14 @@ class SnapshotStore:
       keep: number of the newest snapshots to keep, in addition to the best one.
       url: remote folder of all runs, to which snapshots are uploaded: a URL of
         fsspec or an absolute path, or '' for no uploads.
-      config: the whole config, which is copied into each snapshot, or None if
-        the store is only read.
+      files: texts of the files that each snapshot has, by name.
 
     Raises:
       ValueError: the URL cannot be used.
     """
     self._folder, self._keep = folder.snapshots.absolute(), keep
     self._files = fsspec.filesystem("file")
-    self._saved_config = None if config is None else config_file.to_json(config)
+    self._texts = dict(files or {})
     self._uploads = uploads.Uploads(folder, url, keep) if url else None
     self.last: Snapshot | None = None
     self._last_at_s: float | None = None
@@ -171,9 +180,8 @@ class SnapshotStore:
         best = number if is_best else self.last and self.last.best
         with self._new_snapshot(number) as hidden:
           yield hidden
-          if self._saved_config is not None:
-            path = hidden / run_folder.CONFIG
-            path.write_text(self._saved_config, encoding="utf-8")
+          for name, text in self._texts.items():
+            (hidden / name).write_text(text, encoding="utf-8")
           manifest.write(hidden, best)
       except BaseException:
         self._unwritten = True

@@ -2,7 +2,7 @@
 
 import copy
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from slipway.replay.items import grouping, returns, transitions
 _STATE_ATTRIBUTES = (
   "_observations",
   "_actions",
-  "_values",
+  "_extras",
   "_versions",
   "_returns",
   "_ages",
@@ -23,13 +23,30 @@ _STATE_ATTRIBUTES = (
 )
 
 
-# Name of an actor's extra, q(o_t, a_t) as float32 [B]: the adder computes the
-# first priorities of items from it.
-VALUE_OF_ACTION = "value_of_action"
+class Priority(typing.Protocol):
+  """Function that computes first priorities of items, for an adder.
 
-# Name of an actor's extra, max_a q(o_t, a) as float32 [B]: the bootstrap of the
-# first priorities of items.
-VALUE_OF_STATE = "value_of_state"
+  Workers compute them from what their actors know, so they need no network of
+  the learner (Horgan et al. 2018, "Distributed prioritized experience replay",
+  section 3).
+
+  Attributes:
+    step_extras: names of the actor's extras of steps that it needs: of a
+      transition's first step, [M]; of all T steps of a sequence, [B, T].
+    observation_extras: names of those of observations: of a transition's o_t,
+      [M]; of all T + 1 observations of a sequence, [B, T + 1].
+  """
+
+  step_extras: tuple[str, ...]
+  observation_extras: tuple[str, ...]
+
+  def __call__(self, fields: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Returns the priorities of M items, float32 [M], finite and at least 0.
+
+    Args:
+      fields: the items' fields by name, [M, ...], and the extras.
+    """
+    ...
 
 
 class ActorOutput(typing.NamedTuple):
@@ -80,11 +97,8 @@ class NStepAdder:
   gives T transitions, the last ones shorter. A truncated episode bootstraps
   from its last observation, a terminated one does not.
 
-  The first priority is a function of the TD error. The adder computes the TD
-  error from the actor's values, so it needs no network (Horgan et al. 2018,
-  "Distributed prioritized experience replay", section 3). A transition has the
-  version of the variables that chose its first action; later actions may come
-  from newer variables.
+  A transition has the version of the variables that chose its first action;
+  later actions may come from newer variables.
 
   Environments reset in the step after an episode's end (gymnasium's NEXT_STEP);
   no transition contains that step.
@@ -99,15 +113,14 @@ class NStepAdder:
     num_envs: int,
     n_step: int,
     discount: float,
-    priority: Callable[[np.ndarray], np.ndarray] | None = None,
+    priority: Priority | None = None,
   ):
     """Makes an adder that has no unfinished transitions.
 
     Args:
       discount: gamma, per environment step; learners use `discount_t` only.
-      priority: function from TD errors [M] to priorities [M]; requires that
-        the actor returns the extras VALUE_OF_ACTION and VALUE_OF_STATE. None:
-        all priorities are 1.
+      priority: function that computes first priorities, from float32 extras;
+        None: all are 1.
     """
     self._schema, self._priority = schema, priority
     self._n = n_step
@@ -129,7 +142,10 @@ class NStepAdder:
     self._observations = np.zeros((n_step, num_envs, *shape), dtype)
     dtype, shape = schema.record.fields["a_tm1"]
     self._actions = np.zeros((n_step, num_envs, *shape), dtype)
-    self._values = np.zeros((n_step, num_envs), np.float32)
+    self._extras = {
+      name: np.zeros((n_step, num_envs), np.float32)
+      for name in (priority.step_extras if priority is not None else ())
+    }
     self._versions = np.zeros(n_step, np.int64)
     self._returns = np.zeros((n_step, num_envs), np.float32)
     self._running = None
@@ -166,8 +182,8 @@ class NStepAdder:
     slot, real = self._slot, ~first
     self._observations[slot] = observation
     self._actions[slot] = output.action
-    if self._priority is not None:
-      self._values[slot] = output.extras[VALUE_OF_ACTION]
+    for name, values in self._extras.items():
+      values[slot] = output.extras[name]
     self._versions[slot] = version
     self._returns[slot] = 0.0
     if self._running is not None:
@@ -192,10 +208,6 @@ class NStepAdder:
     ages = self._ages[slots, envs]
     rewards = self._returns[slots, envs]
     discounts = self._discounts[ages] * ~self._terminated[envs]
-    found = np.ones(len(slots), np.float32)
-    if self._priority is not None:
-      targets = rewards + discounts * extras[VALUE_OF_STATE][envs]
-      found = self._priority(targets - self._values[slots, envs])
     fields = {
       "o_tm1": self._observations[slots, envs],
       "a_tm1": self._actions[slots, envs],
@@ -206,6 +218,15 @@ class NStepAdder:
     }
     if self._running is not None:
       fields[returns.FIELD] = self._running_returns[slots, envs]
+    found = np.ones(len(slots), np.float32)
+    if self._priority is not None:
+      found = self._priority(
+        {
+          **fields,
+          **{name: x[slots, envs] for name, x in self._extras.items()},
+          **{x: extras[x][envs] for x in self._priority.observation_extras},
+        }
+      )
     frames = None
     if self._frames is not None:
       offsets = np.minimum(ages, self._schema.stacked_frames)
@@ -238,7 +259,9 @@ class NStepAdder:
 
   def get_state(self) -> dict[str, typing.Any]:
     """Returns a copy of the adder's state, such as unfinished transitions."""
-    state = {name: copy.copy(getattr(self, name)) for name in _STATE_ATTRIBUTES}
+    state = {
+      name: copy.deepcopy(getattr(self, name)) for name in _STATE_ATTRIBUTES
+    }
     if self._frames is not None:
       state["frames"] = self._frames.get_state()
     if self._grouping is not None:
@@ -251,7 +274,7 @@ class NStepAdder:
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
     """Restores a result of `get_state` of an adder with equal arguments."""
     for name in _STATE_ATTRIBUTES:
-      setattr(self, name, copy.copy(state[name]))
+      setattr(self, name, copy.deepcopy(state[name]))
     if self._frames is not None:
       self._frames.set_state(state["frames"])
     if self._grouping is not None:

@@ -8,6 +8,7 @@ at once.
 """
 
 import math
+import typing
 from collections.abc import Mapping
 
 import numpy as np
@@ -60,6 +61,16 @@ class Packing:
         }
       )
     self.record_bytes = self._dtype.itemsize
+
+  def describe(self) -> list[dict[str, typing.Any]]:
+    """Returns name, dtype, shape and offset of each field, for JSON."""
+    places = self._dtype.fields
+    assert places is not None
+    return [
+      {"name": name, "dtype": dtype.name, "shape": list(shape),
+       "offset": places[name][1]}
+      for name, (dtype, shape) in self.fields.items()
+    ]  # fmt: skip
 
   def pack(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
     """Packs a batch into records.

@@ -7,27 +7,12 @@ one observation.
 """
 
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from slipway.replay.items import adder as adder_lib
 from slipway.replay.items import priorities, returns, sequences, transitions
-
-
-class PriorityInputs(typing.NamedTuple):
-  """Inputs from which a worker computes the first priorities of B sequences.
-
-  The first four fields are those of `Sequence`. The last two are extras of the
-  actor.
-  """
-
-  reward: np.ndarray  # [B, T]
-  discount: np.ndarray  # [B, T]
-  ended: np.ndarray  # [B, T]
-  first: np.ndarray  # [B, T + 1]
-  value_of_action: np.ndarray  # [B, T]: q(o_t, a_t)
-  value_of_state: np.ndarray  # [B, T + 1]: max_a q(o_t, a)
 
 
 class SequenceAdder:
@@ -44,17 +29,18 @@ class SequenceAdder:
     num_envs: int,
     period: int,
     discount: float,
-    priority: Callable[[PriorityInputs], np.ndarray] | None = None,
+    priority: adder_lib.Priority | None = None,
   ):
     """Makes an adder without steps.
 
     Args:
       period: steps from the start of a sequence to the start of the next, at
         most T.
-      priority: returns the priorities of B sequences, float32 [B]. It needs the
-        value of a sequence's last observation, so `add` returns the sequence
-        one call after its last step. None: all priorities are 1, and `add`
-        returns a sequence in the call of its last step.
+      priority: function that computes first priorities; None: all are 1.
+
+    If the schema or the priority has extras of observations, `add` returns a
+    sequence one call after its last step, since that of the last observation is
+    known only then; else in the call of its last step.
     """
     self._schema, self._num_envs = schema, num_envs
     self._period, self._discount = period, discount
@@ -62,11 +48,14 @@ class SequenceAdder:
     self._running = None
     if returns.FIELD in schema.step_extras:
       self._running = returns.RunningReturns(num_envs, discount)
-    extras = (*schema.step_extras, *schema.start_extras)
-    self._stored = tuple(name for name in extras if name != returns.FIELD)
+    step_names = [x for x in schema.step_extras if x != returns.FIELD]
+    self._observation_extras = tuple(schema.observation_extras)
     if priority is not None:
-      values = (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE)
-      self._stored = tuple(dict.fromkeys((*self._stored, *values)))
+      step_names += priority.step_extras
+      self._observation_extras += priority.observation_extras
+    self._stored = tuple(
+      {*step_names, *schema.start_extras, *self._observation_extras}
+    )
     self._steps: list[dict[str, typing.Any]] = []
     dtype, shape = schema.record.fields["action_before"]
     self._before = {
@@ -93,7 +82,7 @@ class SequenceAdder:
       None.
     """
     items = None
-    if self._priority is not None:
+    if self._observation_extras:
       items = self._complete_sequences(observation, output.extras)
     reward = np.where(first, 0.0, reward).astype(np.float32)
     self._steps.append(
@@ -113,7 +102,7 @@ class SequenceAdder:
       self._steps[-1][returns.FIELD] = self._running.add(reward, first)
     self._first = first
     self._before = {"action_before": output.action, "reward_before": reward}
-    if self._priority is None:
+    if not self._observation_extras:
       items = self._complete_sequences(next_observation, {})
     return items
 
@@ -139,29 +128,24 @@ class SequenceAdder:
           [column("observation"), observation[:, None]], axis=1
         )
       }
+    of_observations = {
+      name: np.concatenate([column(name), extras[name][:, None]], axis=1)
+      for name in self._observation_extras
+    }
     fields = {
       **observations,
       "first": first,
       **{x: column(x) for x in ("action", "reward", "discount", "ended")},
       **{x: column(x) for x in self._schema.step_extras},
+      **of_observations,
       **{x: start[x] for x in self._schema.start_extras},
       **{x: start[x] for x in ("action_before", "reward_before")},
       transitions.VERSION: column(transitions.VERSION),
     }
     found = np.ones(self._num_envs, np.float32)
     if self._priority is not None:
-      name = adder_lib.VALUE_OF_STATE
-      values = np.concatenate([column(name), extras[name][:, None]], axis=1)
-      found = self._priority(
-        PriorityInputs(
-          fields["reward"],
-          fields["discount"],
-          fields["ended"],
-          fields["first"],
-          column(adder_lib.VALUE_OF_ACTION),
-          values,
-        )
-      )
+      steps = {x: column(x) for x in self._priority.step_extras}
+      found = self._priority({**fields, **steps})
       priorities.check(found)
     del self._steps[: self._period]
     return adder_lib.Items(self._schema.record.pack(fields), found)

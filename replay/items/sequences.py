@@ -28,8 +28,8 @@ class Sequence(typing.NamedTuple):
     first: whether the observation begins an episode, bool [T + 1].
     action_before: action of the step before the sequence, [...].
     reward_before: reward of the step before the sequence, float32 [].
-    extras: the actor's extras by name, [T, ...] if stored for each step, [...]
-      if stored for the first step only.
+    extras: the actor's extras by name: [T, ...] if stored for each step,
+      [T + 1, ...] for each observation, [...] for the first step only.
   """
 
   observation: typing.Any
@@ -54,6 +54,8 @@ class SequenceSchema:
       observations are stored whole.
     step_extras: dtype and shape, by name, of the actor's extras that are stored
       for each step; the adder itself computes `returns.FIELD`.
+    observation_extras: dtype and shape, by name, of the actor's extras that
+      are stored for each observation, that after the last step included.
     start_extras: dtype and shape, by name, of the actor's extras that are
       stored for the first step only.
     transitions_per_item: 1, as an item is one sequence.
@@ -68,12 +70,11 @@ class SequenceSchema:
     step_extras: Mapping[str, packing.Field] | None = None,
     start_extras: Mapping[str, packing.Field] | None = None,
     stacked_frames: int = 0,
+    observation_extras: Mapping[str, packing.Field] | None = None,
   ):
     """Makes the schema for an environment's specs.
 
-    Args:
-      start_extras: dtype and shape, by name, of extras stored for the first
-        step only.
+    Args (others: see the attributes):
       stacked_frames: S, the frames of an observation [S, ...], which are stored
         once each; 0: observations are stored whole.
 
@@ -85,6 +86,7 @@ class SequenceSchema:
     self.steps = steps
     self.step_extras = dict(step_extras or {})
     self.start_extras = dict(start_extras or {})
+    self.observation_extras = dict(observation_extras or {})
     self.windows, multiple_of = None, 1
     observation: Mapping[str, packing.Field] = {
       "observation": (observations.dtype, (steps + 1, *observations.shape))
@@ -108,6 +110,10 @@ class SequenceSchema:
           name: (dtype, (steps, *shape))
           for name, (dtype, shape) in self.step_extras.items()
         },
+        **{
+          name: (dtype, (steps + 1, *shape))
+          for name, (dtype, shape) in self.observation_extras.items()
+        },
         **self.start_extras,
         transitions.VERSION: (np.dtype(np.int64), (steps,)),
       },
@@ -119,6 +125,17 @@ class SequenceSchema:
     """Returns 0, as sequences have no frame records."""
     del num_envs
     return 0
+
+  def describe(self) -> dict[str, typing.Any]:
+    """Returns the places of an item's fields; see `table_spec.ItemSchema`."""
+    found: dict[str, typing.Any] = {
+      "item": "sequence",
+      "record_bytes": self.record.record_bytes,
+      "fields": self.record.describe(),
+    }
+    if self.windows is not None:
+      found["frames"] = frames.describe(self.windows.shape)
+    return found
 
   def unpack(self, data: typing.Any) -> tuple[Sequence, typing.Any]:
     """Returns B sequences and their versions, in the learner's graph.
@@ -136,6 +153,6 @@ class SequenceSchema:
         data, numbers, self.windows.shape
       )
     versions = fields.pop(transitions.VERSION)
-    names = (*self.step_extras, *self.start_extras)
+    names = (*self.step_extras, *self.observation_extras, *self.start_extras)
     extras = {name: fields.pop(name) for name in names}
     return Sequence(**fields, extras=extras), versions

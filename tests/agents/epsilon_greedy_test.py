@@ -9,7 +9,6 @@ import pytest
 from slipway.agents import epsilon_greedy, exploration
 from slipway.agents.networks import q_network
 from slipway.configs import dqn
-from slipway.replay.items import adder
 
 
 class FixedValues:
@@ -149,7 +148,7 @@ def test_greedy_actor_is_deterministic():
     action, extras = act(actor, 16)
     np.testing.assert_array_equal(action, values.argmax(axis=1))
     assert action.dtype == np.int32
-    for name in (adder.VALUE_OF_ACTION, adder.VALUE_OF_STATE):
+    for name in (epsilon_greedy.VALUE_OF_ACTION, epsilon_greedy.VALUE_OF_STATE):
       np.testing.assert_array_equal(
         extras[name], np.float32(values).max(axis=1)
       )
@@ -164,10 +163,10 @@ def test_values_belong_to_the_chosen_action():
   for _ in range(20):
     action, extras = act(actor, 8)
     np.testing.assert_array_equal(
-      extras[adder.VALUE_OF_ACTION], values[np.arange(8), action]
+      extras[epsilon_greedy.VALUE_OF_ACTION], values[np.arange(8), action]
     )
     np.testing.assert_array_equal(
-      extras[adder.VALUE_OF_STATE], values.max(axis=1)
+      extras[epsilon_greedy.VALUE_OF_STATE], values.max(axis=1)
     )
     explored += (action != values.argmax(axis=1)).sum()
   assert explored > 0

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from slipway.agents import registry
+from slipway.agents import epsilon_greedy, registry
 from slipway.configs import r2d2
-from slipway.replay.items import adder as adder_lib
 from slipway.replay.tables import dataset
 from tests.environments import given
 
@@ -139,7 +138,7 @@ def test_greedy_actors_remember_within_an_episode_only():
 
   def value(*first):
     found = actor.act(observation, reward, np.array(first))
-    return found.extras[adder_lib.VALUE_OF_STATE].tolist()
+    return found.extras[epsilon_greedy.VALUE_OF_STATE].tolist()
 
   fresh = value(True, True)
   later = value(False, False)

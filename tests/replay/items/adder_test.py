@@ -9,6 +9,7 @@ from acme import specs
 from slipway.replay.items import adder as adder_lib
 from slipway.replay.items import priorities, transitions
 from tests.environments import given
+from tests.replay.items import given as items_given
 
 GAMMA = 0.5  # its powers are exact in float32
 
@@ -76,8 +77,13 @@ def make_schema(kind, transitions_per_item=1):
 
 
 def make_adder(schema, num_envs, n, gamma=GAMMA):
+  def priority(fields):
+    of_action, of_state = (fields[name] for name in items_given.VALUES)
+    targets = fields["r_t"] + fields["discount_t"] * of_state
+    return priorities.from_td_errors(targets - of_action)
+
   return adder_lib.NStepAdder(
-    schema, num_envs, n, gamma, priorities.from_td_errors
+    schema, num_envs, n, gamma, items_given.Priority(priority)
   )
 
 
@@ -86,8 +92,8 @@ def make_output(action, value, state):
   return adder_lib.ActorOutput(
     action,
     {
-      adder_lib.VALUE_OF_ACTION: np.float32(value),
-      adder_lib.VALUE_OF_STATE: np.float32(state),
+      name: np.float32(values)
+      for name, values in zip(items_given.VALUES, (value, state), strict=True)
     },
   )
 

@@ -13,6 +13,7 @@ from slipway.replay.items import adder as adder_lib
 from slipway.replay.items import frame_windows, sequence_adder, sequences
 from slipway.replay.tables import dataset
 from tests.environments import given
+from tests.replay.items import given as items_given
 
 STACK, STEPS = 3, 4
 SHAPE = (5, 3)  # shape of a frame
@@ -59,10 +60,9 @@ def feed(adder, observations, resets):
   random = np.random.default_rng(1)
   envs, found = len(resets), []
   for t in range(len(observations) - 1):
-    names = (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE)
     extras = {
       name: random.normal(size=envs).astype(np.float32)
-      for name in (*names, "log_probability")
+      for name in (*items_given.VALUES, "log_probability")
     }
     extras["state"] = random.normal(size=(envs, 2)).astype(np.float32)
     found.append(
@@ -115,13 +115,14 @@ def check_equal(spec, observations, resets, steps, period, priority=None):
   return windows
 
 
-def some_priority(inputs):
-  return np.abs(inputs.reward).sum(1)
+SOME_PRIORITY = items_given.Priority(
+  lambda fields: np.abs(fields["reward"]).sum(1)
+)
 
 
 @pytest.mark.parametrize("pad", ["black", "repeat", "continue"])
 @pytest.mark.parametrize(
-  ("period", "priority"), [(STEPS, None), (2, some_priority)]
+  ("period", "priority"), [(STEPS, None), (2, SOME_PRIORITY)]
 )
 def test_observations_are_rebuilt_for_all_patterns_of_resets(
   pad, period, priority

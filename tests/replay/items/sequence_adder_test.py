@@ -1,16 +1,19 @@
 """Tests of the sequence adder against a log of all environment steps."""
 
+import json
+import math
+
 import numpy as np
 import pytest
+import tensorflow as tf
 from acme import specs
 
 from slipway.replay.items import adder as adder_lib
 from slipway.replay.items import sequence_adder, sequences
 from tests.environments import given
+from tests.replay.items.given import VALUES, ZERO, Priority
 
 STATE = 5
-VALUES = (adder_lib.VALUE_OF_ACTION, adder_lib.VALUE_OF_STATE)
-
 
 SPEC = given.spec_of((2,), actions=4)
 FLOAT_ACTIONS = SPEC._replace(
@@ -18,11 +21,7 @@ FLOAT_ACTIONS = SPEC._replace(
 )
 
 
-def zero(inputs):
-  return np.zeros(len(inputs.reward), np.float32)
-
-
-def make_adder(steps, period, envs, priority=zero, spec=SPEC):
+def make_adder(steps, period, envs, priority=ZERO, spec=SPEC):
   schema = sequences.SequenceSchema(
     spec,
     steps,
@@ -105,11 +104,11 @@ def expect_window(log, start, steps, env):
 @pytest.mark.parametrize(
   ("steps", "period", "spec", "priority"),
   [
-    (1, 1, SPEC, zero),
+    (1, 1, SPEC, ZERO),
     (1, 1, FLOAT_ACTIONS, None),
-    (4, 2, FLOAT_ACTIONS, zero),
+    (4, 2, FLOAT_ACTIONS, ZERO),
     (5, 3, SPEC, None),
-    (6, 6, SPEC, zero),
+    (6, 6, SPEC, ZERO),
     (3, 1, FLOAT_ACTIONS, None),
     (8, 8, SPEC, None),
   ],
@@ -142,37 +141,37 @@ def test_windows_equal_the_logged_steps(steps, period, spec, priority):
 def test_each_window_has_a_priority():
   seen = []
 
-  def priority(inputs):
-    seen.append(inputs)
-    return np.arange(3, dtype=np.float32)
+  def priority(fields):
+    seen.append(fields)
+    return np.arange(3)
 
   log = list(play(3, 12))
-  _, adder = make_adder(4, 4, 3, priority)
+  _, adder = make_adder(4, 4, 3, Priority(priority))
   items = [found for found in feed(adder, log) if found is not None]
   assert len(items) == len(seen) == 2
-  for number, (found, inputs) in enumerate(zip(items, seen, strict=True)):
+  for number, (found, fields) in enumerate(zip(items, seen, strict=True)):
     np.testing.assert_array_equal(found.priorities, [0, 1, 2])
     window = log[4 * number : 4 * number + 5]
     np.testing.assert_array_equal(
-      inputs.value_of_state,
+      fields[VALUES[1]],
       np.stack([step[1].extras[VALUES[1]] for step in window], 1),
     )
     np.testing.assert_array_equal(
-      inputs.value_of_action,
+      fields[VALUES[0]],
       np.stack([step[1].extras[VALUES[0]] for step in window[:-1]], 1),
     )
-    assert inputs.first.shape == (3, 5)
+    assert fields["first"].shape == (3, 5)
 
 
 @pytest.mark.parametrize("priority", [np.nan, -1.0])
 def test_a_priority_that_no_table_can_hold_is_rejected(priority):
-  _, adder = make_adder(2, 1, 3, lambda _: np.full(3, priority, np.float32))
+  _, adder = make_adder(2, 1, 3, Priority(lambda _: np.full(3, priority)))
   with pytest.raises(ValueError, match="must be finite"):
     list(feed(adder, play(3, 5)))
 
 
 @pytest.mark.parametrize("at", [1, 3, 7, 11])
-@pytest.mark.parametrize("priority", [zero, None], ids=["priority", "none"])
+@pytest.mark.parametrize("priority", [ZERO, None], ids=["priority", "none"])
 def test_another_adder_continues_equally(at, priority):
   log = list(play(3, 25))
   _, whole = make_adder(4, 3, 3, priority)
@@ -187,3 +186,39 @@ def test_another_adder_continues_equally(at, priority):
     assert (items is None) == (wanted is None)
     if wanted is not None:
       np.testing.assert_array_equal(items.records, wanted.records)
+
+
+def test_extras_of_observations_include_that_after_the_last_step():
+  number = (np.dtype(np.float32), ())
+  schema = sequences.SequenceSchema(
+    SPEC, 4, observation_extras={VALUES[1]: number}
+  )
+  adder = sequence_adder.SequenceAdder(schema, 3, 4, 0.5)
+  log = list(play(3, 9))
+  items = [found for found in feed(adder, log) if found is not None]
+  for start, found in zip((0, 4), items, strict=True):
+    np.testing.assert_array_equal(
+      schema.record.unpack(found.records)[VALUES[1]],
+      np.stack(
+        [step[1].extras[VALUES[1]] for step in log[start : start + 5]], 1
+      ),
+    )
+    unpacked, _ = schema.unpack(tf.constant(found.data()))
+    assert unpacked.extras[VALUES[1]].shape == (3, 5)
+
+
+def test_a_description_suffices_to_read_an_item():
+  schema, adder = make_adder(4, 4, 3)
+  items = [x for x in feed(adder, play(3, 6)) if x is not None]
+  described = json.loads(json.dumps(schema.describe()))
+  data = items[0].data()
+  assert described["record_bytes"] == data.shape[1]
+  expected = schema.record.unpack(items[0].records)
+  assert {field["name"] for field in described["fields"]} == set(expected)
+  for field in described["fields"]:
+    dtype, shape = np.dtype(field["dtype"]), field["shape"]
+    size = dtype.itemsize * math.prod(shape)
+    column = data[:, field["offset"] : field["offset"] + size].copy()
+    np.testing.assert_array_equal(
+      column.view(dtype).reshape(3, *shape), expected[field["name"]]
+    )
