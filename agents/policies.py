@@ -10,6 +10,7 @@ from acme import specs
 from slipway.agents import seeds
 from slipway.agents.networks import (
   cores,
+  encoder_network,
   layers,
   normalization,
   numpy_ops,
@@ -31,7 +32,9 @@ POLICY = "policy"
 
 # Declaration of a policy's network, feed-forward or recurrent.
 Declaration = (
-  policy_network.PolicyNetwork | recurrent_policy_network.RecurrentPolicyNetwork
+  policy_network.PolicyNetwork
+  | recurrent_policy_network.RecurrentPolicyNetwork
+  | encoder_network.EncodedPolicy
 )
 
 
@@ -117,19 +120,19 @@ class PolicyActor:
     self._policy, self._random = policy, random
     self._network = network_lib.make_acting(policy, POLICY)
     self._memory: recurrent.ActorMemory | None = None
-    if isinstance(policy, recurrent_policy_network.RecurrentPolicyNetwork):
+    if len(policy.inputs) > 1:
       self._memory = recurrent.ActorMemory(policy.inputs)
 
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
   ) -> adder.ActorOutput:
     if self._memory is None:
-      return self._choose(self._network(observation))
+      return self.choose(self._network(observation), observation, first)
     action_before, state_before = self._memory.recall(len(observation))
     parameters, state = self._network(
       observation, action_before, reward, first, state_before
     )
-    output = self._choose(parameters)
+    output = self.choose(parameters, observation, first)
     self._memory.store(output.action, state)
     return output._replace(
       extras={**output.extras, recurrent.STATE: state_before}
@@ -150,8 +153,17 @@ class PolicyActor:
     if self._memory is not None:
       self._memory.set_state(state["memory"])
 
-  def _choose(self, parameters: np.ndarray) -> adder.ActorOutput:
-    """Returns actions for distribution parameters [B, P]."""
+  def choose(
+    self, parameters: np.ndarray, observation: np.ndarray, first: np.ndarray
+  ) -> adder.ActorOutput:
+    """Returns actions [B, ...] and extras.
+
+    Args:
+      parameters: parameters of the actions' distributions, [B, P].
+      observation: observations, [B, ...].
+      first: whether an observation begins an episode, [B].
+    """
+    del observation, first
     policy = self._policy.head.distribution(numpy_ops, parameters)
     if self._random is None:
       return adder.ActorOutput(policy.mode(), {})

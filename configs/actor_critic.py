@@ -36,10 +36,20 @@ FIELDS: fields.Fields = {
   **groups.PRIORITIES,
   **groups.N_STEP,
   **groups.SEQUENCES,
+  **groups.BURN_IN,
+  **groups.CORE,
+  "network.core_size": Field(
+    0,
+    "units of a core, the memory that policy and critics share, between their "
+    "torso and their last layer; 0: no memory",
+    checks.at_least(0, "there would be no features", "0: no memory").up_to(
+      16_384, "no memory holds the weights"
+    ),
+  ),
   **groups.STACKED_FRAMES,
   "adder.unroll": Field(
     10,
-    "T, the steps of a sequence, for 'retrace'",
+    "T, the steps of a sequence after the burn-in, for 'retrace' or a core",
     checks.at_least(2, "there would be no later steps to trace").up_to(
       1_000, "no memory holds the values of a batch"
     ),
@@ -267,14 +277,14 @@ _REQUIREMENTS = (
   rules.Requirement(
     "learner.critic_target",
     ("n_step",),
-    ("adder.n_step", "replay.transitions_per_item"),
-    presets={"adder.n_step": (5,), "replay.transitions_per_item": (4,)},
+    ("adder.n_step",),
+    presets={"adder.n_step": (5,)},
   ),
   rules.Requirement(
-    "learner.critic_target",
-    ("retrace",),
-    ("adder.unroll", "adder.period", "replay.eta", "learner.retrace_lambda"),
+    "learner.critic_target", ("retrace",), ("learner.retrace_lambda",)
   ),
+  rules.Requirement("network.core_size", None, (*groups.CORE, "adder.burn_in")),
+  *rules.CORE_REQUIREMENTS,
   rules.Requirement(
     "learner.policy_loss",
     ("deterministic",),
@@ -414,6 +424,18 @@ RECIPE = recipes.Recipe(
 )
 
 
+# Fields that have an effect only on sequences, or only on transitions, with the
+# values that presets set.
+_OF_SEQUENCES = ("adder.unroll", "adder.period", "replay.eta")
+_OF_TRANSITIONS = {"replay.transitions_per_item": (1, 4)}
+
+
+def uses_sequences(config: ml_collections.ConfigDict) -> bool:
+  """Returns whether items are sequences, for Retrace or a memory."""
+  has_memory = bool(config.network.core_size)
+  return has_memory or config.learner.critic_target == "retrace"
+
+
 def check(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between fields of an actor-critic config."""
   rules.check_replay(config)
@@ -456,7 +478,27 @@ def check(config: ml_collections.ConfigDict) -> None:
     _check_quantiles(config)
   if learner.critic_target == "retrace":
     _check_retrace(config)
+  rules.check_core(config)
+  _check_items(config)
   rules.check_requirements(config, FIELDS, _REQUIREMENTS)
+
+
+def _check_items(config: ml_collections.ConfigDict) -> None:
+  """Checks the fields of the kind of items, sequences or transitions."""
+  if uses_sequences(config):
+    rules.check_period(config)
+    valid, items = _OF_TRANSITIONS, "sequences"
+    change = "leave out network.core_size and learner.critic_target"
+  else:
+    valid = {name: (FIELDS[name].default,) for name in _OF_SEQUENCES}
+    items = "transitions"
+    change = "give --config.network.core_size=N or critic_target='retrace'"
+  for name, values in valid.items():
+    if (value := fields.get(config, name)) not in values:
+      raise ValueError(
+        f"config.{name}={value!r} has no effect on {items}, the items of this "
+        f"config, so the run would ignore it: use {values[0]!r}, or {change}"
+      )
 
 
 def _check_quantiles(config: ml_collections.ConfigDict) -> None:
@@ -491,4 +533,3 @@ def _check_retrace(config: ml_collections.ConfigDict) -> None:
       "distributions, but config.learner.critic_target='retrace' gives single "
       "returns: use 'expected', or 'n_step'"
     )
-  rules.check_period(config)

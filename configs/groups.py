@@ -381,6 +381,18 @@ SEQUENCES: fields.Fields = {
   ),
 }
 
+# The field of the warm-up of a core whose sequences are replayed.
+BURN_IN: fields.Fields = {
+  "adder.burn_in": Field(
+    10,
+    "steps at the start of a sequence that only update the core's state, "
+    "without a loss; Kapturowski et al. 2019 use 40, table 2",
+    checks.at_least(0, "sequences would end before they begin").up_to(
+      LONGEST_UNROLL, "the unrolled graph could not be built"
+    ),
+  ),
+}
+
 # Fields of the storage of observations that are stacks of frames.
 STACKED_FRAMES: fields.Fields = {
   "adder.stacked_frames": Field(

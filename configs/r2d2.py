@@ -27,14 +27,6 @@ _R2D2_FIELDS: fields.Fields = {
       16_384, "no memory holds its weights"
     ),
   ),
-  "adder.burn_in": fields.Field(
-    10,
-    "steps at the start of a sequence that only update the core's state, "
-    "without a loss; Kapturowski et al. 2019 use 40, table 2",
-    checks.at_least(0, "sequences would end before they begin").up_to(
-      groups.LONGEST_UNROLL, "the unrolled graph could not be built"
-    ),
-  ),
   "adder.unroll": fields.Field(
     20,
     "steps of a sequence after the burn-in, from which the learner learns; "
@@ -54,6 +46,7 @@ FIELDS: fields.Fields = {
   **groups.Q_LEARNING,
   **groups.N_STEP,
   **groups.SEQUENCES,
+  **groups.BURN_IN,
   **groups.EPSILON,
   **groups.REPLAY,
   **groups.PRIORITIES,

@@ -9,7 +9,7 @@ from acme import specs
 
 from slipway.agents import exploration as exploration_lib
 from slipway.agents import policies
-from slipway.agents.networks import numpy_ops, policy_network
+from slipway.agents.networks import numpy_ops
 from slipway.environments import arrays
 from slipway.replay.items import adder
 
@@ -63,7 +63,7 @@ class ExploringActor(policies.PolicyActor):
 
   def __init__(
     self,
-    policy: policy_network.PolicyNetwork,
+    policy: policies.Declaration,
     spec: specs.EnvironmentSpec,
     random: np.random.Generator,
     noise: Noise | None,
@@ -91,10 +91,9 @@ class ExploringActor(policies.PolicyActor):
     # it slightly exceeds the number of environment steps.
     self._env_steps = earlier_env_steps
 
-  def act(
-    self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
+  def choose(
+    self, parameters: np.ndarray, observation: np.ndarray, first: np.ndarray
   ) -> adder.ActorOutput:
-    del reward
     is_random = self._env_steps < self._random_steps
     calls = self._env_steps // len(observation)
     self._env_steps += len(observation)
@@ -105,7 +104,6 @@ class ExploringActor(policies.PolicyActor):
           spec.observations, spec.actions, observation, self._generator
         )
       return self._make_output(self._repeated, None)
-    parameters = self._network(observation)
     policy = self._policy.head.distribution(numpy_ops, parameters)
     if self._noise is None:
       action = policy.sample(self._generator)

@@ -9,11 +9,13 @@ from acme import specs
 from slipway.agents import core, policies, seeds
 from slipway.agents.actor_critic import acting
 from slipway.agents.networks import (
+  cores,
   distributions,
   encoder_network,
   layers,
   normalization,
   policy_network,
+  recurrent,
   torsos,
 )
 from slipway.configs import actor_critic, rules
@@ -40,6 +42,7 @@ class Builder(policies.PolicyBuilder):
     """Raises ValueError if config and environment don't fit."""
     actor_critic.check(config)
     torsos.check(config.network, spec)
+    cores.check(config.network)
     _check_actions(config, spec.actions)
     normalization.check(config, spec)
     self.make_table(config, spec)
@@ -48,7 +51,7 @@ class Builder(policies.PolicyBuilder):
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> table_spec.TableSpec:
     """Returns the spec of a table of n-step transitions, or of sequences."""
-    if config.learner.critic_target == "retrace":
+    if actor_critic.uses_sequences(config):
       # Sequences may overlap, so each adds only `period` new steps.
       return table_spec.TableSpec.from_replay_config(
         config, _make_sequence_schema(config, spec), config.adder.period
@@ -59,14 +62,14 @@ class Builder(policies.PolicyBuilder):
 
   def make_network(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> policy_network.PolicyNetwork:
+  ) -> policies.Declaration:
     """Declares the policy, the network that acts."""
-    return _make_policy(
-      config,
-      spec,
-      config.network.torso,
-      normalization.normalizes_observations(config),
-    )
+    normalized = normalization.normalizes_observations(config)
+    if config.network.core_size:
+      encoder = _make_recurrent_encoder(config, spec, normalized)
+      policy = _make_policy(config, encoder.spec, "mlp", normalized=False)
+      return encoder_network.EncodedPolicy(encoder, policy)
+    return _make_policy(config, spec, config.network.torso, normalized)
 
   def make_actor(
     self,
@@ -105,7 +108,10 @@ class Builder(policies.PolicyBuilder):
     from slipway.agents.bonuses import learner as bonuses
 
     encoder, features = None, spec
-    if torsos.needs_convolutions(config.network.torso, spec):
+    if config.network.core_size:
+      encoder = _make_recurrent_encoder(config, spec, normalized=False)
+      features = encoder.spec
+    elif torsos.needs_convolutions(config.network.torso, spec):
       encoder = encoder_network.EncoderNetwork(
         spec, layers.TorsoSettings.from_config(config.network)
       )
@@ -118,7 +124,7 @@ class Builder(policies.PolicyBuilder):
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> core.Adder:
     """Makes the adder of one worker's environments."""
-    if config.learner.critic_target == "retrace":
+    if actor_critic.uses_sequences(config):
       return sequence_adder.SequenceAdder(
         _make_sequence_schema(config, spec),
         config.topology.environments_per_worker,
@@ -182,7 +188,21 @@ def _make_policy(
   if settings.layer_norm == "all":
     # Only critics have norms in all layers: Hiraoka et al. 2022, algorithm 2.
     settings = settings._replace(layer_norm="none")
+  if config.network.core_size:
+    settings = settings._replace(sizes=settings.sizes[-1:])
   return policy_network.PolicyNetwork(spec, settings._replace(kind=torso), kind)
+
+
+def _make_recurrent_encoder(
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  normalized: bool,
+) -> encoder_network.RecurrentEncoder:
+  """Declares the memory, whose torso has all linear layers but the last."""
+  settings = layers.TorsoSettings.from_config(config.network, normalized)
+  settings = settings._replace(sizes=settings.sizes[:-1], layer_norm="none")
+  core = cores.make(config.network)
+  return encoder_network.RecurrentEncoder(spec, settings, core)
 
 
 def _make_schema(
@@ -200,14 +220,18 @@ def _make_schema(
 def _make_sequence_schema(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> sequences.SequenceSchema:
-  """Returns the item schema of sequences with the actions' log-densities."""
+  """Returns the item schema of sequences, for Retrace or a memory."""
   number: packing.Field = (np.dtype(np.float32), ())
-  extras = {policies.LOG_PROB: number}
+  extras, at_start = {}, {}
+  if config.learner.critic_target == "retrace":
+    extras[policies.LOG_PROB] = number
   if config.normalization.rewards:
     extras[returns.FIELD] = number
+  steps = config.adder.unroll
+  if config.network.core_size:
+    steps += config.adder.burn_in
+    size = cores.make(config.network).state_size
+    at_start[recurrent.STATE] = (np.dtype(np.float32), (size,))
   return sequences.SequenceSchema(
-    spec,
-    config.adder.unroll,
-    extras,
-    stacked_frames=config.adder.stacked_frames,
+    spec, steps, extras, at_start, config.adder.stacked_frames
   )

@@ -18,10 +18,13 @@ from slipway.agents.networks import (
   heads,
   initializers,
   layers,
+  recurrent,
   tf_network,
 )
 from slipway.environments import arrays
-from slipway.replay.items import transitions
+
+# Declaration of the network of features; see `Critics`.
+Encoder = encoder_network.EncoderNetwork | encoder_network.RecurrentEncoder
 
 # Returns the losses of the critics' outputs [B, C, K].
 LossFunction = Callable[[tf.Tensor], output.LossOutput]
@@ -31,13 +34,14 @@ class CriticInputs(typing.NamedTuple):
   """B steps from which critics learn, with their targets.
 
   Attributes:
-    observation: observations before the steps, [B, ...].
+    encode: returns the features of the observations before the steps, [B,
+      ...], with gradients for the encoder; see `Critics`.
     action: actions of the steps, [B, ...].
     loss: loss of the critics' outputs for these, which has the targets.
     weights: factors of the losses, such as importance weights, [B].
   """
 
-  observation: tf.Tensor
+  encode: Callable[[], tf.Tensor]
   action: tf.Tensor
   loss: LossFunction
   weights: tf.Tensor
@@ -48,8 +52,7 @@ class CriticUpdate(typing.NamedTuple):
 
   Attributes:
     td_error: error of each step before the update, [B].
-    features: features of the observations before the update, [B, ...]; see
-      `Critics.encode`.
+    features: results of `CriticInputs.encode` before the update, [B, ...].
     metrics: scalars by name.
   """
 
@@ -71,7 +74,7 @@ class Critics:
     self,
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
-    encoder: encoder_network.EncoderNetwork | None = None,
+    encoder: Encoder | None = None,
   ):
     """Makes critics, encoder and targets, with equal variables.
 
@@ -79,6 +82,7 @@ class Critics:
       encoder: declaration of the encoder, or None if the features are the
         observations.
     """
+    self._declared_encoder = encoder
     network = config.network
     self._learner = config.learner.copy_and_resolve_references()
     self._count = network.critics
@@ -116,9 +120,27 @@ class Critics:
       return observation
     return self._target_encoder(observation)
 
+  def unroll(
+    self,
+    inputs: recurrent.Inputs,
+    state: tf.Tensor,
+    by_target: bool = False,
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns features [B, T, F] of T steps, and the memory [B, S] after them.
+
+    Args:
+      inputs: inputs of a recurrent encoder, [B, T, ...] each.
+      state: its memory before the steps, [B, S].
+      by_target: whether the encoder's moving average computes them.
+    """
+    network = self._target_encoder if by_target else self._encoder
+    encoder = self._declared_encoder
+    assert isinstance(encoder, encoder_network.RecurrentEncoder) and network
+    return encoder.unroll(network.layers, inputs, state)
+
   def update(self, inputs: CriticInputs, rate: tf.Tensor) -> CriticUpdate:
     with tf.GradientTape() as tape:
-      features = self.encode(inputs.observation)
+      features = inputs.encode()
       outputs = self._evaluate(features, inputs.action)
       found = inputs.loss(outputs)
       loss = tf.reduce_mean(inputs.weights * found.loss)
@@ -135,7 +157,8 @@ class Critics:
 
   def make_transition_loss(
     self,
-    data: transitions.Transition,
+    r_t: tf.Tensor,
+    discount_t: tf.Tensor,
     features_t: tf.Tensor,
     next_action: tf.Tensor,
     entropy_cost: tf.Tensor | None,
@@ -144,6 +167,8 @@ class Critics:
     """Returns the loss of n-step transitions, with the targets' bootstrap.
 
     Args:
+      r_t: discounted sums of the rewards of n steps, [B].
+      discount_t: factors of the bootstrap, [B].
       features_t: results of `encode_for_targets` for o_t, [B, ...].
       next_action: N actions for each o_t, [N, B, A].
       entropy_cost: alpha log pi of these actions, [B], or None.
@@ -154,8 +179,8 @@ class Critics:
     if atoms is not None:
       return lambda outputs: losses.categorical_critic_loss(
         outputs,
-        data.r_t,
-        data.discount_t,
+        r_t,
+        discount_t,
         outputs_t,
         atoms,
         entropy_cost,
@@ -166,16 +191,14 @@ class Critics:
       return lambda outputs: losses.truncated_quantile_loss(
         outputs,
         taus,
-        data.r_t,
-        data.discount_t,
+        r_t,
+        discount_t,
         outputs_t,
         self._learner.dropped_quantiles,
         entropy_cost,
       )
     return make_squared_loss(
-      losses.soft_target(
-        data.r_t, data.discount_t, outputs_t[:, :, 0], entropy_cost
-      )
+      losses.soft_target(r_t, discount_t, outputs_t[:, :, 0], entropy_cost)
     )
 
   def compute_target_values(
@@ -248,7 +271,7 @@ class Critics:
   def _declare(
     self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> critic_network.CriticNetwork:
-    settings, outputs = layers.TorsoSettings.from_config(network), 1
+    settings, outputs = self._settings(network), 1
     if self._taus is not None:
       outputs = len(self._taus)
     if self._atoms is not None:
@@ -257,6 +280,13 @@ class Critics:
       scheme = settings.scheme._replace(values=values)
       settings = settings._replace(scheme=scheme)
     return critic_network.CriticNetwork(spec, settings, self._count, outputs)
+
+  def _settings(self, network: ml_collections.ConfigDict) -> typing.Any:
+    """Returns the settings of the critics' layers, those after a memory."""
+    settings = layers.TorsoSettings.from_config(network)
+    if network.core_size:
+      settings = settings._replace(sizes=settings.sizes[-1:])
+    return settings
 
   def _evaluate(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the critics' outputs [B, C, K] for a batch's actions."""
@@ -333,7 +363,7 @@ class DiscreteCritics(Critics):
   def _declare(
     self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> critic_network.CriticNetwork:
-    settings = layers.TorsoSettings.from_config(network)
+    settings = self._settings(network)
     return critic_network.DiscreteCriticNetwork(spec, settings, self._count)
 
   def _evaluate(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
@@ -354,7 +384,7 @@ class DiscreteCritics(Critics):
 def make_critics(
   config: ml_collections.ConfigDict,
   spec: specs.EnvironmentSpec,
-  encoder: encoder_network.EncoderNetwork | None,
+  encoder: Encoder | None,
 ) -> Critics:
   """Makes the critics for an environment's kind of actions."""
   is_discrete = arrays.component_sizes(spec.actions) is not None

@@ -18,7 +18,7 @@ from slipway.agents import (
   policies,
 )
 from slipway.agents.actor_critic import critics, evaluation, improvement
-from slipway.agents.networks import encoder_network, policy_network
+from slipway.agents.networks import policy_network
 from slipway.replay.tables import dataset as dataset_lib
 
 _SEEDS = 3  # random numbers per update: next actions, target critics, policy
@@ -36,7 +36,7 @@ class ActorCriticLearner:
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     policy: policy_network.PolicyNetwork,
-    encoder: encoder_network.EncoderNetwork | None,
+    encoder: critics.Encoder | None,
   ):
     """Makes the networks.
 
@@ -128,7 +128,7 @@ class ActorCriticLearner:
 
   def _compute_dead_units(self, inputs: critics.CriticInputs) -> tf.Tensor:
     """Returns the part [] of dead units of critics or policy, if it is more."""
-    features = self._critics.encode(inputs.observation)
+    features = inputs.encode()
     return tf.maximum(
       self._critics.compute_dead_units(features, inputs.action),
       self._policy.network.compute_dead_units(features),

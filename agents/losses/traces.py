@@ -36,3 +36,47 @@ def discounted_sums(x: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
     factor *= tf.pad(factor[:, shift:], padding)
     shift *= 2
   return x
+
+
+class NStepReturns(typing.NamedTuple):
+  """n-step returns within sequences, without their bootstraps, [B, T] each.
+
+  Attributes:
+    reward: discounted sum of the rewards of k <= n steps.
+    discount: factor of the bootstrap: gamma^k, or 0 where terminated.
+    index: index of the observation of the bootstrap, int32: t + k.
+  """
+
+  reward: typing.Any
+  discount: typing.Any
+  index: typing.Any
+
+
+def n_step_returns(
+  reward: tf.Tensor, discount: tf.Tensor, ended: tf.Tensor, n: int
+) -> NStepReturns:
+  """Returns the n-step returns of sequences, for a bootstrap of any kind.
+
+  Arguments are those of `n_step.compute_returns`. A return is shorter than n
+  steps where the episode or the sequence ends.
+  """
+  steps: typing.Any = reward.shape[1]
+  continues = tf.logical_not(ended[:, :-1])
+  next_index = tf.broadcast_to(tf.range(1, steps + 1), tf.shape(reward))
+  found = NStepReturns(reward, discount, next_index)
+  for _ in range(n - 1):
+    # Each return takes the rest of the one that starts a step later.
+    later = tf.where(
+      continues, reward[:, :-1] + discount[:, :-1] * found.reward[:, 1:],
+      reward[:, :-1],
+    )  # fmt: skip
+    further = tf.where(
+      continues, discount[:, :-1] * found.discount[:, 1:], discount[:, :-1]
+    )
+    index = tf.where(continues, found.index[:, 1:], next_index[:, :-1])
+    found = NStepReturns(
+      tf.concat([later, reward[:, -1:]], 1),
+      tf.concat([further, discount[:, -1:]], 1),
+      tf.concat([index, next_index[:, -1:]], 1),
+    )
+  return found

@@ -159,7 +159,7 @@ def test_targets_equal_the_slow_sum(name):
     found, slow_targets(networks, data), rtol=1e-4, atol=1e-4
   )
   for i, (b, t) in enumerate(learned_steps(data)):
-    np.testing.assert_array_equal(inputs.observation[i], data.observation[b, t])
+    np.testing.assert_array_equal(inputs.encode()[i], data.observation[b, t])
     np.testing.assert_array_equal(inputs.action[i], data.action[b, t])
     assert inputs.weights[i] == WEIGHTS[b]
 
