@@ -488,16 +488,16 @@ def _check_items(config: ml_collections.ConfigDict) -> None:
   if uses_sequences(config):
     rules.check_period(config)
     valid, items = _OF_TRANSITIONS, "sequences"
-    change = "leave out network.core_size and learner.critic_target"
   else:
     valid = {name: (FIELDS[name].default,) for name in _OF_SEQUENCES}
     items = "transitions"
-    change = "give --config.network.core_size=N or critic_target='retrace'"
   for name, values in valid.items():
     if (value := fields.get(config, name)) not in values:
       raise ValueError(
-        f"config.{name}={value!r} has no effect on {items}, the items of this "
-        f"config, so the run would ignore it: use {values[0]!r}, or {change}"
+        f"config.{name}={value!r} has no effect with config.network.core_size="
+        f"{config.network.core_size} and config.learner.critic_target="
+        f"{config.learner.critic_target!r}, whose items are {items}, so the "
+        f"run would ignore it: use {values[0]!r}, or change one of these"
       )
 
 

@@ -115,10 +115,10 @@ sac bonus.weight=2.0 | config.bonus.kind='none'
 sac bonus.kind=rnd bonus.forward_weight=0.5 | config.bonus.kind='rnd'
 mpo RETRACE adder.n_step=6 | config.learner.critic_target='retrace'
 mpo RETRACE replay.transitions_per_item=8 | learner.critic_target='retrace'
-mpo adder.unroll=20 | config.learner.critic_target='n_step'
-mpo adder.period=5 | config.learner.critic_target='n_step'
+mpo adder.unroll=20 | whose items are transitions
+mpo adder.period=5 | whose items are transitions
 mpo learner.retrace_lambda=1.0 | config.learner.critic_target='n_step'
-mpo replay.eta=0.5 | config.learner.critic_target='n_step'
+mpo replay.eta=0.5 | whose items are transitions
 """
 
 # A config, and words of the error line; {} is the last field and its value.
@@ -152,6 +152,11 @@ ppo mode=async variables.max_age=2 | {} is below 3: the rollouts of 8
 ppo mode=async topology.workers=3 | config.variables.max_age=4 is below 5:
 ppo network.core_size=8 network.shared=True adder.unroll=96 | {}
 ppo network.core=gru | network.core
+sac network.core=gru | network.core_size
+td3 adder.burn_in=5 | network.core_size
+sac network.core_size=8 replay.transitions_per_item=2 | items are sequences
+sac network.core_size=8 adder.period=11 | would never be learned
+sac bonus.kind=rnd adder.n_step=1 network.core_size=8 | {}
 dqn learner.weight_decay=0.1 | learner.optimizer
 ppo learner.optimizer=sgd learner.adam_epsilon=0.1 | learner.adam_epsilon
 sac learner.schedule=cosine | learner.decay_steps

@@ -177,6 +177,21 @@ def test_recurrent_policies_remember(learn, algorithm, shared, core):
   assert summary["stopped_because"] == "target_return"
 
 
+def test_an_actor_critic_remembers(learn):
+  summary = learn(
+    "sac:cartpole",
+    "MemoryChain",
+    *MEMORY,
+    "--config.network.core=gru",
+    "--config.network.core_size=32",
+    "--config.learner.batch_size=16",
+    "--config.adder.burn_in=0",
+    "--config.adder.unroll=20",
+    "--config.replay.samples_per_insert=16",
+  )
+  assert summary["stopped_because"] == "target_return"
+
+
 # Flags by algorithm. With PPO's batches of 8 x 32 steps, or with a KL bound of
 # 0.01, V-MPO forgets what it has learned.
 WITHOUT_VELOCITIES = {

@@ -7,6 +7,13 @@ import tensorflow as tf
 from slipway.agents import normalizer, policies
 from slipway.agents.actor_critic import critics as critics_lib
 from slipway.agents.actor_critic import evaluation, improvement
+from slipway.agents.networks import (
+  cores,
+  encoder_network,
+  layers,
+  policy_network,
+  recurrent,
+)
 from slipway.configs import catalog
 from slipway.replay.items import priorities, sequences
 from tests.agents import collected
@@ -14,6 +21,27 @@ from tests.agents import collected
 BATCH, STEPS, GAMMA, SAMPLES = 8, 7, 0.9, 3
 WEIGHTS = np.linspace(0.1, 1.0, BATCH).astype(np.float32)
 ACTION_SEED, CRITIC_SEED = tf.constant([1, 2]), tf.constant([3, 4])
+
+
+# Steps of a memory's burn-in, and of a return.
+BURN_IN, N_STEP = 2, 3
+
+
+def make_memory_config():
+  config = catalog.algorithms()["td3"].get_config("pendulum")
+  config.network.update(
+    {"hidden_sizes": (16, 16), "core": "gru", "core_size": 5}
+  )
+  config.learner.target_noise = 0.0
+  config.adder.update(
+    {
+      "unroll": STEPS - BURN_IN,
+      "burn_in": BURN_IN,
+      "n_step": N_STEP,
+      "period": 5,
+    }
+  )
+  return config
 
 
 def make_config(name):
@@ -195,3 +223,114 @@ def test_priorities_follow_from_the_errors_of_each_sequence():
     ]
     expected = 0.9 * max(own) + 0.1 * np.mean(own) + priorities.OFFSET
     np.testing.assert_allclose(found[b], expected, rtol=1e-5)
+
+
+class MemoryNetworks:
+  """The networks of a learner with a memory, and its evaluation."""
+
+  def __init__(self):
+    config = make_memory_config()
+    builder, spec = collected.build(config)
+    builder.check(config, spec)
+    settings = layers.TorsoSettings.from_config(config.network)
+    settings = settings._replace(sizes=(16,))
+    encoder = encoder_network.RecurrentEncoder(
+      spec, settings, cores.make(config.network)
+    )
+    self.critics = critics_lib.Critics(config, encoder.spec, encoder)
+    policy = improvement.make_improvement(
+      config,
+      encoder.spec,
+      policy_network.PolicyNetwork(encoder.spec, settings, "deterministic"),
+    )
+    self.networks = {**self.critics.checkpointed, **policy.checkpointed}
+    for name in ("target_encoder", "target_critics", "target_policy"):
+      for variable in self.networks[name].trainable_variables:
+        variable.assign_add(tf.fill(variable.shape, 0.05))
+    self.evaluation = evaluation.make_evaluation(
+      config, normalizer.Normalizer(config, spec), self.critics, policy
+    )
+
+  def make_inputs(self, data):
+    return self.evaluation.make_inputs(
+      to_tensors(data), tf.constant(WEIGHTS), None, ACTION_SEED, CRITIC_SEED
+    )
+
+  def features(self, encoder, data):
+    """Returns the features [B, T + 1, F] of one step after the other."""
+    state, found = data.extras[recurrent.STATE], []
+    action = np.concatenate([data.action_before[:, None], data.action], 1)
+    reward = np.concatenate([data.reward_before[:, None], data.reward], 1)
+    for t in range(STEPS + 1):
+      step = (data.observation, action, reward, data.first)
+      x, state = self.networks[encoder](*(part[:, t] for part in step), state)
+      found.append(x.numpy())
+    return np.stack(found[BURN_IN:], 1)
+
+
+def make_memory_sequences():
+  state = np.random.default_rng(1).normal(size=(BATCH, 5)).astype(np.float32)
+  return make_sequences()._replace(extras={recurrent.STATE: state})
+
+
+def test_a_memory_starts_from_the_workers_state_and_targets_have_n_steps():
+  own, data = MemoryNetworks(), make_memory_sequences()
+  found = own.make_inputs(data)
+  online = own.features("encoder", data)
+  target = own.features("target_encoder", data)
+  late = data._replace(
+    **{
+      name: getattr(data, name)[:, BURN_IN:]
+      for name in ("action", "reward", "discount", "ended", "first")
+    }
+  )
+  steps = learned_steps(late)
+  np.testing.assert_allclose(
+    found.encode(), [online[b, t] for b, t in steps], rtol=1e-5, atol=1e-6
+  )
+  expected = []
+  for b, t in steps:
+    total, weight, end = 0.0, 1.0, t
+    for end in range(t, min(t + N_STEP, STEPS - BURN_IN)):
+      total += weight * late.reward[b, end]
+      weight *= late.discount[b, end]
+      if late.ended[b, end]:
+        break
+    x = target[b, end + 1][None]
+    action = own.networks["target_policy"](x)
+    values = own.networks["target_critics"](x, action)[0, :, 0]
+    expected.append(total + weight * min(values.numpy()))
+  outputs = tf.zeros([len(steps), 2, 1])
+  with tf.GradientTape() as tape:
+    tape.watch(outputs)
+    loss = found.loss(outputs).loss
+  np.testing.assert_allclose(
+    -tape.gradient(loss, outputs)[:, 0, 0], expected, rtol=1e-4, atol=1e-4
+  )
+
+
+def test_the_critics_train_the_memory():
+  own, data = MemoryNetworks(), make_memory_sequences()
+  before = [v.numpy() for v in own.networks["encoder"].trainable_variables]
+  own.critics.update(own.make_inputs(data), tf.constant(1e-2))
+  after = [v.numpy() for v in own.networks["encoder"].trainable_variables]
+  changed = [not np.array_equal(*x) for x in zip(before, after, strict=True)]
+  assert all(changed)
+
+
+def test_a_worker_stores_the_memory_also_of_random_steps():
+  config = make_memory_config()
+  config.exploration.random_steps = 8
+  config.topology.environments_per_worker = 2
+  builder, spec = collected.build(config)
+  actor = builder.make_actor(config, spec, 0)
+  actor.load(builder.make_learner(config, spec).get_variables())
+  random, states = np.random.default_rng(0), []
+  for t in range(6):
+    observation = random.normal(size=(2, 3)).astype(np.float32)
+    found = actor.act(
+      observation, np.zeros(2, np.float32), np.array([t == 0, t == 0])
+    )
+    states.append(found.extras[recurrent.STATE].copy())
+  assert not states[0].any()
+  assert all(x.any() for x in states[1:])
