@@ -1,4 +1,4 @@
-"""Actor-critic: the config fields of DDPG, TD3, SAC, D4PG and MPO.
+"""Actor-critic: the config fields of DDPG, TD3, SAC, IQL and their kin.
 
 The algorithms differ in the policy's loss, in the number and the outputs of the
 critics, and in how their targets are made robust.
@@ -14,14 +14,15 @@ Field = fields.Field
 _LOWEST_TEMPERATURE = 1e-6
 
 # The values of "network.critic_head", "network.layer_norm",
-# "learner.policy_loss", "learner.policy_value", "learner.critic_target" and
-# "exploration.noise".
+# "learner.policy_loss", "learner.policy_value", "learner.critic_target",
+# "exploration.noise" and "learner.advantage_weight".
 HEADS = ("expected", "categorical", "quantile")
 LAYER_NORMS = ("none", "first", "all")
-LOSSES = ("soft", "deterministic", "constrained")
+LOSSES = ("soft", "deterministic", "constrained", "advantage_weighted")
 POLICY_VALUES = ("lowest", "mean", "first")
-CRITIC_TARGETS = ("n_step", "retrace")
+CRITIC_TARGETS = ("n_step", "retrace", "expectile")
 NOISES = ("gaussian", "ornstein_uhlenbeck")
+ADVANTAGE_WEIGHTS = ("exp", "binary")
 
 FIELDS: fields.Fields = {
   **base.FIELDS,
@@ -96,7 +97,9 @@ FIELDS: fields.Fields = {
     "loss of the policy: 'soft', which rewards entropy, for a tanh-Gaussian, "
     "Haarnoja et al. 2018; 'deterministic', for a deterministic policy with a "
     "target network, Lillicrap et al. 2016; 'constrained', which stays close "
-    "to a target network, for a tanh-Gaussian, Abdolmaleki et al. 2018",
+    "to a target network, for a tanh-Gaussian, Abdolmaleki et al. 2018; "
+    "'advantage_weighted', which imitates the better ones of the stored "
+    "actions, Wang et al. 2020",
     checks.one_of(LOSSES, "the policy would not be learned"),
   ),
   "learner.policy_value": Field(
@@ -110,7 +113,9 @@ FIELDS: fields.Fields = {
     "n_step",
     "target of the critics: 'n_step', the sum of adder.n_step rewards and a "
     "bootstrap; 'retrace', from sequences of adder.unroll steps, corrected for "
-    "the policy that collected them, Munos et al. 2016",
+    "the policy that collected them, Munos et al. 2016; 'expectile', as "
+    "'n_step', but the bootstrap is an expectile of the values of the stored "
+    "actions, for 'advantage_weighted', Kostrikov et al. 2021",
     checks.one_of(CRITIC_TARGETS, "the critics would learn nothing"),
   ),
   "learner.retrace_lambda": Field(
@@ -118,6 +123,30 @@ FIELDS: fields.Fields = {
     "lambda of 'retrace', the weight of longer returns; Acme. Munos et al. "
     "2016: 1",
     checks.within(0, 1, "targets would diverge"),
+  ),
+  "learner.expectile": Field(
+    0.7,
+    "tau of 'expectile': 0.5, the mean value of the stored actions; near 1, "
+    "the highest; Kostrikov et al. 2021, section 5: 0.7, on ant mazes 0.9",
+    checks.within(1e-3, 0.999, "the values would have no or infinite errors"),
+  ),
+  "learner.advantage_weight": Field(
+    "exp",
+    "weight of a stored action in 'advantage_weighted': 'exp', exp(advantage / "
+    "temperature); 'binary', 1 for advantages above 0, else 0",
+    checks.one_of(ADVANTAGE_WEIGHTS, "the policy would not be learned"),
+  ),
+  "learner.advantage_temperature": Field(
+    1.0,
+    "temperature of the weight 'exp', in units of returns; Wang et al. 2020: "
+    "1; Kostrikov et al. 2021, section 5: 1/3, on ant mazes 1/10",
+    checks.within(1e-6, 1e6, "all actions, or one, would have all the weight"),
+  ),
+  "learner.max_weight": Field(
+    20.0,
+    "upper bound of the weight 'exp'; Wang et al. 2020, section 4: 20; "
+    "Kostrikov et al. 2021, code: 100",
+    checks.within(1, 1e6, "a few actions would have all the weight"),
   ),
   "learner.policy_period": Field(
     1,
@@ -177,7 +206,8 @@ FIELDS: fields.Fields = {
   ),
   "learner.action_samples": Field(
     20,
-    "N, the number of actions per observation in the loss 'constrained'; Acme",
+    "N, the number of actions per observation in the loss 'constrained', Acme, "
+    "and in 'advantage_weighted', Wang et al. 2020: 4",
     checks.within(2, 10_000, "their values could not be compared"),
   ),
   "learner.temperature_bound": Field(
@@ -271,12 +301,15 @@ FIELDS: fields.Fields = {
   **groups.BONUS,
 }
 
+# Values that IQL's preset sets; see `rules.Requirement.presets`.
+_IQL = {"learner.advantage_temperature": (1 / 3,), "learner.max_weight": (100,)}
+
 # The fields that have an effect only with certain values of other fields.
 _REQUIREMENTS = (
   *rules.BONUS_REQUIREMENTS,
   rules.Requirement(
     "learner.critic_target",
-    ("n_step",),
+    ("n_step", "expectile"),
     ("adder.n_step",),
     presets={"adder.n_step": (5,)},
   ),
@@ -327,13 +360,44 @@ _REQUIREMENTS = (
   ),
   # A deterministic policy has nothing to sample from.
   rules.Requirement(
-    "learner.policy_loss", ("soft", "constrained"), ("evaluation.policy",)
+    "learner.policy_loss",
+    ("soft", "constrained", "advantage_weighted"),
+    ("evaluation.policy",),
+  ),
+  rules.Requirement(
+    "learner.policy_loss",
+    ("constrained", "advantage_weighted"),
+    ("learner.action_samples",),
+  ),
+  # The expectiles value no other than the stored actions.
+  rules.Requirement(
+    "learner.critic_target",
+    ("n_step", "retrace"),
+    ("learner.action_samples", "learner.target_critics"),
+  ),
+  rules.Requirement(
+    "learner.critic_target", ("expectile",), ("learner.expectile",)
+  ),
+  rules.Requirement(
+    "learner.policy_loss",
+    ("advantage_weighted",),
+    (
+      "learner.advantage_weight",
+      "learner.advantage_temperature",
+      "learner.max_weight",
+    ),
+    presets=_IQL,
+  ),
+  rules.Requirement(
+    "learner.advantage_weight",
+    ("exp",),
+    ("learner.advantage_temperature", "learner.max_weight"),
+    presets=_IQL,
   ),
   rules.Requirement(
     "learner.policy_loss",
     ("constrained",),
     (
-      "learner.action_samples",
       "learner.temperature_bound",
       "learner.kl_bound",
       "learner.std_kl_bound",
@@ -436,6 +500,11 @@ def uses_sequences(config: ml_collections.ConfigDict) -> bool:
   return has_memory or config.learner.critic_target == "retrace"
 
 
+def _is_offline(config: ml_collections.ConfigDict) -> bool:
+  """Returns whether the policy is kept close to the stored actions."""
+  return config.learner.policy_loss == "advantage_weighted"
+
+
 def check(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between fields of an actor-critic config."""
   rules.check_replay(config)
@@ -478,6 +547,10 @@ def check(config: ml_collections.ConfigDict) -> None:
     _check_quantiles(config)
   if learner.critic_target == "retrace":
     _check_retrace(config)
+  if learner.critic_target == "expectile":
+    _check_expectile(config)
+  if _is_offline(config) and not config.topology.workers:
+    rules.check_dataset(config)
   rules.check_core(config)
   _check_items(config)
   rules.check_requirements(config, FIELDS, _REQUIREMENTS)
@@ -533,3 +606,17 @@ def _check_retrace(config: ml_collections.ConfigDict) -> None:
       "distributions, but config.learner.critic_target='retrace' gives single "
       "returns: use 'expected', or 'n_step'"
     )
+
+
+def _check_expectile(config: ml_collections.ConfigDict) -> None:
+  """Checks that a config's other fields fit the critics' target 'expectile'."""
+  for name, needed in (
+    ("learner.policy_loss", "advantage_weighted"),
+    ("network.critic_head", "expected"),
+  ):
+    if (value := fields.get(config, name)) != needed:
+      raise ValueError(
+        "config.learner.critic_target='expectile' learns state values, from "
+        f"which config.{name}={value!r} can't learn: use {needed!r}, or "
+        "critic_target 'n_step'"
+      )

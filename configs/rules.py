@@ -248,7 +248,6 @@ def _check_recorded(config: ml_collections.ConfigDict) -> None:
     ("topology.workers", 0, "learns without workers"),
     ("replay.sampler", "uniform", "samples recorded steps uniformly"),
     ("replay.shards", 1, "has no replay server"),
-    ("learner.critic_target", "n_step", "knows no probabilities of actions"),
   ):
     section, _, last = name.partition(".")
     value = config[section].get(last, needed)
@@ -257,6 +256,11 @@ def _check_recorded(config: ml_collections.ConfigDict) -> None:
         f"config.{name}={value!r} with config.dataset.path={path!r}, which "
         f"{reason}: use --config.{name}={needed}"
       )
+  if config.learner.get("critic_target") == "retrace":
+    raise ValueError(
+      "config.learner.critic_target='retrace' with config.dataset.path="
+      f"{path!r}, which knows no probabilities of actions: use 'n_step'"
+    )
   limits = config.limits
   if (limits.environment_steps or limits.episodes) and not (
     limits.trainer_steps or limits.wall_clock_s
@@ -348,7 +352,7 @@ def check_bonus(config: ml_collections.ConfigDict) -> None:
       "the networks, and workers have no bonus: use a core_size of 0"
     )
   n_step = config.adder.get("n_step", 1)
-  is_transition = config.learner.get("critic_target", "n_step") == "n_step"
+  is_transition = config.learner.get("critic_target") != "retrace"
   if is_transition and n_step != 1:
     raise ValueError(
       f"config.bonus.kind={kind!r} rewards single steps, but config.adder."

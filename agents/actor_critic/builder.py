@@ -32,7 +32,7 @@ from slipway.replay.tables import table_spec
 
 
 class Builder(policies.PolicyBuilder):
-  """Builder of DDPG, TD3, SAC, D4PG and MPO, which differ in their configs."""
+  """Builder of DDPG, TD3, SAC, IQL and their kin: they differ in configs."""
 
   fields = actor_critic.FIELDS
 
@@ -151,9 +151,10 @@ def _check_actions(
     )
     return
   has_components = not isinstance(actions, specs.DiscreteArray)
-  if loss != "soft" or has_components:
+  takes_discrete = loss in ("soft", "advantage_weighted")
+  if not takes_discrete or has_components:
     space = " of a MultiDiscrete or MultiBinary space" if has_components else ""
-    others = ", or those of a Discrete space" if loss == "soft" else ""
+    others = ", or those of a Discrete space" if takes_discrete else ""
     raise ValueError(
       f"config.environment.name={name!r} has {' x '.join(map(str, sizes))} "
       f"discrete actions{space}, but config.learner.policy_loss={loss!r} takes "
@@ -166,7 +167,7 @@ def _check_actions(
       f"continuous actions, but config.environment.name={name!r} has "
       "discrete ones: use 'expected'"
     )
-  if config.learner.critic_target != "n_step":
+  if config.learner.critic_target == "retrace":
     raise ValueError(
       f"config.learner.critic_target={config.learner.critic_target!r} is for "
       f"continuous actions, but config.environment.name={name!r} has "

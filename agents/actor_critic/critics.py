@@ -225,15 +225,13 @@ class Critics:
       features: features of B observations, [B, ...].
       action: one action for each observation, [B, A].
     """
-    values = self._compute_values(self._online(features, action))
-    return self._combine(values)
+    return self._combine(self._online, features, action)
 
   def target_policy_value(
     self, features: tf.Tensor, action: tf.Tensor
   ) -> tf.Tensor:
     """Returns the values [B] of `policy_value`, by the target critics."""
-    values = self._compute_values(self._target(features, action))
-    return self._combine(values)
+    return self._combine(self._target, features, action)
 
   def compute_dead_units(
     self, features: tf.Tensor, action: tf.Tensor
@@ -271,7 +269,7 @@ class Critics:
   def _declare(
     self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> critic_network.CriticNetwork:
-    settings, outputs = self._settings(network), 1
+    settings, outputs = make_settings(network), 1
     if self._taus is not None:
       outputs = len(self._taus)
     if self._atoms is not None:
@@ -280,13 +278,6 @@ class Critics:
       scheme = settings.scheme._replace(values=values)
       settings = settings._replace(scheme=scheme)
     return critic_network.CriticNetwork(spec, settings, self._count, outputs)
-
-  def _settings(self, network: ml_collections.ConfigDict) -> typing.Any:
-    """Returns the settings of the critics' layers, those after a memory."""
-    settings = layers.TorsoSettings.from_config(network)
-    if network.core_size:
-      settings = settings._replace(sizes=settings.sizes[-1:])
-    return settings
 
   def _evaluate(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the critics' outputs [B, C, K] for a batch's actions."""
@@ -298,7 +289,13 @@ class Critics:
     """Returns the outputs [B, M, K] of M target critics."""
     return self._choose(self._expect(features, action), seed)
 
-  def _combine(self, values: tf.Tensor) -> tf.Tensor:
+  def _combine(
+    self, network: tf_network.Network, features: tf.Tensor, action: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the values [B] of C critics for the policy."""
+    return self._choose_value(self._compute_values(network(features, action)))
+
+  def _choose_value(self, values: tf.Tensor) -> tf.Tensor:
     """Returns the values [B, ...] for the policy, of C critics' [B, C, ...]."""
     if self._learner.policy_value == "first":
       return values[:, 0]
@@ -340,18 +337,9 @@ class DiscreteCritics(Critics):
   for discrete action settings" (https://arxiv.org/abs/1910.07207), section 3.
   In place of actions, methods take probabilities: `make_transition_loss` takes
   those of o_t, [1, B, A], with the expectation of alpha log pi as their entropy
-  cost, and `policy_value` those of its observations, [B, A].
+  cost, and `policy_value` those of its observations, [B, A]; of a taken action,
+  1 at its number.
   """
-
-  def policy_value(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
-    """Returns the expected values [B] that the policy maximises.
-
-    Args:
-      features: features of B observations, [B, ...].
-      action: probabilities of the actions, [B, A].
-    """
-    values = self._combine(self._online(features))
-    return tf.reduce_sum(action * values, axis=-1)
 
   def compute_dead_units(
     self, features: tf.Tensor, action: tf.Tensor
@@ -363,8 +351,17 @@ class DiscreteCritics(Critics):
   def _declare(
     self, network: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> critic_network.CriticNetwork:
-    settings = self._settings(network)
-    return critic_network.DiscreteCriticNetwork(spec, settings, self._count)
+    actions = typing.cast(specs.DiscreteArray, spec.actions).num_values
+    return critic_network.StateCriticNetwork(
+      spec, make_settings(network), self._count, actions
+    )
+
+  def _combine(
+    self, network: tf_network.Network, features: tf.Tensor, action: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the expected values [B] for probabilities [B, A] of actions."""
+    values = self._choose_value(network(features))
+    return tf.reduce_sum(action * values, axis=-1)
 
   def _evaluate(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the critics' values [B, C, 1] of actions int [B]."""
@@ -389,6 +386,14 @@ def make_critics(
   """Makes the critics for an environment's kind of actions."""
   is_discrete = arrays.component_sizes(spec.actions) is not None
   return (DiscreteCritics if is_discrete else Critics)(config, spec, encoder)
+
+
+def make_settings(network: ml_collections.ConfigDict) -> layers.TorsoSettings:
+  """Returns the settings of the critics' layers, those after a memory."""
+  settings = layers.TorsoSettings.from_config(network)
+  if network.core_size:
+    settings = settings._replace(sizes=settings.sizes[-1:])
+  return settings
 
 
 def make_squared_loss(target: tf.Tensor) -> LossFunction:

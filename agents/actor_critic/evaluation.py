@@ -46,12 +46,12 @@ class TransitionEvaluation:
     if not self._policy.has_target:
       seen = self._critics.encode(data.o_t)
     chosen = self._policy.next_action(seen, action_seed)
-    loss = self._critics.make_transition_loss(
+    loss = _make_transition_loss(
+      self._critics,
       data.r_t,
       data.discount_t,
       features_t,
-      chosen.action,
-      chosen.entropy_cost,
+      chosen,
       critic_seed,
     )
     return critics_lib.CriticInputs(
@@ -206,12 +206,12 @@ class SequenceEvaluation:
       return tf.boolean_mask(after, learned)
 
     chosen = self._policy.next_action(take(features.seen), action_seed)
-    return self._critics.make_transition_loss(
+    return _make_transition_loss(
+      self._critics,
       tf.boolean_mask(returns.reward, learned),
       tf.boolean_mask(returns.discount, learned),
       take(features.target),
-      chosen.action,
-      chosen.entropy_cost,
+      chosen,
       critic_seed,
     )
 
@@ -259,6 +259,22 @@ def make_evaluation(
   if actor_critic.uses_sequences(config):
     return SequenceEvaluation(config, normalizer, critics, policy)
   return TransitionEvaluation(normalizer, critics, policy)
+
+
+def _make_transition_loss(
+  critics: critics_lib.Critics,
+  r_t: tf.Tensor,
+  discount_t: tf.Tensor,
+  features_t: tf.Tensor,
+  chosen: improvement.NextAction,
+  seed: tf.Tensor,
+) -> critics_lib.LossFunction:
+  """Returns `Critics.make_transition_loss`, or that of the policy's value."""
+  if chosen.value is not None:
+    return critics_lib.make_squared_loss(r_t + discount_t * chosen.value)
+  return critics.make_transition_loss(
+    r_t, discount_t, features_t, chosen.action, chosen.entropy_cost, seed
+  )
 
 
 def _find_learned(data: sequences.Sequence) -> tf.Tensor:

@@ -17,8 +17,10 @@ from acme import specs
 from slipway.agents import optimizer, policies, targets
 from slipway.agents.actor_critic import critics
 from slipway.agents.losses import actor_critic as losses
+from slipway.agents.losses import offline
 from slipway.agents.networks import (
   action_masks,
+  critic_network,
   distributions,
   policy_network,
   tf_network,
@@ -31,10 +33,17 @@ ValueFunction = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 class NextAction(typing.NamedTuple):
-  """The next actions of a batch, and their entropy cost."""
+  """The next actions of a batch, or their value.
 
-  action: tf.Tensor  # N actions for each observation, [N, B, A]
-  entropy_cost: tf.Tensor | None  # alpha log pi(action | o), [B], or None
+  Attributes:
+    action: N actions for each observation, [N, B, A]; None with a `value`.
+    entropy_cost: alpha log pi(action | o), [B], or None.
+    value: the expected value itself, [B], in place of actions; or None.
+  """
+
+  action: typing.Any
+  entropy_cost: tf.Tensor | None = None
+  value: tf.Tensor | None = None
 
 
 class Improvement(abc.ABC):
@@ -80,6 +89,7 @@ class Improvement(abc.ABC):
   def update(
     self,
     features: tf.Tensor,
+    action: tf.Tensor,
     value: ValueFunction,
     seed: tf.Tensor,
     factor: tf.Tensor,
@@ -87,6 +97,7 @@ class Improvement(abc.ABC):
     """Takes a gradient step towards higher values; returns `metrics`.
 
     Args:
+      action: the batch's own actions, [B, ...].
       factor: factor of the learning rates, [].
     """
 
@@ -162,10 +173,12 @@ class SoftImprovement(Improvement):
   def update(
     self,
     features: tf.Tensor,
+    action: tf.Tensor,
     value: ValueFunction,
     seed: tf.Tensor,
     factor: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
+    del action
     temperature = tf.exp(self._log_temperature)
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       # Gradients flow through the critics' inputs, not into their weights.
@@ -239,11 +252,12 @@ class DeterministicImprovement(Improvement):
   def update(
     self,
     features: tf.Tensor,
+    action: tf.Tensor,
     value: ValueFunction,
     seed: tf.Tensor,
     factor: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
-    del seed
+    del action, seed
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       # Gradients flow through the critics' inputs, not into their weights.
       tape.watch(self.network.trainable_variables)
@@ -292,10 +306,12 @@ class ConstrainedImprovement(Improvement):
   def update(
     self,
     features: tf.Tensor,
+    action: tf.Tensor,
     value: ValueFunction,
     seed: tf.Tensor,
     factor: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
+    del action
     learner = self._learner
     parameters = self._target(features)
     samples = self._sample(parameters, seed)
@@ -350,6 +366,146 @@ class ConstrainedImprovement(Improvement):
     return self._make_distribution(parameters).normal
 
 
+class AdvantageWeightedImprovement(Improvement):
+  """A policy that imitates the better ones of the batch's actions: CRR.
+
+  An action is better the further its value is above the mean value of the
+  policy's own actions. The policy is a tanh-Gaussian, or categorical; then the
+  mean is exact, as for `SoftImprovement`.
+  """
+
+  metrics = ("policy_loss", "advantage", "weight")
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    policy: policy_network.PolicyNetwork,
+  ):
+    """Makes the policy and, if it has one, its target."""
+    super().__init__(config, policy)
+    sizes = arrays.component_sizes(spec.actions)
+    self._num_actions = None if sizes is None else sizes[0]
+
+  def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
+    """Samples actions of the target policy; see `Improvement`."""
+    return NextAction(self._sample(self._target(features), seed))
+
+  def update(
+    self,
+    features: tf.Tensor,
+    action: tf.Tensor,
+    value: ValueFunction,
+    seed: tf.Tensor,
+    factor: tf.Tensor,
+  ) -> dict[str, tf.Tensor]:
+    learner, given = self._learner, action
+    if self._num_actions is not None:
+      given = tf.one_hot(action, self._num_actions)
+    advantage = self._compute_advantage(
+      features, value(features, given), value, seed, factor
+    )
+    weight = offline.advantage_weights(
+      advantage,
+      learner.advantage_weight,
+      learner.advantage_temperature,
+      learner.max_weight,
+    )
+    with tf.GradientTape() as tape:
+      policy = self._make_distribution(self.network(features))
+      loss = -tf.reduce_mean(weight * policy.log_prob(action))
+    self._optimizer.minimize(loss, tape, self._rate * factor)
+    return {
+      "policy_loss": loss,
+      "advantage": tf.reduce_mean(advantage),
+      "weight": tf.reduce_mean(weight),
+    }
+
+  def _compute_advantage(
+    self,
+    features: tf.Tensor,
+    values: tf.Tensor,
+    value: ValueFunction,
+    seed: tf.Tensor,
+    factor: tf.Tensor,
+  ) -> tf.Tensor:
+    """Returns by how much actions of `values` [B] are better than others."""
+    del factor
+    samples = self._sample(self.network(features), seed)
+    others = value(*critics.flatten_samples(features, samples))
+    others = tf.reshape(others, [samples.shape[0], -1])
+    return values - tf.reduce_mean(others, axis=0)
+
+  def _sample(self, parameters: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """Returns N actions [N, B, A], or probabilities [1, B, A]."""
+    if self._num_actions is not None:
+      return tf.nn.softmax(parameters)[None]
+    count = self._learner.action_samples
+    parameters = tf.tile(parameters, [count, 1])
+    samples = self._make_distribution(parameters).sample(seed)
+    return tf.reshape(samples, [count, -1, samples.shape[-1]])
+
+
+class ExpectileImprovement(AdvantageWeightedImprovement):
+  """The same policy with a network of state values, for both uses: IQL.
+
+  The values are expectiles of those that the target critics give to the batch's
+  actions. So no other action is ever valued.
+  """
+
+  has_target = False
+  learns_from_targets = True
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    policy: policy_network.PolicyNetwork,
+  ):
+    """Makes policy and state values."""
+    super().__init__(config, spec, policy)
+    settings = critics.make_settings(config.network)
+    self._value = tf_network.Network(
+      critic_network.StateCriticNetwork(spec, settings), config.seed, "value"
+    )
+    self._value_optimizer = self._make_optimizer(
+      self._value.trainable_variables, "value"
+    )
+
+  def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
+    """Returns the state values of o_t; see `Improvement`."""
+    del seed
+    return NextAction(None, value=self._value(features)[:, 0, 0])
+
+  @property
+  def checkpointed(self) -> dict[str, typing.Any]:
+    return {
+      **super().checkpointed,
+      "value": self._value,
+      "value_optimizer": self._value_optimizer,
+    }
+
+  def _compute_advantage(
+    self,
+    features: tf.Tensor,
+    values: tf.Tensor,
+    value: ValueFunction,
+    seed: tf.Tensor,
+    factor: tf.Tensor,
+  ) -> tf.Tensor:
+    """Learns the state values, and returns the advantages before that."""
+    del value, seed
+    learner = self._learner
+    with tf.GradientTape() as tape:
+      own = self._value(features)[:, 0, 0]
+      loss = tf.reduce_mean(
+        offline.expectile_loss(own, values, learner.expectile)
+      )
+    rate = learner.learning_rate * factor
+    self._value_optimizer.minimize(loss, tape, rate)
+    return values - own
+
+
 def make_improvement(
   config: ml_collections.ConfigDict,
   spec: specs.EnvironmentSpec,
@@ -358,8 +514,8 @@ def make_improvement(
   """Makes the improvement of `config.learner.policy_loss`.
 
   Args:
-    spec: spec of one environment, whose actions may be discrete only for
-      'soft'.
+    spec: spec of one environment, with the policy's features in place of
+      observations; actions may be discrete for 'soft' and 'advantage_weighted'.
     policy: declaration of the policy's network: deterministic, a tanh-Gaussian
       or categorical.
   """
@@ -367,4 +523,8 @@ def make_improvement(
     return DeterministicImprovement(config, policy)
   if config.learner.policy_loss == "constrained":
     return ConstrainedImprovement(config, spec, policy)
+  if config.learner.policy_loss == "advantage_weighted":
+    if config.learner.critic_target == "expectile":
+      return ExpectileImprovement(config, spec, policy)
+    return AdvantageWeightedImprovement(config, spec, policy)
   return SoftImprovement(config, spec, policy)

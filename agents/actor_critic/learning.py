@@ -51,7 +51,7 @@ class ActorCriticLearner:
     self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
     features = spec if encoder is None else encoder.spec
     self._critics = critics.make_critics(config, features, encoder)
-    self._policy = improvement.make_improvement(config, spec, policy)
+    self._policy = improvement.make_improvement(config, features, policy)
     self._policy_value = self._critics.policy_value
     if self._policy.learns_from_targets:
       self._policy_value = self._critics.target_policy_value
@@ -88,7 +88,7 @@ class ActorCriticLearner:
     def improve() -> None:
       # The critics' features, of before their step, save a pass of the encoder.
       own = self._policy.update(
-        found.features, self._policy_value, seeds[2], factor
+        found.features, inputs.action, self._policy_value, seeds[2], factor
       )
       self._metrics.assign([own[name] for name in self._policy.metrics])
 

@@ -1,7 +1,5 @@
 """Networks of critics, which value actions."""
 
-import typing
-
 from acme import specs
 
 from slipway.agents.networks import action_masks
@@ -38,23 +36,26 @@ class CriticNetwork:
     return ops.stack(outputs, 1)
 
 
-class DiscreteCriticNetwork(CriticNetwork):
-  """Declaration of C MLPs that value all A discrete actions: q_i(o, .)."""
+class StateCriticNetwork(CriticNetwork):
+  """Declaration of C MLPs that value all A discrete actions, or observations.
+
+  The values are q_i(o, .), or v_i(o) with one output.
+  """
 
   def __init__(
     self,
     spec: specs.EnvironmentSpec,
     settings: layers_lib.TorsoSettings,
-    critics: int,
+    critics: int = 1,
+    outputs: int = 1,
   ):
     """Declares the network; arguments as for `CriticNetwork`."""
-    actions = typing.cast(specs.DiscreteArray, spec.actions).num_values
-    super().__init__(spec, settings, critics, actions)
+    super().__init__(spec, settings, critics, outputs)
     self.inputs = (spec.observations,)
     self._mask_splitter = action_masks.MaskSplitter(spec)
 
   def __call__(self, layers: layers_lib.Layers, observation: Array) -> Array:
-    """Returns values [B, C, A] for observations [B, ...].
+    """Returns values [B, C, K] for observations [B, ...].
 
     Those of illegal actions have no meaning.
     """

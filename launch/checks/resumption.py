@@ -32,7 +32,7 @@ _FIXED_FIELDS = {
   "bonus.features": "the saved variables would not fit",
   "learner.init_from": "the snapshot has the run's own weights by now",
   "learner.averaging": "the saved variables have an average, or have none",
-  "learner.critic_target": "the saved items were formed for the other target",
+  "learner.critic_target": "the saved state fits the other target",
   "learner.kl_multiplier": "the adapted value of the snapshot replaces it",
   "learner.optimizer": "the saved moments belong to the other one",
   "learner.policy_loss": "the saved variables belong to the other loss",

@@ -19,6 +19,11 @@ def make_learner(config):
   return builder.make_learner(config, spec)
 
 
+def make_update(learner):
+  """Returns the update as a graph; few updates are faster without one."""
+  return tf.function(learner.update, autograph=False)
+
+
 def collect(config, variables, items):
   """Returns items uint8 [items, ...] of worker 0, which acts by `variables`."""
   num_envs = config.topology.environments_per_worker

@@ -13,7 +13,12 @@ SHAPED = "tests.environments.shaped:Shaped-v0"
 
 
 def make_config(algorithm, folder, **environment):
-  config = catalog.algorithms()[algorithm].get_config("cartpole")
+  module = catalog.algorithms()[algorithm]
+  if "cartpole" in module.PRESETS:
+    config = module.get_config("cartpole")
+  else:
+    config = module.get_config("generic")
+    config.environment.name = "CartPole-v1"
   config.dataset.path = str(folder)
   config.topology.workers = 0
   config.replay.sampler = "uniform"
@@ -103,7 +108,7 @@ def test_frames_are_those_of_whole_observations(tmp_path):
       np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("algorithm", ["dqn", "c51", "r2d2", "sac"])
+@pytest.mark.parametrize("algorithm", ["dqn", "c51", "r2d2", "sac", "iql"])
 def test_a_restored_learner_continues_with_the_same_batches(
   tmp_path, algorithm
 ):

@@ -105,6 +105,10 @@ r2d2 replay.sampler=uniform replay.importance_exponent_start=0.5 | 'uniform'
 r2d2 replay.sampler=uniform replay.importance_exponent_end=0.5 | 'uniform'
 r2d2 replay.sampler=uniform replay.eta=0.5 | config.replay.sampler='uniform'
 sac learner.target_noise=0.2 | config.learner.policy_loss='soft'
+sac learner.expectile=0.9 | config.learner.critic_target='n_step'
+sac learner.max_weight=9.0 | config.learner.policy_loss='soft'
+iql dataset.path=d learner.action_samples=9 | config.learner.critic_target='expectile'
+iql dataset.path=d learner.advantage_weight=binary learner.max_weight=9.0 | 'binary'
 ddpg learner.target_noise_clip=0.2 | config.learner.target_noise=0.0
 sac learner.discrete_entropy=0.98 | environment.name='Pendulum-v1'
 sac exploration.noise_std=0.5 | config.learner.policy_loss='soft'
@@ -202,6 +206,9 @@ sac RETRACE environment.name=CartPole-v1 | {} has discrete ones
 mpo RETRACE adder.period=11 | would never be learned
 mpo RETRACE replay.capacity=639 | {} is below config.learner.batch_size=64:
 mpo learner.temperature=1e-09 | {} is below 1e-06, the lowest one
+iql | config.dataset.path='' names no folder
+iql network.critic_head=categorical | learns state values
+iql learner.policy_loss=soft | learns state values
 bc topology.workers=1 | {} with config.agent='bc'
 dqn MASKS environment.frame_skip=4 | {} repeats each action, but the masks
 ppo MASKS environment.frame_skip=4 | {} repeats each action, but the masks

@@ -22,6 +22,8 @@ TRANSITIONS = (
   "d4pg",
   "mpo",
   "tqc",
+  "iql:generic",
+  "iql:cartpole",
 )
 # Algorithms that learn from sequences, by Retrace.
 SEQUENCES = ("retrace sac", "retrace mpo")
@@ -32,7 +34,12 @@ ALGORITHMS = ("ddpg", "td3", "sac", "d4pg", "mpo", "tqc")
 def make_config(name="sac", critics=None, **learner):
   is_retrace, name = name in SEQUENCES, name.removeprefix("retrace ")
   name, _, preset = name.partition(":")
-  config = catalog.algorithms()[name].get_config(preset or "pendulum")
+  module = catalog.algorithms()[name]
+  if preset == "cartpole" and preset not in module.PRESETS:
+    config = module.get_config()
+    config.environment.name = "CartPole-v1"
+  else:
+    config = module.get_config(preset or "pendulum")
   if name == "mpo":  # by default its targets are constant for 100 updates
     config.learner.update({"action_samples": 3, "target_update_period": 2})
   if is_retrace:
@@ -66,9 +73,7 @@ def batch(batches):
   return batches["sac"]
 
 
-def make_update(learner):
-  """Returns the update as a graph; most tests are faster without one."""
-  return tf.function(learner.update, autograph=False)
+make_update = collected.make_update
 
 
 def select(values, name):
@@ -453,6 +458,7 @@ def test_mpo_keeps_temperature_and_multipliers_above_their_lowest_value(
   for step in range(20):
     metrics = constrained.update(
       batches["mpo"].data.o_tm1,
+      batches["mpo"].data.a_tm1,
       lambda o, a: 0.0 * a[:, 0],
       tf.constant([1, step]),
       tf.constant(1e-12),
@@ -476,6 +482,7 @@ def test_mpo_moves_the_policy_to_better_actions(batches):
   for step in range(20):
     constrained.update(
       observation,
+      batches["mpo"].data.a_tm1,
       lambda o, a: 10.0 * a[:, 0],
       tf.constant([1, step]),
       tf.constant(1.0),
@@ -506,6 +513,7 @@ def test_mpo_learns_without_bias_where_tanh_rounds_to_one(batches):
     network.load(variables)
   constrained.update(
     batches["mpo"].data.o_tm1,
+    batches["mpo"].data.a_tm1,
     lambda o, a: 0.0 * a[:, 0],
     tf.constant([1, 2]),
     tf.constant(1.0),

@@ -1,0 +1,53 @@
+"""Losses that keep policies and values close to recorded actions."""
+
+import tensorflow as tf
+
+from slipway.agents.losses import output
+
+
+def expectile_loss(
+  value: tf.Tensor, target: tf.Tensor, expectile: float
+) -> tf.Tensor:
+  """Returns the asymmetric squares of expectile regression, [B].
+
+    loss = |tau - 1(u < 0)| u^2,  u = target - value
+
+  With tau = 0.5 these are half the squared errors, whose minimum is the mean;
+  above it, errors of values that are too low count more, so the values tend to
+  the largest targets.
+
+  Kostrikov et al. 2021, "Offline reinforcement learning with implicit
+  Q-learning" (https://arxiv.org/abs/2110.06169), equation 5.
+
+  Args:
+    value: [B], the values that learn.
+    target: [B], which gets no gradient.
+    expectile: tau, in (0, 1).
+  """
+  output.check_ranks(1, value=value, target=target)
+  error = tf.stop_gradient(target) - value
+  is_below = tf.cast(error < 0, error.dtype)
+  return tf.abs(expectile - is_below) * error**2
+
+
+def advantage_weights(
+  advantage: tf.Tensor, kind: str, temperature: float, largest: float
+) -> tf.Tensor:
+  """Returns the weights of recorded actions in a policy's loss, [B].
+
+    weight = min(exp(advantage / temperature), largest)    for 'exp'
+             1(advantage > 0)                              for 'binary'
+
+  Wang et al. 2020, "Critic regularized regression"
+  (https://arxiv.org/abs/2006.15134), equations 3 and 4; for 'exp' also
+  Kostrikov et al. 2021, equation 7, whose beta is 1 / temperature.
+
+  Args:
+    advantage: [B], values of the actions above their baselines.
+  """
+  output.check_ranks(1, advantage=advantage)
+  if kind == "binary":
+    return tf.cast(advantage > 0, advantage.dtype)
+  # The exponent's bound avoids an overflow before the minimum.
+  highest = tf.math.log(tf.cast(largest, advantage.dtype))
+  return tf.exp(tf.minimum(advantage / temperature, highest))

@@ -1,0 +1,77 @@
+"""Tests of learning from recorded actions, against sums in float64."""
+
+import numpy as np
+import pytest
+
+from slipway.agents.networks import distributions, numpy_ops
+from slipway.configs import catalog
+from tests.agents import collected
+
+ITEMS = 16
+
+
+def make(name, **learner):
+  """Returns a learner, and a batch that its own workers collected."""
+  config = catalog.algorithms()[name].get_config()
+  config.normalization.update({"observations": False, "rewards": False})
+  config.network.hidden_sizes = (16, 16)
+  config.learner.update({"batch_size": ITEMS, "tau": 1e-9, **learner})
+  learner = collected.make_learner(config)
+  batch = collected.collect_batch(config, learner.get_variables(), ITEMS)
+  for name, tracked in learner.checkpointed.items():
+    if name in ("critics", "target_critics", "value"):
+      # So that the networks differ, and advantages are neither equal nor small.
+      scale = 5.0 if name == "critics" else 8.0
+      for variable in tracked.trainable_variables:
+        variable.assign(scale * variable)
+  return learner, batch
+
+
+def evaluate(learner, name, *inputs):
+  return learner.checkpointed[name](*inputs).numpy().astype(float)
+
+
+def log_prob(learner, data):
+  policy = evaluate(learner, "policy", data.o_tm1)
+  return distributions.make_distribution(
+    "tanh_gaussian", numpy_ops, policy
+  ).log_prob(np.float64(data.a_tm1))
+
+
+def test_iql_bootstraps_from_and_compares_with_the_expectiles():
+  """Compares with Kostrikov et al. 2021, equations 5 to 7."""
+  learner, batch = make("iql", advantage_temperature=0.5, max_weight=3.0)
+  data = batch.data
+  v_t = evaluate(learner, "value", data.o_t)[:, 0, 0]
+  v_tm1 = evaluate(learner, "value", data.o_tm1)[:, 0, 0]
+  q_tm1 = evaluate(learner, "critics", data.o_tm1, data.a_tm1)[:, :, 0]
+  target_q = evaluate(learner, "target_critics", data.o_tm1, data.a_tm1)
+  log_probs = log_prob(learner, data)
+  metrics, _ = learner.update(batch)
+  critic_loss = policy_loss = advantage = 0.0
+  for i in range(ITEMS):
+    y = float(data.r_t[i]) + float(data.discount_t[i]) * v_t[i]
+    critic_loss += sum(0.5 * (y - q) ** 2 for q in q_tm1[i]) / ITEMS
+    above = min(target_q[i, :, 0]) - v_tm1[i]
+    advantage += above / ITEMS
+    weight = min(np.exp(above / 0.5), 3.0)
+    policy_loss -= weight * log_probs[i] / ITEMS
+  assert float(metrics["critic_loss"]) == pytest.approx(critic_loss, rel=1e-4)
+  assert float(metrics["advantage"]) == pytest.approx(advantage, rel=1e-4)
+  assert float(metrics["policy_loss"]) == pytest.approx(policy_loss, rel=1e-3)
+
+
+@pytest.mark.parametrize("expectile", [0.5, 0.95])
+def test_state_values_become_the_expectile_of_the_targets(expectile):
+  """With one observation, and constant critics, V is a single number."""
+  learner, batch = make("iql", expectile=expectile, learning_rate=0.02)
+  first = batch.data.o_tm1[:1]
+  data = batch.data._replace(o_tm1=np.repeat(first, ITEMS, axis=0))
+  q = evaluate(learner, "target_critics", data.o_tm1, data.a_tm1).min(axis=1)
+  update = collected.make_update(learner)
+  for _ in range(300):
+    update(batch._replace(data=data))
+  found = evaluate(learner, "value", first).item()
+  errors = q[:, 0] - found
+  weights = np.where(errors > 0, expectile, 1 - expectile)
+  assert abs((weights * errors).mean()) < 0.02 * errors.std()

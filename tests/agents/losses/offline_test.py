@@ -1,0 +1,56 @@
+"""Tests of the losses of recorded actions, against slow sums in float64."""
+
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from slipway.agents.losses import offline
+from tests.agents.losses import checks
+
+BATCH = 9
+
+
+def make_inputs(*names, shape=(BATCH,)):
+  random = np.random.default_rng(0)
+  return {name: 2.0 * random.normal(size=shape) for name in names}
+
+
+def expectile_loss(inputs, slow, expectile=0.8):
+  if not slow:
+    return offline.expectile_loss(**inputs, expectile=expectile)
+  errors = inputs["target"] - inputs["value"]
+  return np.array(
+    [(expectile if u > 0 else 1 - expectile) * u * u for u in errors]
+  )
+
+
+@pytest.mark.parametrize("expectile", [0.3, 0.8])
+def test_the_expectile_loss_equals_the_papers(expectile):
+  inputs = make_inputs("value", "target")
+  found = expectile_loss(checks.to_tensors(inputs), False, expectile)
+  np.testing.assert_allclose(found, expectile_loss(inputs, True, expectile))
+  checks.check_gradients(expectile_loss, inputs, "value")
+
+
+def test_half_an_expectile_is_half_the_squared_error():
+  inputs = make_inputs("value", "target")
+  found = expectile_loss(checks.to_tensors(inputs), False, 0.5)
+  expected = 0.5 * (inputs["target"] - inputs["value"]) ** 2
+  np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize(("kind", "largest"), [("exp", 3.0), ("binary", 1.0)])
+def test_the_weights_of_advantages_equal_the_papers(kind, largest):
+  advantages = np.array([-1e9, -2.0, -0.1, 0.0, 0.1, 0.3, 2.0, 1e9])
+  found = offline.advantage_weights(tf.constant(advantages), kind, 0.5, largest)
+  expected = []
+  for advantage in advantages:
+    if kind == "binary":
+      expected.append(float(advantage > 0))
+    elif advantage > 0.5 * math.log(largest):
+      expected.append(largest)
+    else:
+      expected.append(math.exp(advantage / 0.5))
+  np.testing.assert_allclose(found, expected)
