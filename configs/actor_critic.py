@@ -148,6 +148,15 @@ FIELDS: fields.Fields = {
     "Kostrikov et al. 2021, code: 100",
     checks.within(1, 1e6, "a few actions would have all the weight"),
   ),
+  "learner.bc_weight": Field(
+    0.0,
+    "weight of the mean squared error of actions, as an imitation of the "
+    "stored ones, in 'deterministic', whose values then have a mean size of 1; "
+    "Fujimoto and Gu 2021, section 5: 1 / 2.5; 0: no imitation",
+    checks.at_least(0, "actions would leave the stored ones", "0: none").up_to(
+      1e6, "the policy would ignore the values"
+    ),
+  ),
   "learner.policy_period": Field(
     1,
     "trainer steps per update of the policy; Fujimoto et al. 2018, section "
@@ -324,6 +333,7 @@ _REQUIREMENTS = (
     (
       "learner.target_noise",
       "learner.target_noise_clip",
+      "learner.bc_weight",
       "exploration.noise",
       "exploration.noise_std",
       "exploration.lowest_noise_std",
@@ -502,7 +512,8 @@ def uses_sequences(config: ml_collections.ConfigDict) -> bool:
 
 def _is_offline(config: ml_collections.ConfigDict) -> bool:
   """Returns whether the policy is kept close to the stored actions."""
-  return config.learner.policy_loss == "advantage_weighted"
+  learner = config.learner
+  return learner.policy_loss == "advantage_weighted" or learner.bc_weight > 0
 
 
 def check(config: ml_collections.ConfigDict) -> None:

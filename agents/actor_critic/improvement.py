@@ -233,7 +233,10 @@ class SoftImprovement(Improvement):
 
 
 class DeterministicImprovement(Improvement):
-  """A deterministic policy with a target network: DDPG, TD3 and D4PG."""
+  """A deterministic policy with a target network: DDPG, TD3 and D4PG.
+
+  With `learner.bc_weight` it stays near the batch's actions: TD3+BC.
+  """
 
   metrics = ("policy_loss",)
 
@@ -257,11 +260,17 @@ class DeterministicImprovement(Improvement):
     seed: tf.Tensor,
     factor: tf.Tensor,
   ) -> dict[str, tf.Tensor]:
-    del action, seed
+    del seed
+    weight = self._learner.bc_weight
     with tf.GradientTape(watch_accessed_variables=False) as tape:
       # Gradients flow through the critics' inputs, not into their weights.
       tape.watch(self.network.trainable_variables)
-      loss = -tf.reduce_mean(value(features, self.network(features)))
+      chosen = self.network(features)
+      loss = -value(features, chosen)
+      if weight:
+        error = offline.imitation_error(chosen, action)
+        loss = offline.behaviour_regularized_loss(-loss, error, weight)
+      loss = tf.reduce_mean(loss)
     self._optimizer.minimize(loss, tape, self._rate * factor)
     return {"policy_loss": loss}
 

@@ -51,3 +51,35 @@ def advantage_weights(
   # The exponent's bound avoids an overflow before the minimum.
   highest = tf.math.log(tf.cast(largest, advantage.dtype))
   return tf.exp(tf.minimum(advantage / temperature, highest))
+
+
+def imitation_error(action: tf.Tensor, recorded: tf.Tensor) -> tf.Tensor:
+  """Returns the mean squared error over the A components of actions, [B].
+
+  Args:
+    action: [B, A], the policy's actions, in [-1, 1].
+    recorded: [B, A], the recorded actions.
+  """
+  output.check_ranks(2, action=action, recorded=recorded)
+  return tf.reduce_mean((action - recorded) ** 2, axis=1)
+
+
+def behaviour_regularized_loss(
+  value: tf.Tensor, error: tf.Tensor, weight: float
+) -> tf.Tensor:
+  """Returns the loss of a policy near recorded actions, [B].
+
+    loss = weight error - value / mean |value|
+
+  Fujimoto and Gu 2021, "A minimalist approach to offline reinforcement
+  learning" (https://arxiv.org/abs/2106.06860), equations 4 and 5, divided by
+  their alpha, so the weight is 1 / alpha.
+
+  Args:
+    value: [B], values of the policy's actions; their mean size gets no
+      gradient.
+    error: [B], results of `imitation_error`.
+  """
+  output.check_ranks(1, value=value, error=error)
+  scale = tf.stop_gradient(tf.reduce_mean(tf.abs(value)))
+  return weight * error - tf.math.divide_no_nan(value, scale)

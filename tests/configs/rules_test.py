@@ -24,6 +24,7 @@ WORDS = {
   "RAW": "learner.normalize_advantages=False learner.minibatch_size=1",
   "ASYNC": "topology.workers=0 mode=async",
   "NO_PROXY": "topology.proxy=False",
+  "OFFLINE": "dataset.path=d",
   "MINI": "learner.minibatch_size=1",
   "EIGHT": "replay.transitions_per_item=8",
   "HEAD": "network.head=implicit_quantile",
@@ -107,8 +108,9 @@ r2d2 replay.sampler=uniform replay.eta=0.5 | config.replay.sampler='uniform'
 sac learner.target_noise=0.2 | config.learner.policy_loss='soft'
 sac learner.expectile=0.9 | config.learner.critic_target='n_step'
 sac learner.max_weight=9.0 | config.learner.policy_loss='soft'
-iql dataset.path=d learner.action_samples=9 | config.learner.critic_target='expectile'
-iql dataset.path=d learner.advantage_weight=binary learner.max_weight=9.0 | 'binary'
+iql OFFLINE learner.action_samples=9 | config.learner.critic_target
+iql OFFLINE learner.advantage_weight=binary learner.max_weight=9.0 | 'binary'
+sac learner.bc_weight=0.1 | config.learner.policy_loss='soft'
 ddpg learner.target_noise_clip=0.2 | config.learner.target_noise=0.0
 sac learner.discrete_entropy=0.98 | environment.name='Pendulum-v1'
 sac exploration.noise_std=0.5 | config.learner.policy_loss='soft'
@@ -207,6 +209,7 @@ mpo RETRACE adder.period=11 | would never be learned
 mpo RETRACE replay.capacity=639 | {} is below config.learner.batch_size=64:
 mpo learner.temperature=1e-09 | {} is below 1e-06, the lowest one
 iql | config.dataset.path='' names no folder
+td3_bc | config.dataset.path='' names no folder
 iql network.critic_head=categorical | learns state values
 iql learner.policy_loss=soft | learns state values
 bc topology.workers=1 | {} with config.agent='bc'

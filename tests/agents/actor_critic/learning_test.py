@@ -24,6 +24,7 @@ TRANSITIONS = (
   "tqc",
   "iql:generic",
   "iql:cartpole",
+  "td3_bc:generic",
 )
 # Algorithms that learn from sequences, by Retrace.
 SEQUENCES = ("retrace sac", "retrace mpo")

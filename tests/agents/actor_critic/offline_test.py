@@ -75,3 +75,25 @@ def test_state_values_become_the_expectile_of_the_targets(expectile):
   errors = q[:, 0] - found
   weights = np.where(errors > 0, expectile, 1 - expectile)
   assert abs((weights * errors).mean()) < 0.02 * errors.std()
+
+
+def test_td3_bc_equals_the_papers_loss_and_td3_without_a_weight():
+  """Compares with Fujimoto and Gu 2021, equations 4 and 5."""
+  results = []
+  for weight in (0.4, 0.0):
+    learner, batch = make("td3_bc", bc_weight=weight, policy_period=1)
+    data = batch.data
+    action = evaluate(learner, "policy", data.o_tm1)
+    metrics, _ = learner.update(batch)
+    # The policy's loss uses the critics after their update.
+    q = evaluate(learner, "critics", data.o_tm1, action.astype(np.float32))
+    results.append((metrics, action, q[:, 0, 0], np.float64(data.a_tm1)))
+  metrics, action, q, recorded = results[0]
+  size = np.abs(q).mean()
+  expected = 0.0
+  for i in range(ITEMS):
+    expected += 0.4 * (action[i, 0] - recorded[i, 0]) ** 2 - q[i] / size
+  expected /= ITEMS
+  assert float(metrics["policy_loss"]) == pytest.approx(expected, rel=1e-4)
+  metrics, _, q, _ = results[1]
+  assert float(metrics["policy_loss"]) == pytest.approx(-q.mean(), rel=1e-4)

@@ -54,3 +54,28 @@ def test_the_weights_of_advantages_equal_the_papers(kind, largest):
     else:
       expected.append(math.exp(advantage / 0.5))
   np.testing.assert_allclose(found, expected)
+
+
+def behaviour_loss(inputs, slow):
+  if not slow:
+    error = offline.imitation_error(inputs["action"], inputs["recorded"])
+    value = tf.reduce_sum(inputs["slopes"] * inputs["action"], axis=1)
+    return offline.behaviour_regularized_loss(value, error, 0.4)
+  action, recorded, size = (inputs[x] for x in ("action", "recorded", "size"))
+  losses = []
+  for i in range(BATCH):
+    error = sum((action[i, k] - recorded[i, k]) ** 2 for k in range(3)) / 3
+    value = sum(inputs["slopes"][i, k] * action[i, k] for k in range(3))
+    losses.append(0.4 * error - value / size)
+  return np.array(losses)
+
+
+def test_the_loss_near_recorded_actions_equals_the_papers():
+  """The size of the values is a constant, of which there is no gradient."""
+  inputs = make_inputs("action", "recorded", "slopes", shape=(BATCH, 3))
+  values = (inputs["slopes"] * inputs["action"]).sum(axis=1)
+  inputs["size"] = np.abs(values).mean()
+  found = behaviour_loss(checks.to_tensors(inputs), slow=False)
+  np.testing.assert_allclose(found, behaviour_loss(inputs, slow=True))
+  gradient, expected = checks.gradients(behaviour_loss, inputs, "action")
+  np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-7)
