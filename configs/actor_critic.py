@@ -378,12 +378,14 @@ _REQUIREMENTS = (
     "learner.policy_loss",
     ("constrained", "advantage_weighted"),
     ("learner.action_samples",),
+    presets={"learner.action_samples": (4,)},  # CRR
   ),
   # The expectiles value no other than the stored actions.
   rules.Requirement(
     "learner.critic_target",
     ("n_step", "retrace"),
     ("learner.action_samples", "learner.target_critics"),
+    presets={"learner.action_samples": (4,)},
   ),
   rules.Requirement(
     "learner.critic_target", ("expectile",), ("learner.expectile",)
@@ -595,10 +597,11 @@ def _check_quantiles(config: ml_collections.ConfigDict) -> None:
       f"network.critic_quantiles={quantiles}, so there would be no targets: "
       f"use at most {quantiles - 1}"
     )
-  if config.learner.policy_loss == "constrained":
+  loss = config.learner.policy_loss
+  if loss in ("constrained", "advantage_weighted"):
     raise ValueError(
       "config.network.critic_head='quantile' takes one next action, but config."
-      "learner.policy_loss='constrained' samples several: use 'expected', or "
+      f"learner.policy_loss={loss!r} samples several: use 'expected', or "
       "another loss"
     )
 

@@ -110,6 +110,7 @@ sac learner.expectile=0.9 | config.learner.critic_target='n_step'
 sac learner.max_weight=9.0 | config.learner.policy_loss='soft'
 iql OFFLINE learner.action_samples=9 | config.learner.critic_target
 iql OFFLINE learner.advantage_weight=binary learner.max_weight=9.0 | 'binary'
+crr OFFLINE learner.expectile=0.9 | config.learner.critic_target='n_step'
 sac learner.bc_weight=0.1 | config.learner.policy_loss='soft'
 ddpg learner.target_noise_clip=0.2 | config.learner.target_noise=0.0
 sac learner.discrete_entropy=0.98 | environment.name='Pendulum-v1'
@@ -210,6 +211,8 @@ mpo RETRACE replay.capacity=639 | {} is below config.learner.batch_size=64:
 mpo learner.temperature=1e-09 | {} is below 1e-06, the lowest one
 iql | config.dataset.path='' names no folder
 td3_bc | config.dataset.path='' names no folder
+crr | config.dataset.path='' names no folder
+crr OFFLINE network.critic_head=quantile | takes one next action
 iql network.critic_head=categorical | learns state values
 iql learner.policy_loss=soft | learns state values
 bc topology.workers=1 | {} with config.agent='bc'

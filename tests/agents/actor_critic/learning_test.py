@@ -25,6 +25,8 @@ TRANSITIONS = (
   "iql:generic",
   "iql:cartpole",
   "td3_bc:generic",
+  "crr:generic",
+  "crr:cartpole",
 )
 # Algorithms that learn from sequences, by Retrace.
 SEQUENCES = ("retrace sac", "retrace mpo")

@@ -10,11 +10,12 @@ from tests.agents import collected
 ITEMS = 16
 
 
-def make(name, **learner):
+def make(name, environment="Pendulum-v1", **learner):
   """Returns a learner, and a batch that its own workers collected."""
   config = catalog.algorithms()[name].get_config()
   config.normalization.update({"observations": False, "rewards": False})
   config.network.hidden_sizes = (16, 16)
+  config.environment.name = environment
   config.learner.update({"batch_size": ITEMS, "tau": 1e-9, **learner})
   learner = collected.make_learner(config)
   batch = collected.collect_batch(config, learner.get_variables(), ITEMS)
@@ -97,3 +98,57 @@ def test_td3_bc_equals_the_papers_loss_and_td3_without_a_weight():
   assert float(metrics["policy_loss"]) == pytest.approx(expected, rel=1e-4)
   metrics, _, q, _ = results[1]
   assert float(metrics["policy_loss"]) == pytest.approx(-q.mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["exp", "binary"])
+def test_crr_with_discrete_actions_equals_the_papers_sums(kind):
+  """Means over the policy's actions are exact; equations 1 to 4."""
+  learner, batch = make(
+    "crr",
+    "CartPole-v1",
+    advantage_weight=kind,
+    **(
+      {"advantage_temperature": 0.5, "max_weight": 3.0} if kind == "exp" else {}
+    ),
+  )
+  data = batch.data
+  logits, logits_t = (
+    evaluate(learner, name, x)
+    for name, x in (("policy", data.o_tm1), ("target_policy", data.o_t))
+  )
+  q_tm1 = evaluate(learner, "critics", data.o_tm1)
+  q_t = evaluate(learner, "target_critics", data.o_t)
+  metrics, _ = learner.update(batch)
+  after = evaluate(learner, "critics", data.o_tm1)  # for the policy's loss
+  critic_loss = policy_loss = 0.0
+  for i in range(ITEMS):
+    taken = int(data.a_tm1[i])
+    p, p_t = (np.exp(x[i]) / np.exp(x[i]).sum() for x in (logits, logits_t))
+    value = sum(p_t[a] * min(q_t[i, :, a]) for a in range(2))
+    y = float(data.r_t[i]) + float(data.discount_t[i]) * value
+    critic_loss += sum(0.5 * (y - q[taken]) ** 2 for q in q_tm1[i]) / ITEMS
+    lowest = after[i].min(axis=0)
+    advantage = lowest[taken] - sum(p[a] * lowest[a] for a in range(2))
+    weight = float(advantage > 0)
+    if kind == "exp":
+      weight = min(np.exp(advantage / 0.5), 3.0)
+    policy_loss -= weight * np.log(p[taken]) / ITEMS
+  assert float(metrics["critic_loss"]) == pytest.approx(critic_loss, rel=1e-4)
+  assert float(metrics["policy_loss"]) == pytest.approx(policy_loss, rel=1e-4)
+
+
+def test_the_baseline_of_crr_is_the_mean_value_of_the_policys_actions():
+  learner, batch = make("crr", action_samples=500)
+  data = batch.data
+  found = learner.update(batch).metrics["advantage"]
+  samples = distributions.make_distribution(
+    "tanh_gaussian", numpy_ops, evaluate(learner, "target_policy", data.o_tm1)
+  )
+  random, total = np.random.default_rng(0), 0.0
+  taken = evaluate(learner, "critics", data.o_tm1, data.a_tm1)
+  for _ in range(500):
+    action = samples.sample(random).astype(np.float32)
+    others = evaluate(learner, "critics", data.o_tm1, action)
+    total += (taken.min(axis=1) - others.min(axis=1)).mean() / 500
+  assert abs(total) > 0.02
+  assert float(found) == pytest.approx(total, abs=0.1 * abs(total))
