@@ -157,6 +157,21 @@ FIELDS: fields.Fields = {
       1e6, "the policy would ignore the values"
     ),
   ),
+  "learner.cql_weight": Field(
+    0.0,
+    "alpha, the weight of the penalty by which CQL lowers values of actions "
+    "that the data lacks, for 'soft' with continuous actions; Kumar et al. "
+    "2020, equation 4; 0: no penalty",
+    checks.at_least(0, "values of unseen actions would rise", "0: none").up_to(
+      1e6, "the penalty would outweigh all rewards"
+    ),
+  ),
+  "learner.cql_actions": Field(
+    10,
+    "N, the number of uniform actions per observation in this penalty, and of "
+    "the policy's; Kumar et al. 2020, appendix F",
+    checks.within(1, 10_000, "their values could not be compared"),
+  ),
   "learner.policy_period": Field(
     1,
     "trainer steps per update of the policy; Fujimoto et al. 2018, section "
@@ -366,8 +381,13 @@ _REQUIREMENTS = (
   rules.Requirement(
     "learner.policy_loss",
     ("soft",),
-    ("learner.discrete_entropy", "learner.temperature_learning_rate"),
+    (
+      "learner.discrete_entropy",
+      "learner.temperature_learning_rate",
+      "learner.cql_weight",
+    ),
   ),
+  rules.Requirement("learner.cql_weight", None, ("learner.cql_actions",)),
   # A deterministic policy has nothing to sample from.
   rules.Requirement(
     "learner.policy_loss",
@@ -513,9 +533,10 @@ def uses_sequences(config: ml_collections.ConfigDict) -> bool:
 
 
 def _is_offline(config: ml_collections.ConfigDict) -> bool:
-  """Returns whether the policy is kept close to the stored actions."""
+  """Returns whether the policy or its values fit the stored actions only."""
   learner = config.learner
-  return learner.policy_loss == "advantage_weighted" or learner.bc_weight > 0
+  weight = learner.bc_weight + learner.cql_weight
+  return learner.policy_loss == "advantage_weighted" or weight > 0
 
 
 def check(config: ml_collections.ConfigDict) -> None:

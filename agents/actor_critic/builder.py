@@ -161,6 +161,7 @@ def _check_actions(
       f"continuous ones{others}: choose another environment, or an algorithm "
       "for discrete actions, such as ppo or dqn"
     )
+  rules.check_effect(config, Builder.fields, "learner.cql_weight", "discrete")
   if config.network.critic_head != "expected":
     raise ValueError(
       f"config.network.critic_head={config.network.critic_head!r} is for "

@@ -11,7 +11,7 @@ from acme import specs
 
 from slipway.agents import optimizer, policies, targets
 from slipway.agents.losses import actor_critic as losses
-from slipway.agents.losses import categorical, output
+from slipway.agents.losses import categorical, offline, output
 from slipway.agents.networks import (
   critic_network,
   encoder_network,
@@ -25,6 +25,9 @@ from slipway.environments import arrays
 
 # Declaration of the network of features; see `Critics`.
 Encoder = encoder_network.EncoderNetwork | encoder_network.RecurrentEncoder
+
+# Returns N actions [N, B, A] for features [B, ...], and log-densities [N, B].
+Propose = Callable[[tf.Tensor], tuple[tf.Tensor, tf.Tensor]]
 
 # Returns the losses of the critics' outputs [B, C, K].
 LossFunction = Callable[[tf.Tensor], output.LossOutput]
@@ -138,12 +141,23 @@ class Critics:
     assert isinstance(encoder, encoder_network.RecurrentEncoder) and network
     return encoder.unroll(network.layers, inputs, state)
 
-  def update(self, inputs: CriticInputs, rate: tf.Tensor) -> CriticUpdate:
+  def update(
+    self, inputs: CriticInputs, rate: tf.Tensor, propose: Propose
+  ) -> CriticUpdate:
+    """Takes a gradient step.
+
+    Args:
+      propose: function that samples actions for `learner.cql_weight`.
+    """
     with tf.GradientTape() as tape:
       features = inputs.encode()
       outputs = self._evaluate(features, inputs.action)
       found = inputs.loss(outputs)
-      loss = tf.reduce_mean(inputs.weights * found.loss)
+      each = found.loss
+      if self._learner.cql_weight:
+        penalty = self._compute_conservative(features, outputs, propose)
+        each += self._learner.cql_weight * penalty
+      loss = tf.reduce_mean(inputs.weights * each)
     norm = self._optimizer.minimize(loss, tape, rate)
     metrics = {
       "critic_loss": loss,
@@ -278,6 +292,19 @@ class Critics:
       scheme = settings.scheme._replace(values=values)
       settings = settings._replace(scheme=scheme)
     return critic_network.CriticNetwork(spec, settings, self._count, outputs)
+
+  def _compute_conservative(
+    self, features: tf.Tensor, outputs: tf.Tensor, propose: Propose
+  ) -> tf.Tensor:
+    """Returns the penalties [B] by which CQL lowers values of new actions."""
+    action, log_density = propose(tf.stop_gradient(features))
+    found = self._online(*flatten_samples(features, action))
+    shape = (*log_density.shape[:1], -1, self._count)
+    return offline.conservative(
+      self._compute_values(outputs),
+      tf.reshape(self._compute_values(found), shape),
+      log_density,
+    )
 
   def _evaluate(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the critics' outputs [B, C, K] for a batch's actions."""

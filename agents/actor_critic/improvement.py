@@ -101,6 +101,27 @@ class Improvement(abc.ABC):
       factor: factor of the learning rates, [].
     """
 
+  def propose(
+    self, features: tf.Tensor, seed: tf.Tensor
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    """Samples actions, half of them uniformly, and half of a tanh-Gaussian.
+
+    Returns:
+      `learner.cql_actions` of each, [2 N, B, A], and log-densities [2 N, B].
+    """
+    count = self._learner.cql_actions
+    parameters = tf.tile(self.network(features), [count, 1])
+    policy = self._make_distribution(parameters)
+    action, log_prob = policy.sample_with_log_prob(seed)
+    uniform = 2.0 * tf_ops.Noise(seed + 1).uniform(tf.shape(action)) - 1.0
+    size = typing.cast(int, action.shape[-1])
+    density = tf.fill(tf.shape(log_prob), -size * math.log(2.0))
+    shape = (2 * count, -1)
+    return (
+      tf.reshape(tf.concat([uniform, action], axis=0), (*shape, size)),
+      tf.reshape(tf.concat([density, log_prob], axis=0), shape),
+    )
+
   def log_prob(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns log-densities [B] of actions [B, A], by the target if any."""
     network = (*self._targets, self.network)[0]

@@ -21,7 +21,8 @@ from slipway.agents.actor_critic import critics, evaluation, improvement
 from slipway.agents.networks import policy_network
 from slipway.replay.tables import dataset as dataset_lib
 
-_SEEDS = 3  # random numbers per update: next actions, target critics, policy
+# Random numbers per update: next actions, target critics, policy, proposals.
+_SEEDS = 4
 
 
 class ActorCriticLearner:
@@ -78,7 +79,11 @@ class ActorCriticLearner:
     dead = self._dead_units.update(
       self.steps, lambda: self._compute_dead_units(inputs)
     )
-    found = self._critics.update(inputs, self._learner.learning_rate * factor)
+    found = self._critics.update(
+      inputs,
+      self._learner.learning_rate * factor,
+      lambda features: self._policy.propose(features, seeds[3]),
+    )
     metrics = {**found.metrics, dead_units.NAME: dead}
     # The control dependency delays the count until the batch is there, since
     # the iterator may end in this step.

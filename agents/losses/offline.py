@@ -83,3 +83,29 @@ def behaviour_regularized_loss(
   output.check_ranks(1, value=value, error=error)
   scale = tf.stop_gradient(tf.reduce_mean(tf.abs(value)))
   return weight * error - tf.math.divide_no_nan(value, scale)
+
+
+def conservative(
+  q_tm1: tf.Tensor, q_samples: tf.Tensor, log_density: tf.Tensor
+) -> tf.Tensor:
+  """Returns the penalty of CQL(H) for continuous actions, [B].
+
+    penalty = sum_c log mean_n exp(q_c(o, a_n)) / density(a_n) - q_c(o, a_tm1)
+
+  The logarithm estimates that of the integral of exp(q) over all actions.
+
+  Kumar et al. 2020, "Conservative Q-learning for offline reinforcement
+  learning" (https://arxiv.org/abs/2006.04779), equation 4 and appendix F,
+  without alpha.
+
+  Args:
+    q_tm1: [B, C], the critics' values of the recorded actions.
+    q_samples: [N, B, C], those of N sampled actions.
+    log_density: [N, B], log-densities of the samples, without a gradient.
+  """
+  output.check_ranks(2, q_tm1=q_tm1, log_density=log_density)
+  output.check_ranks(3, q_samples=q_samples)
+  weighted = q_samples - tf.stop_gradient(log_density)[:, :, None]
+  count = tf.cast(tf.shape(weighted)[0], weighted.dtype)
+  integral = tf.reduce_logsumexp(weighted, axis=0) - tf.math.log(count)
+  return tf.reduce_sum(integral - q_tm1, axis=1)

@@ -312,7 +312,7 @@ def test_a_memory_starts_from_the_workers_state_and_targets_have_n_steps():
 def test_the_critics_train_the_memory():
   own, data = MemoryNetworks(), make_memory_sequences()
   before = [v.numpy() for v in own.networks["encoder"].trainable_variables]
-  own.critics.update(own.make_inputs(data), tf.constant(1e-2))
+  own.critics.update(own.make_inputs(data), tf.constant(1e-2), None)
   after = [v.numpy() for v in own.networks["encoder"].trainable_variables]
   changed = [not np.array_equal(*x) for x in zip(before, after, strict=True)]
   assert all(changed)

@@ -26,6 +26,7 @@ TRANSITIONS = (
   "iql:cartpole",
   "td3_bc:generic",
   "crr:generic",
+  "cql_sac:generic",
   "crr:cartpole",
 )
 # Algorithms that learn from sequences, by Retrace.

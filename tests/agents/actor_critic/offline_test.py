@@ -13,7 +13,10 @@ ITEMS = 16
 def make(name, environment="Pendulum-v1", **learner):
   """Returns a learner, and a batch that its own workers collected."""
   config = catalog.algorithms()[name].get_config()
+  config.topology.environments_per_worker = 1
   config.normalization.update({"observations": False, "rewards": False})
+  config.replay.transitions_per_item = 1
+  config.adder.n_step = 1
   config.network.hidden_sizes = (16, 16)
   config.environment.name = environment
   config.learner.update({"batch_size": ITEMS, "tau": 1e-9, **learner})
@@ -152,3 +155,34 @@ def test_the_baseline_of_crr_is_the_mean_value_of_the_policys_actions():
     total += (taken.min(axis=1) - others.min(axis=1)).mean() / 500
   assert abs(total) > 0.02
   assert float(found) == pytest.approx(total, abs=0.1 * abs(total))
+
+
+def test_cql_adds_the_excess_of_the_mean_over_all_actions():
+  """With one dimension, the integral of exp(q) is a sum over a grid."""
+  losses = []
+  for weight in (0.0, 2.0):
+    learner, batch = make("cql_sac", cql_weight=weight, cql_actions=3_000)
+    data = batch.data
+    taken = evaluate(learner, "critics", data.o_tm1, data.a_tm1)[:, :, 0]
+    grid, steps = np.zeros_like(taken), 201
+    for action in np.linspace(-1, 1, steps):
+      actions = np.full((ITEMS, 1), action, np.float32)
+      q = evaluate(learner, "critics", data.o_tm1, actions)[:, :, 0]
+      grid += 2.0 / steps * np.exp(q)
+    losses.append(float(learner.update(batch).metrics["critic_loss"]))
+  expected = 2.0 * (np.log(grid) - taken).sum(axis=1).mean()
+  assert losses[1] - losses[0] == pytest.approx(expected, rel=0.02)
+
+
+def test_cql_without_a_weight_is_sac():
+  found = []
+  for name in ("cql_sac", "sac"):
+    learner, batch = make(
+      name, cql_weight=0.0, policy_learning_rate=0.0, learning_rate=3e-4
+    )
+    for _ in range(2):
+      learner.update(batch)
+    found.append(collected.get_values(learner))
+  assert found[0].keys() == found[1].keys()
+  for name, value in found[0].items():
+    np.testing.assert_array_equal(value, found[1][name])

@@ -79,3 +79,28 @@ def test_the_loss_near_recorded_actions_equals_the_papers():
   np.testing.assert_allclose(found, behaviour_loss(inputs, slow=True))
   gradient, expected = checks.gradients(behaviour_loss, inputs, "action")
   np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-7)
+
+
+def conservative(inputs, slow):
+  if not slow:
+    return offline.conservative(**inputs)
+  q, samples, log_density = inputs.values()
+  penalties = np.zeros(BATCH)
+  for b in range(BATCH):
+    for c in range(2):
+      total = 0.0
+      for n in range(5):
+        total += math.exp(samples[n, b, c]) / math.exp(log_density[n, b]) / 5
+      penalties[b] += math.log(total) - q[b, c]
+  return penalties
+
+
+def test_the_conservative_penalty_equals_the_papers():
+  inputs = {
+    **make_inputs("q_tm1", shape=(BATCH, 2)),
+    **make_inputs("q_samples", shape=(5, BATCH, 2)),
+    **make_inputs("log_density", shape=(5, BATCH)),
+  }
+  found = conservative(checks.to_tensors(inputs), slow=False)
+  np.testing.assert_allclose(found, conservative(inputs, slow=True))
+  checks.check_gradients(conservative, inputs, "q_tm1", "q_samples")
