@@ -52,7 +52,7 @@ class EpsilonGreedyActor:
   ) -> adder.ActorOutput:
     if self._memory is None:
       noise = None if self._schedule is None else self._random
-      q_t = self._network(observation, random=noise).values
+      q_t = self._network(observation, random=noise).choice
       return self._choose(observation, q_t)
     action_before, state_before = self._memory.recall(len(observation))
     q_t, state = self._network(

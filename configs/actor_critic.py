@@ -144,7 +144,7 @@ FIELDS: fields.Fields = {
   ),
   "learner.max_weight": Field(
     20.0,
-    "upper bound of the weight 'exp'; Wang et al. 2020, section 4: 20; "
+    "upper bound of the weight 'exp'; Acme for Wang et al. 2020: 20; "
     "Kostrikov et al. 2021, code: 100",
     checks.within(1, 1e6, "a few actions would have all the weight"),
   ),
@@ -231,7 +231,7 @@ FIELDS: fields.Fields = {
   "learner.action_samples": Field(
     20,
     "N, the number of actions per observation in the loss 'constrained', Acme, "
-    "and in 'advantage_weighted', Wang et al. 2020: 4",
+    "and in 'advantage_weighted', there Acme: 4",
     checks.within(2, 10_000, "their values could not be compared"),
   ),
   "learner.temperature_bound": Field(

@@ -8,7 +8,7 @@ from slipway.configs import offline, recipes
 
 _PAPER = {
   "learner.policy_loss": "advantage_weighted",
-  "learner.action_samples": 4,  # section 4
+  "learner.action_samples": 4,  # Acme
 }
 
 RECIPE = recipes.Recipe(_PAPER, parent=offline.RECIPE)

@@ -8,7 +8,7 @@ from slipway.configs import ddpg, offline, recipes, td3
 _PAPER = {
   **ddpg.RECIPE.paper,
   **td3.RECIPE.paper,
-  "learner.learning_rate": 3e-4,  # table 3
+  "learner.learning_rate": 3e-4,
   "learner.bc_weight": 1 / 2.5,  # section 5
 }
 

@@ -41,6 +41,15 @@ _DQN_ONLY_FIELDS: fields.Fields = {
     "or 'all', which keeps values from diverging (Gallici et al. 2024)",
     checks.one_of(("none", "all"), "the layers could not be computed"),
   ),
+  "network.bcq_threshold": Field(
+    0.0,
+    "tau, the least probability of an action in the data, relative to that of "
+    "the most probable one, with which it is chosen, for acting and as the "
+    "bootstrap; Fujimoto et al. 2019: 0.3; 0: all actions",
+    checks.at_least(0, "a probability is never negative", "0: all").up_to(
+      0.999, "no action would be chosen"
+    ),
+  ),
   "network.noisy": Field(
     False,
     "whether the head's weights have learned, factorised Gaussian noise; "
@@ -142,7 +151,8 @@ _REQUIREMENTS = (
 
 def check(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between fields of the DQN family's configs."""
-  if config.learner.cql_weight and not config.topology.workers:
+  threshold = config.network.bcq_threshold
+  if (config.learner.cql_weight or threshold) and not config.topology.workers:
     rules.check_dataset(config)
   rules.check_replay(config)
   rules.check_stacked_frames(config)
@@ -166,6 +176,12 @@ def check(config: ml_collections.ConfigDict) -> None:
 def _check_munchausen(config: ml_collections.ConfigDict) -> None:
   """Checks that a Munchausen bonus is used with mean values."""
   scale = config.learner.munchausen_scale
+  threshold = config.network.bcq_threshold
+  if scale and threshold:
+    raise ValueError(
+      f"config.learner.munchausen_scale={scale!r} expects all actions, but "
+      f"config.network.bcq_threshold={threshold!r} excludes some: use 0 for one"
+    )
   if scale and config.network.head != "expected":
     raise ValueError(
       f"config.learner.munchausen_scale={scale!r} derives a policy from mean "

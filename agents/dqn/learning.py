@@ -12,6 +12,7 @@ from slipway.agents import core, highest_priority, q_learner
 from slipway.agents.losses import (
   categorical,
   munchausen,
+  offline,
   output,
   q_learning,
   quantile,
@@ -77,6 +78,9 @@ class DQNLearner(q_learner.QLearner):
       found = found._replace(
         loss=found.loss + self._learner.cql_weight * penalty
       )
+    if online.behaviour is not None:
+      error = offline.cloning_loss(online.behaviour, data.a_tm1)
+      found = found._replace(loss=found.loss + error)
     return found, online.values
 
   def get_variables(self) -> dict[str, np.ndarray]:
@@ -92,10 +96,10 @@ class DQNLearner(q_learner.QLearner):
     """Returns the losses of a batch, by the paper of the config's algorithm."""
     settings, given = self._learner, (data.a_tm1, data.r_t, data.discount_t)
     target = self.target(data.o_t, self._make_seed(1), self._quantiles)
-    selector = target.values  # whose best action is that of the bootstrap
+    selector = target.choice  # whose best action is that of the bootstrap
     if settings.double or self._samples_quantiles:
       network = self.online if settings.double else self.target
-      selector = network(data.o_t, self._make_seed(2)).values
+      selector = network(data.o_t, self._make_seed(2)).choice
     if self._atoms is not None:
       return categorical.categorical_q_learning(
         online.outputs,

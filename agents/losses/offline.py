@@ -39,7 +39,7 @@ def advantage_weights(
              1(advantage > 0)                              for 'binary'
 
   Wang et al. 2020, "Critic regularized regression"
-  (https://arxiv.org/abs/2006.15134), equations 3 and 4; for 'exp' also
+  (https://arxiv.org/abs/2006.15134), section 3; for 'exp' also
   Kostrikov et al. 2021, equation 7, whose beta is 1 / temperature.
 
   Args:
@@ -72,7 +72,7 @@ def behaviour_regularized_loss(
     loss = weight error - value / mean |value|
 
   Fujimoto and Gu 2021, "A minimalist approach to offline reinforcement
-  learning" (https://arxiv.org/abs/2106.06860), equations 4 and 5, divided by
+  learning" (https://arxiv.org/abs/2106.06860), section 5, divided by
   their alpha, so the weight is 1 / alpha.
 
   Args:
@@ -109,3 +109,17 @@ def conservative(
   count = tf.cast(tf.shape(weighted)[0], weighted.dtype)
   integral = tf.reduce_logsumexp(weighted, axis=0) - tf.math.log(count)
   return tf.reduce_sum(integral - q_tm1, axis=1)
+
+
+def cloning_loss(logits: tf.Tensor, recorded: tf.Tensor) -> tf.Tensor:
+  """Returns -log p(a) of recorded actions, [B], where p = softmax(logits).
+
+  Fujimoto et al. 2019, "Benchmarking batch deep reinforcement learning
+  algorithms" (https://arxiv.org/abs/1910.01708), discrete BCQ.
+
+  Args:
+    logits: [B, A]; those of illegal actions are far below all others.
+    recorded: [B] int, recorded actions.
+  """
+  output.check_ranks(2, logits=logits)
+  return -output.select_actions(tf.nn.log_softmax(logits), recorded)

@@ -1,12 +1,13 @@
 """Q-networks of the DQN family: a torso, and a head of action values."""
 
+import math
 import typing
 
 import ml_collections
 import numpy as np
 from acme import specs
 
-from slipway.agents.networks import heads, initializers, torsos
+from slipway.agents.networks import action_masks, heads, initializers, torsos
 from slipway.agents.networks import layers as layers_lib
 
 Array = layers_lib.Array  # np.ndarray or tf.Tensor
@@ -23,11 +24,17 @@ class Output(typing.NamedTuple):
       and `implicit_quantile` have quantiles.
     taus: fractions of the quantiles, float32 [K] or [B, K], or None for heads
       without quantiles.
+    behaviour: float32 [B, A], logits of the stored actions, or None without
+      `network.bcq_threshold`.
+    choice: float32 [B, A], values by which actions are chosen: `values`, but
+      those of actions that the threshold excludes are below all others.
   """
 
   values: Array
   outputs: Array
   taus: Array | None
+  behaviour: Array | None
+  choice: Array
 
 
 class QNetwork:
@@ -36,6 +43,10 @@ class QNetwork:
   The network may be dueling: Wang et al. 2016, "Dueling network architectures",
   equation 9. If the head has several outputs, each has a dueling decomposition,
   as in Hessel et al. 2018, "Rainbow", section "The integrated agent".
+
+  With `network.bcq_threshold`, it also learns which actions the data has, and
+  chooses among them: see
+  `find_likely`.
   """
 
   def __init__(
@@ -63,6 +74,8 @@ class QNetwork:
       start=_make_start(config, self._head),
     )
     self._initializer = settings.scheme.hidden
+    self._scheme, self._head_size = settings.scheme, head_size
+    self._threshold = config.bcq_threshold
     self._frequencies = np.pi * np.arange(config.cosines, dtype=np.float32)
 
   def __call__(
@@ -84,6 +97,7 @@ class QNetwork:
     ops = layers.ops
     noise = None if random is None else ops.Noise(random)
     x, penalty = self._torso(layers, observation)
+    behaviour = self._make_behaviour(layers, x, penalty)
     taus, width = self._head.taus, self._head.outputs
     if self._head.sampled:
       shape = (ops.shape(x)[0], quantiles)
@@ -108,11 +122,28 @@ class QNetwork:
     values = self._head.values(ops, outputs)
     if penalty is not None:
       values = values + penalty
-    return Output(values, outputs, taus)
+    choice = values
+    if behaviour is not None:
+      is_likely = find_likely(ops, behaviour, self._threshold)
+      choice = ops.where(is_likely, values, np.float32(action_masks.ILLEGAL))
+    return Output(values, outputs, taus, behaviour, choice)
 
   def greedy(self, ops: typing.Any, outputs: Output) -> dict[str, Array]:
     """Returns the actions with the highest values, {'action': int32 [B]}."""
-    return {"action": ops.argmax(outputs.values)}
+    return {"action": ops.argmax(outputs.choice)}
+
+  def _make_behaviour(
+    self, layers: layers_lib.Layers, x: Array, penalty: Array | None
+  ) -> Array | None:
+    """Returns the logits [B, A] of stored actions for features x [B, F]."""
+    if not self._threshold:
+      return None
+    scheme = self._scheme
+    x = layers.linear("behaviour/hidden", x, self._head_size, scheme.hidden)
+    logits = layers.linear(
+      "behaviour/output", layers.ops.relu(x), self._num_actions, scheme.values
+    )
+    return logits if penalty is None else logits + penalty
 
 
 class Streams:
@@ -218,6 +249,22 @@ def combine_streams(ops: typing.Any, value: Array, advantage: Array) -> Array:
     [B, A, ...].
   """
   return value + (advantage - ops.mean(advantage, 1, keepdims=True))
+
+
+def find_likely(ops: typing.Any, logits: Array, threshold: float) -> Array:
+  """Returns which actions may be chosen, bool [B, A]: discrete BCQ.
+
+    p(a) / max_b p(b) > threshold
+
+  Fujimoto et al. 2019, "Benchmarking batch deep reinforcement learning
+  algorithms" (https://arxiv.org/abs/1910.01708), discrete BCQ.
+
+  Args:
+    logits: logits of the stored actions, [B, A].
+  """
+  best = ops.one_hot(ops.argmax(logits), logits.shape[-1])
+  highest = ops.sum(best * logits, -1, keepdims=True)
+  return logits - highest > math.log(threshold)
 
 
 def embed_taus(

@@ -22,7 +22,7 @@ class FixedValues:
 
   def __call__(self, observation, random=None):
     values = self._values[: len(observation)]
-    return q_network.Output(values, values[:, :, None], None)
+    return q_network.Output(values, values[:, :, None], None, None, values)
 
 
 def make_epsilons(worker=0, workers=1, envs=8, env_steps=0, **fields):

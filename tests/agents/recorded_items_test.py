@@ -108,7 +108,9 @@ def test_frames_are_those_of_whole_observations(tmp_path):
       np.testing.assert_array_equal(one, other)
 
 
-@pytest.mark.parametrize("algorithm", ["dqn", "c51", "r2d2", "sac", "iql"])
+@pytest.mark.parametrize(
+  "algorithm", ["dqn", "c51", "r2d2", "sac", "iql", "bcq"]
+)
 def test_a_restored_learner_continues_with_the_same_batches(
   tmp_path, algorithm
 ):

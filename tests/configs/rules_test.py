@@ -214,6 +214,8 @@ mpo RETRACE replay.capacity=639 | {} is below config.learner.batch_size=64:
 mpo learner.temperature=1e-09 | {} is below 1e-06, the lowest one
 iql | config.dataset.path='' names no folder
 td3_bc | config.dataset.path='' names no folder
+bcq | config.dataset.path='' names no folder
+bcq OFFLINE learner.munchausen_scale=0.9 | {} expects all actions
 cql_sac | config.dataset.path='' names no folder
 crr | config.dataset.path='' names no folder
 crr OFFLINE network.critic_head=quantile | takes one next action

@@ -82,7 +82,7 @@ def test_state_values_become_the_expectile_of_the_targets(expectile):
 
 
 def test_td3_bc_equals_the_papers_loss_and_td3_without_a_weight():
-  """Compares with Fujimoto and Gu 2021, equations 4 and 5."""
+  """Compares with Fujimoto and Gu 2021, section 5."""
   results = []
   for weight in (0.4, 0.0):
     learner, batch = make("td3_bc", bc_weight=weight, policy_period=1)
@@ -105,7 +105,7 @@ def test_td3_bc_equals_the_papers_loss_and_td3_without_a_weight():
 
 @pytest.mark.parametrize("kind", ["exp", "binary"])
 def test_crr_with_discrete_actions_equals_the_papers_sums(kind):
-  """Means over the policy's actions are exact; equations 1 to 4."""
+  """Means over the policy's actions are exact; section 3."""
   learner, batch = make(
     "crr",
     "CartPole-v1",

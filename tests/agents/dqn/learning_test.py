@@ -216,3 +216,51 @@ def test_checkpoint_restores_the_next_update(averaging, tmp_path):
   published = second.get_variables()
   for name, value in first.get_variables().items():
     np.testing.assert_array_equal(published[name], value, err_msg=name)
+
+
+def test_bcq_chooses_among_likely_actions_and_learns_which_these_are():
+  """Compares with Fujimoto et al. 2019, discrete BCQ, in float64."""
+  config = make_config(double=True, huber_delta=1e6)
+  config.network.bcq_threshold = 0.5
+  agent, batch = learning.DQNLearner(config, SPEC), make_batch(0)
+  names = agent.online.get_variables()
+  random = np.random.default_rng(2)
+  for network in (agent.online, agent.target):
+    network.load(
+      {k: 0.5 * random.normal(size=x.shape) for k, x in names.items()}
+    )
+  o_tm1, a_tm1, r_t, discount_t, o_t = batch.data[:5]
+  online, online_t = agent.online(o_tm1), agent.online(o_t)
+  q_t = agent.target(o_t).values.numpy()
+  excluded = loss = 0
+  for i in range(BATCH):
+    p = np.exp(online_t.behaviour[i].numpy().astype(float))
+    likely = [a for a in range(ACTIONS) if p[a] / p.max() > 0.5]
+    excluded += len(likely) < ACTIONS
+    best = max(likely, key=lambda a, i=i: online_t.values[i, a])
+    chosen = int(a_tm1[i])
+    target = float(r_t[i]) + float(discount_t[i]) * q_t[i, best]
+    logits = online.behaviour[i].numpy().astype(float)
+    cloning = np.log(np.exp(logits).sum()) - logits[chosen]
+    error = target - float(online.values[i, chosen])
+    loss += (0.5 * error**2 + cloning) / BATCH
+    assert online_t.choice[i].numpy().argmax() == best
+  assert 0 < excluded < BATCH
+  metrics, _ = agent.update(batch)
+  assert float(metrics["loss"]) == pytest.approx(loss, rel=1e-4)
+
+
+def test_bcq_with_the_lowest_threshold_has_the_values_of_double_dqn():
+  found = []
+  for threshold in (0.0, 1e-30):
+    config = make_config(double=True, max_gradient_norm=1e6)
+    config.network.bcq_threshold = threshold
+    agent = learning.DQNLearner(config, SPEC)
+    for step in range(4):
+      agent.update(make_batch(step))
+    found.append(agent.get_variables())
+  base, same = found
+  assert any(x.startswith("behaviour") for x in same)
+  assert not any(x.startswith("behaviour") for x in base)
+  for name, value in base.items():
+    np.testing.assert_array_equal(value, same[name])

@@ -104,3 +104,18 @@ def test_the_conservative_penalty_equals_the_papers():
   found = conservative(checks.to_tensors(inputs), slow=False)
   np.testing.assert_allclose(found, conservative(inputs, slow=True))
   checks.check_gradients(conservative, inputs, "q_tm1", "q_samples")
+
+
+def cloning_loss(inputs, slow):
+  if not slow:
+    return offline.cloning_loss(**inputs)
+  chosen = zip(inputs["logits"], inputs["recorded"], strict=True)
+  return np.array([math.log(sum(map(math.exp, x))) - x[a] for x, a in chosen])
+
+
+def test_the_cloning_loss_is_the_negative_log_likelihood():
+  inputs = make_inputs("logits", shape=(BATCH, 4))
+  inputs["recorded"] = np.arange(BATCH) % 4
+  found = cloning_loss(checks.to_tensors(inputs), slow=False)
+  np.testing.assert_allclose(found, cloning_loss(inputs, slow=True))
+  checks.check_gradients(cloning_loss, inputs, "logits")
