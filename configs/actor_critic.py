@@ -157,6 +157,15 @@ FIELDS: fields.Fields = {
       1e6, "the policy would ignore the values"
     ),
   ),
+  "learner.target_bc_weight": Field(
+    0.0,
+    "weight of the same error of the next actions, which the critics' targets "
+    "subtract from the values of these, in units of returns; Tarasov et al. "
+    "2023; 0: none",
+    checks.at_least(0, "actions would leave the stored ones", "0: none").up_to(
+      1e6, "the error would outweigh all rewards"
+    ),
+  ),
   "learner.cql_weight": Field(
     0.0,
     "alpha, the weight of the penalty by which CQL lowers values of actions "
@@ -349,6 +358,7 @@ _REQUIREMENTS = (
       "learner.target_noise",
       "learner.target_noise_clip",
       "learner.bc_weight",
+      "learner.target_bc_weight",
       "exploration.noise",
       "exploration.noise_std",
       "exploration.lowest_noise_std",
@@ -523,7 +533,10 @@ RECIPE = recipes.Recipe(
 # Fields that have an effect only on sequences, or only on transitions, with the
 # values that presets set.
 _OF_SEQUENCES = ("adder.unroll", "adder.period", "replay.eta")
-_OF_TRANSITIONS = {"replay.transitions_per_item": (1, 4)}
+_OF_TRANSITIONS = {
+  "replay.transitions_per_item": (1, 4),
+  "learner.target_bc_weight": (0.0,),
+}
 
 
 def uses_sequences(config: ml_collections.ConfigDict) -> bool:
@@ -535,7 +548,7 @@ def uses_sequences(config: ml_collections.ConfigDict) -> bool:
 def _is_offline(config: ml_collections.ConfigDict) -> bool:
   """Returns whether the policy or its values fit the stored actions only."""
   learner = config.learner
-  weight = learner.bc_weight + learner.cql_weight
+  weight = learner.bc_weight + learner.target_bc_weight + learner.cql_weight
   return learner.policy_loss == "advantage_weighted" or weight > 0
 
 

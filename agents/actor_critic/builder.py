@@ -216,6 +216,7 @@ def _make_schema(
     config.adder.stacked_frames,
     config.replay.transitions_per_item,
     config.normalization.rewards,
+    next_actions=config.learner.target_bc_weight > 0,
   )
 
 

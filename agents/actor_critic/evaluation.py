@@ -13,21 +13,29 @@ from slipway.agents import normalizer as normalizer_lib
 from slipway.agents import policies
 from slipway.agents.actor_critic import critics as critics_lib
 from slipway.agents.actor_critic import improvement
-from slipway.agents.losses import retrace, traces
+from slipway.agents.losses import offline, retrace, traces
 from slipway.agents.networks import recurrent, tf_ops
 from slipway.configs import actor_critic
 from slipway.replay.items import priorities, sequences, transitions
 
 
 class TransitionEvaluation:
-  """The critics' targets of n-step transitions, each of which is one step."""
+  """The critics' targets of n-step transitions, each of which is one step.
+
+  With `learner.target_bc_weight`, their bootstrap is lower the further the next
+  actions are from the stored ones: Tarasov et al. 2023, "Revisiting the
+  minimalist approach to offline reinforcement learning"
+  (https://arxiv.org/abs/2305.09836).
+  """
 
   def __init__(
     self,
+    config: ml_collections.ConfigDict,
     normalizer: normalizer_lib.Normalizer,
     critics: critics_lib.Critics,
     policy: improvement.Improvement,
   ):
+    self._bc_weight = config.learner.target_bc_weight
     self._normalizer, self._critics = normalizer, critics
     self._policy = policy
 
@@ -46,6 +54,9 @@ class TransitionEvaluation:
     if not self._policy.has_target:
       seen = self._critics.encode(data.o_t)
     chosen = self._policy.next_action(seen, action_seed)
+    if self._bc_weight:
+      error = offline.imitation_error(chosen.action[0], data.a_t)
+      chosen = chosen._replace(cost=self._bc_weight * error)
     loss = _make_transition_loss(
       self._critics,
       data.r_t,
@@ -235,8 +246,8 @@ class SequenceEvaluation:
     chosen = self._policy.next_action(seen_after, action_seed)
     q = critics.compute_target_values(before, action[None], critic_seed)
     values = critics.compute_target_values(after, chosen.action, critic_seed)
-    if chosen.entropy_cost is not None:
-      values -= chosen.entropy_cost
+    if chosen.cost is not None:
+      values -= chosen.cost
     targets = retrace.retrace_targets(
       data.reward,
       data.discount,
@@ -258,7 +269,7 @@ def make_evaluation(
   """Makes the evaluation of a config's transitions or sequences."""
   if actor_critic.uses_sequences(config):
     return SequenceEvaluation(config, normalizer, critics, policy)
-  return TransitionEvaluation(normalizer, critics, policy)
+  return TransitionEvaluation(config, normalizer, critics, policy)
 
 
 def _make_transition_loss(
@@ -273,7 +284,7 @@ def _make_transition_loss(
   if chosen.value is not None:
     return critics_lib.make_squared_loss(r_t + discount_t * chosen.value)
   return critics.make_transition_loss(
-    r_t, discount_t, features_t, chosen.action, chosen.entropy_cost, seed
+    r_t, discount_t, features_t, chosen.action, chosen.cost, seed
   )
 
 

@@ -37,12 +37,13 @@ class NextAction(typing.NamedTuple):
 
   Attributes:
     action: N actions for each observation, [N, B, A]; None with a `value`.
-    entropy_cost: alpha log pi(action | o), [B], or None.
+    cost: what the critics' targets subtract from the actions' values, such as
+      alpha log pi(action | o), [B], or None.
     value: the expected value itself, [B], in place of actions; or None.
   """
 
   action: typing.Any
-  entropy_cost: tf.Tensor | None = None
+  cost: tf.Tensor | None = None
   value: tf.Tensor | None = None
 
 

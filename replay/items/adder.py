@@ -178,7 +178,7 @@ class NStepAdder:
     del next_observation
     if self._frames is not None:
       observation = self._frames.add(observation, first)
-    items = self._complete_transitions(observation, output.extras)
+    items = self._complete_transitions(observation, output)
     slot, real = self._slot, ~first
     self._observations[slot] = observation
     self._actions[slot] = output.action
@@ -198,9 +198,10 @@ class NStepAdder:
     return items
 
   def _complete_transitions(
-    self, observation: np.ndarray, extras: Mapping[str, np.ndarray]
+    self, observation: np.ndarray, output: ActorOutput
   ) -> Items | None:
     """Removes and packs the transitions that end in an observation."""
+    extras = output.extras
     done = (self._ages == self._n) | (self._ended & (self._ages > 0))
     slots, envs = np.nonzero(done)
     if not len(slots):
@@ -218,6 +219,8 @@ class NStepAdder:
     }
     if self._running is not None:
       fields[returns.FIELD] = self._running_returns[slots, envs]
+    if transitions.NEXT_ACTION in self._schema.record.fields:
+      fields[transitions.NEXT_ACTION] = output.action[envs]
     found = np.ones(len(slots), np.float32)
     if self._priority is not None:
       found = self._priority(

@@ -15,6 +15,9 @@ VERSION = "version"
 # []. The field is not part of a `Transition`.
 FRAME_OFFSET = "frame_offset"
 
+# Name of the record's optional field with the action at o_t.
+NEXT_ACTION = "a_t"
+
 
 class Transition(typing.NamedTuple):
   """An n-step transition; in a batch, each field has a leading [B].
@@ -29,6 +32,7 @@ class Transition(typing.NamedTuple):
     o_t: observation after the last step, [...].
     running_return: running return of the episode after the first step, float32
       []; None: the schema does not have this field.
+    a_t: action at o_t, as a_tm1; None: the schema does not have this field.
   """
 
   o_tm1: typing.Any
@@ -37,6 +41,7 @@ class Transition(typing.NamedTuple):
   discount_t: typing.Any
   o_t: typing.Any
   running_return: typing.Any = None
+  a_t: typing.Any = None
 
 
 class TransitionSchema:
@@ -71,6 +76,7 @@ class TransitionSchema:
     stacked_frames: int = 0,
     transitions_per_item: int = 1,
     running_returns: bool = False,
+    next_actions: bool = False,
   ):
     """Makes the schema for an environment's specs.
 
@@ -80,6 +86,7 @@ class TransitionSchema:
         once each; 0: observations are stored whole.
       transitions_per_item: G; must be 1 with stacked frames.
       running_returns: whether transitions have the field `running_return`.
+      next_actions: whether they have the field `a_t`.
 
     Raises:
       ValueError: observations are not uint8 [stacked_frames, ...], or there are
@@ -99,6 +106,8 @@ class TransitionSchema:
     }
     if running_returns:
       fields[returns.FIELD] = (np.dtype(np.float32), ())
+    if next_actions:
+      fields[NEXT_ACTION] = fields["a_tm1"]
     self.item_shape: tuple[int, ...]
     if stacked_frames:
       frames.check_spec(spec, stacked_frames)

@@ -66,6 +66,23 @@ def test_each_recorded_step_begins_one_transition(tmp_path):
     start += length
 
 
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_transitions_have_the_recorded_next_actions(tmp_path, n_step):
+  """At an episode's end, which has none, the last action is repeated."""
+  config = make_config("rebrac", tmp_path / "d", name="Pendulum-v1")
+  config.environment.time_limit = 20
+  config.adder.n_step = n_step
+  episodes, data = collect(config)
+  following = {}
+  for e, end in enumerate(np.cumsum(episodes.lengths)):
+    for i in range(end - episodes.lengths[e], end):
+      after = min(i + n_step, end - 1)
+      following[episodes.actions[i].tobytes()] = episodes.actions[after]
+  assert len(data.a_t) == len(following)
+  for before, after in zip(data.a_tm1.numpy(), data.a_t.numpy(), strict=True):
+    np.testing.assert_array_equal(following[before.tobytes()], after)
+
+
 def test_joint_actions_are_numbered(tmp_path):
   kwargs = {"action": "multi_discrete"}
   config = make_config("dqn", tmp_path / "d", name=SHAPED, kwargs=kwargs)

@@ -114,6 +114,8 @@ crr OFFLINE learner.expectile=0.9 | config.learner.critic_target='n_step'
 sac learner.cql_actions=5 | config.learner.cql_weight=0.0
 td3 learner.cql_weight=1.0 | config.learner.policy_loss='deterministic'
 cql_sac OFFLINE CARTPOLE learner.cql_weight=1.0 | continuous actions
+rebrac OFFLINE network.core_size=8 learner.target_bc_weight=0.1 | sequences
+sac learner.target_bc_weight=0.1 | config.learner.policy_loss='soft'
 sac learner.bc_weight=0.1 | config.learner.policy_loss='soft'
 ddpg learner.target_noise_clip=0.2 | config.learner.target_noise=0.0
 sac learner.discrete_entropy=0.98 | environment.name='Pendulum-v1'
@@ -214,6 +216,7 @@ mpo RETRACE replay.capacity=639 | {} is below config.learner.batch_size=64:
 mpo learner.temperature=1e-09 | {} is below 1e-06, the lowest one
 iql | config.dataset.path='' names no folder
 td3_bc | config.dataset.path='' names no folder
+rebrac | config.dataset.path='' names no folder
 bcq | config.dataset.path='' names no folder
 bcq OFFLINE learner.munchausen_scale=0.9 | {} expects all actions
 cql_sac | config.dataset.path='' names no folder

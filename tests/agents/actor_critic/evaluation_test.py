@@ -158,8 +158,8 @@ def slow_targets(networks, data, lambda_=0.8):
   values = np.mean(
     [target(after, action)[:, :, 0] for action in chosen.action], axis=0
   ).min(axis=1)
-  if chosen.entropy_cost is not None:
-    values = values - chosen.entropy_cost.numpy()
+  if chosen.cost is not None:
+    values = values - chosen.cost.numpy()
   values = values.reshape(shape)
   q = target(before, actions)[:, :, 0].numpy().min(axis=1).reshape(shape)
   found = []

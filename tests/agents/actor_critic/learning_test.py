@@ -26,6 +26,7 @@ TRANSITIONS = (
   "iql:cartpole",
   "td3_bc:generic",
   "crr:generic",
+  "rebrac:generic",
   "cql_sac:generic",
   "crr:cartpole",
 )

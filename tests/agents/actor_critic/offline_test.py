@@ -186,3 +186,21 @@ def test_cql_without_a_weight_is_sac():
   assert found[0].keys() == found[1].keys()
   for name, value in found[0].items():
     np.testing.assert_array_equal(value, found[1][name])
+
+
+def test_rebrac_subtracts_the_error_of_the_next_actions():
+  learner, batch = make("rebrac", target_noise=0.0, target_bc_weight=0.5)
+  data = batch.data
+  action = evaluate(learner, "target_policy", data.o_t)
+  q_t = evaluate(
+    learner, "target_critics", data.o_t, action.astype(np.float32)
+  )[:, :, 0]
+  q_tm1 = evaluate(learner, "critics", data.o_tm1, data.a_tm1)[:, :, 0]
+  recorded, loss = data.a_t.numpy().astype(float), 0.0
+  assert (recorded != data.a_tm1.numpy()).any()
+  for i in range(ITEMS):
+    error = (action[i, 0] - recorded[i, 0]) ** 2
+    y = data.r_t[i] + data.discount_t[i] * (min(q_t[i]) - 0.5 * error)
+    loss += sum(0.5 * (float(y) - q) ** 2 for q in q_tm1[i]) / ITEMS
+  metrics, _ = learner.update(batch)
+  assert float(metrics["critic_loss"]) == pytest.approx(loss, rel=1e-4)
