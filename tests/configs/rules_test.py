@@ -262,6 +262,11 @@ ACCEPTED = """
 dqn network.head=categorical network.atoms=21
 ddpg learner.target_noise=0.1 learner.target_noise_clip=0.2
 sac CARTPOLE learner.discrete_entropy=0.98
+sac learner.cql_weight=1.0 learner.cql_actions=5
+iql topology.workers=1 learner.expectile=0.9 learner.max_weight=50.0
+crr topology.workers=1 CARTPOLE learner.advantage_weight=binary
+rebrac topology.workers=1 adder.n_step=3
+bcq topology.workers=1
 ppo environment.name=Pendulum-v1 network.distribution=tanh_gaussian
 vmpo environment.name=Pendulum-v1 learner.std_kl_bound=0.001
 dqn network.head=quantile network.quantiles=51
