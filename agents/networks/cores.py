@@ -187,6 +187,7 @@ class _UserCore:
   def step(
     self, layers: layers_lib.Layers, x: Array, state: Array
   ) -> tuple[Array, Array]:
+    """Returns the user's outputs and next state, from inputs and a state."""
     return self._core.step(layers.for_user_code(), x, state)
 
 

@@ -21,8 +21,8 @@ _MAX_CURVES = 6
 def make_games_table(scores: Sequence[scoring.GamesScore]) -> rich.table.Table:
   """Returns the measures over all games as a table.
 
-  Column 'games' has those with a score and all; 'runs' has those that have
-  ended and all.
+  Column 'games' shows how many of all games have a score; 'runs' how many of
+  all runs have ended.
   """
   is_complete = all(score.done == score.planned for score in scores)
   which = "all games" if is_complete else "games so far"

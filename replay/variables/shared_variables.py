@@ -56,7 +56,14 @@ def _checksum(header, blob) -> int:
 
 
 class _MappedFile:
-  """Memory-mapped file of shared variables."""
+  """Memory-mapped file of shared variables.
+
+  Attributes:
+    words: the page's fields as integers of 8 bytes, by position in words.
+    times: the same page as floats of 8 bytes, for the times of publications.
+    slots: data of slot 0 and slot 1, uint8 each.
+    identity: device and inode, by which readers notice that it was replaced.
+  """
 
   def __init__(self, descriptor: int, size: int, write: bool):
     access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
