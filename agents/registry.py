@@ -17,9 +17,9 @@ _BUILDERS = {
   "policy_gradient": "slipway.agents.policy_gradient.builder",
   "r2d2": "slipway.agents.r2d2.builder",
 }
-# Methods of `core.Builder` that a user's builder may lack: algorithms on
-# recorded data have no workers, and other algorithms have no `make_batches`.
-_OPTIONAL_METHODS = ("make_batches", "make_adder", "make_actor")
+# Method of `core.Builder` that a user's builder may lack, if its algorithm
+# learns from recorded data only and so has no workers.
+_OPTIONAL_METHODS = ("make_actor",)
 
 
 def make_builder(name: str) -> core.Builder:

@@ -58,7 +58,7 @@ def check(
   network.variable_shapes(builder.make_network(whole, spec))
   if checks.is_user_code(name := config.learner.get("optimizer", "adam")):
     core.load_optimizer(name)
-  if core.is_recorded(config) and builder.make_table(whole, spec) is not None:
+  if core.is_recorded(config):
     recorded_items.check(whole, spec, builder)
   hooks.check(config.hooks)
   initial_weights.check(config, spec)

@@ -101,7 +101,7 @@ class SingleLoop:
     )
     self._table = self._worker = None
     if table is None:
-      self._updates: updates_core.Updates = recorded_updates.make(
+      self._updates: updates_core.Updates = recorded_updates.RecordedUpdates(
         learner, config, spec, builder
       )
     else:

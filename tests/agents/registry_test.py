@@ -78,10 +78,6 @@ def test_each_algorithm_acts_and_learns(name, tmp_path):
     assert action.shape == (envs, *spec.actions.shape)
     assert action.dtype == spec.actions.dtype
   table = builder.make_table(config, spec)
-  if table is None:
-    batch = builder.make_batches(config, spec).batch(0)
-    assert {len(column) for column in batch} == {config.learner.batch_size}
-    return
   data = collected.collect(config, variables, table.batch_size)
   assert data[0].size == np.prod(table.schema.item_shape)
   metrics, priorities = learner.update(collected.make_batch(table.schema, data))

@@ -11,6 +11,7 @@ from slipway.agents import registry
 from slipway.environments import factory
 from slipway.launch.checks import resumption, train_flags
 from slipway.launch.runs import (
+  config_file,
   run_counters,
   run_folder,
   run_status,
@@ -34,7 +35,9 @@ def make_run(tmp_path):
     folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=True)
     config = config or parse(*arguments)
     folder.write_config(config)
-    store = snapshot_store.SnapshotStore(folder, 9, config=config)
+    store = snapshot_store.SnapshotStore(
+      folder, 9, files={run_folder.CONFIG: config_file.to_json(config)}
+    )
     for _ in range(snapshots_taken):
       with store.writing() as path:
         saved.make_counters(mode=config.mode, **counters).write(path)
