@@ -35,7 +35,7 @@ def get_config():
   """Returns the config of this file, for `--config`."""
   c = fields.make_config(FIELDS)
   c.agent = "recurrent_cloning:Builder"  # the module and the class below
-  c.environment.name = "slipway.environments.toys:CartPoleWithoutVelocities-v0"
+  c.environment.name = "CartPole-v1"
   c.limits.target_return = 475.0
   c.limits.trainer_steps = 5_000
   c.network.core = "gru"
