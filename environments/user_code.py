@@ -98,6 +98,8 @@ def describe(error: BaseException) -> str:
   Control characters are escaped, and a long line is cut.
   """
   lines = format_object(error, str).strip().splitlines()
+  if lines and lines[0].startswith("Exception encountered when calling layer"):
+    lines = lines[2:]  # Keras names the layer before the reason
   return make_printable(": ".join([type(error).__name__, *lines[:1]]))
 
 

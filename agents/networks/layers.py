@@ -18,6 +18,10 @@ Array = typing.Any  # np.ndarray with `numpy_ops`, tf.Tensor with `tf_ops`
 # creates it at its first use.
 Variable = Callable[[str, tuple[int, ...], initializers.Initializer], Array]
 
+# Function of a name, a function that makes a user's tf.Module, and inputs
+# [B, ...] that returns the module's outputs, and makes it at its first use.
+Module = Callable[[str, Callable[[], typing.Any], Array], Array]
+
 
 class VariableShapes:
   """Shapes of a network's variables by name, without unintended sharing.
@@ -65,6 +69,8 @@ class Layers:
     ops: array operations: `numpy_ops` or `tf_ops`.
     variable: function of a name, a shape and an initializer that returns the
       variable, and creates it at its first use.
+    module: function of a name, a function without arguments that makes a user's
+      tf.Module, and inputs [B, ...] that returns the module's outputs.
   """
 
   def __init__(
@@ -72,19 +78,23 @@ class Layers:
     ops: typing.Any,
     variable: Variable,
     user_variable: Variable | None = None,
+    module: Module | None = None,
   ):
     """Keeps the arguments; see the attributes of the class.
 
     Args:
       user_variable: the function for layers of a user's torso, which may reject
         names; None if it is `variable`.
+      module: the function for a user's modules; None if they are made anew for
+        each call, which finds the shapes of their variables and outputs.
     """
     self.ops, self.variable = ops, variable
     self._user_variable = user_variable or variable
+    self.module = module or self._try_module
 
   def for_user_code(self) -> "Layers":
     """Returns layers for a user's torso, with the same variables."""
-    return Layers(self.ops, self._user_variable)
+    return Layers(self.ops, self._user_variable, module=self.module)
 
   def in_bfloat16(self) -> "Layers":
     """Returns layers with the same variables, and products in bfloat16.
@@ -93,7 +103,7 @@ class Layers:
     other `ops` stay as they are.
     """
     ops = getattr(self.ops, "bfloat16", self.ops)
-    return Layers(ops, self.variable, self._user_variable)
+    return Layers(ops, self.variable, self._user_variable, self.module)
 
   def scoped(self, scope: str) -> "Layers":
     """Returns layers whose variables' names start with 'SCOPE/'.
@@ -103,12 +113,11 @@ class Layers:
     if not scope:
       return self
 
-    def add_scope(variable: Variable) -> Variable:
-      return lambda name, *arguments: variable(f"{scope}/{name}", *arguments)
+    def add_scope(function: Callable[..., Array]) -> Callable[..., Array]:
+      return lambda name, *arguments: function(f"{scope}/{name}", *arguments)
 
-    return Layers(
-      self.ops, add_scope(self.variable), add_scope(self._user_variable)
-    )
+    given = (self.variable, self._user_variable, self.module)
+    return Layers(self.ops, *map(add_scope, given))
 
   def linear(
     self,
@@ -226,6 +235,17 @@ class Layers:
     x = x - self.ops.mean(x, -1, keepdims=True)
     variance = self.ops.mean(x * x, -1, keepdims=True)
     return x / self.ops.sqrt(variance + 1e-5) * scale + offset
+
+  def _try_module(
+    self, name: str, make: Callable[[], typing.Any], x: Array
+  ) -> Array:
+    """Returns the outputs of a new module, whose variables are named only."""
+    from slipway.agents.networks import modules  # loads TensorFlow
+
+    def add(name: str, variable: typing.Any) -> None:
+      self._user_variable(name, tuple(variable.shape), initializers.zeros)
+
+    return modules.Modules(lambda name: 0, add)(name, make, x).numpy()
 
   def _weights_and_biases(
     self,

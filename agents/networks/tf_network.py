@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from slipway.agents.networks import initializers, tf_ops
+from slipway.agents.networks import initializers, modules, tf_ops
 from slipway.agents.networks import layers as layers_lib
 from slipway.agents.networks import network as network_lib
 
@@ -42,7 +42,8 @@ class Network(tf.Module):
     self._prefix = f"{name}/" if name else ""
     self._variables: dict[str, tf.Variable] = {}
     self._shapes = layers_lib.VariableShapes()
-    self.layers = self._make_layers(tf_ops)
+    self._modules = modules.Modules(self._make_seed, self._add_variable)
+    self.layers = self.make_layers(tf_ops)
     self(*(tf.zeros((1, *x.shape), x.dtype) for x in declaration.inputs))
 
   def __call__(self, *inputs: typing.Any, **options: typing.Any) -> typing.Any:
@@ -74,7 +75,7 @@ class Network(tf.Module):
         ReLUs have outputs [N, ...].
     """
     recorder = _ReluRecorder()
-    forward(self._make_layers(recorder))
+    forward(self.make_layers(recorder))
     dead = [
       tf.reduce_all(x <= 0, axis=tuple(range(len(x.shape) - 1)))
       for x in recorder.outputs
@@ -82,6 +83,19 @@ class Network(tf.Module):
     if not dead:
       return tf.constant(0.0)
     return tf.reduce_mean(tf.cast(tf.concat(dead, axis=0), tf.float32))
+
+  def make_layers(self, ops: typing.Any) -> layers_lib.Layers:
+    """Returns layers with the network's variables, and other operations.
+
+    Args:
+      ops: the functions of `tf_ops`, some of which may be others.
+    """
+    return layers_lib.Layers(
+      ops,
+      functools.partial(self._variable, False),
+      functools.partial(self._variable, True),
+      self._modules,
+    )
 
   def get_variables(self) -> dict[str, np.ndarray]:
     """Returns a copy of the variables, arrays by name: 'torso/linear_0/w'."""
@@ -94,12 +108,14 @@ class Network(tf.Module):
     for name, variable in self._variables.items():
       variable.assign(variables[self._prefix + name])
 
-  def _make_layers(self, ops: typing.Any) -> layers_lib.Layers:
-    return layers_lib.Layers(
-      ops,
-      functools.partial(self._variable, False),
-      functools.partial(self._variable, True),
-    )
+  def _make_seed(self, name: str) -> int:
+    """Returns the seed, below 2^32, of the values of a variable or module."""
+    return zlib.crc32((self._prefix + name).encode(), self._seed)
+
+  def _add_variable(self, name: str, variable: tf.Variable) -> None:
+    """Adds a variable that a user's module has made."""
+    self._shapes.add(name, tuple(variable.shape), is_users=True)
+    self._variables[name] = variable
 
   def _variable(
     self,

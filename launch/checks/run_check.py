@@ -50,12 +50,16 @@ def check(
   on_cluster = launch == "ray"
   if not on_cluster:
     _check_no_cluster_fields(config)
+    processors.check_device(config.learner.device)
   # The capacity of a queue depends on the number of all workers.
   workers = _count_workers(config, on_cluster)
   whole = fields.replace(config, "topology.workers", workers)
-  builder.check(whole, spec)
-  # Made here, so that an error of the user's own network comes first.
-  network.variable_shapes(builder.make_network(whole, spec))
+  # A network of the user's may use TensorFlow, whose GPU is the trainer's.
+  is_trainer = config.mode == "single" or launch == "local_mt"
+  with processors.shown_gpu(config.learner.device if is_trainer else "cpu"):
+    builder.check(whole, spec)
+    # Made here, so that an error of the user's own network comes first.
+    network.variable_shapes(builder.make_network(whole, spec))
   if checks.is_user_code(name := config.learner.get("optimizer", "adam")):
     core.load_optimizer(name)
   if core.is_recorded(config):
@@ -63,8 +67,6 @@ def check(
   hooks.check(config.hooks)
   initial_weights.check(config, spec)
   _check_shards(config, on_cluster)
-  if not on_cluster:
-    processors.check_device(config.learner.device)
   # This machine's memory matters only if it runs the trainer.
   if not on_cluster or config.topology.trainer_machine == "home":
     table = core.make_collected_table(builder, whole, spec)
