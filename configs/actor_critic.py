@@ -31,6 +31,7 @@ FIELDS: fields.Fields = {
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.NORMALIZED_REWARDS,
   **groups.LEARNER,
+  **groups.AUGMENTATION,
   **groups.DATASET,
   **groups.REPLAY,
   **groups.PRIORITIES,

@@ -405,6 +405,19 @@ STACKED_FRAMES: fields.Fields = {
   ),
 }
 
+# The field of image augmentation.
+AUGMENTATION: fields.Fields = {
+  "learner.random_shift": Field(
+    0,
+    "largest random shift, in pixels, of the images of a batch, which keeps "
+    "networks from overfitting to few images; Kostrikov et al. 2021 use 4 of "
+    "84 x 84 pixels; 0: none",
+    checks.at_least(0, "a shift has a size", "0: none").up_to(
+      32, "little of an image would be left"
+    ),
+  ),
+}
+
 # Fields of Q-learning: its network, loss and target network.
 Q_LEARNING: fields.Fields = {
   "network.dueling": Field(

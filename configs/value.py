@@ -102,6 +102,7 @@ FIELDS: fields.Fields = {
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.LEARNER,
+  **groups.AUGMENTATION,
   **groups.DATASET,
   **_DQN_ONLY_FIELDS,
   **groups.BONUS,

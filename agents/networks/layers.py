@@ -242,10 +242,13 @@ class Layers:
     """Returns the outputs of a new module, whose variables are named only."""
     from slipway.agents.networks import modules  # loads TensorFlow
 
-    def add(name: str, variable: typing.Any) -> None:
-      self._user_variable(name, tuple(variable.shape), initializers.zeros)
-
-    return modules.Modules(lambda name: 0, add)(name, make, x).numpy()
+    found = modules.Modules(
+      lambda name: 0,
+      lambda name, shape, _: self._user_variable(
+        name, shape, initializers.zeros
+      ),
+    )
+    return found(name, make, x).numpy()
 
   def _weights_and_biases(
     self,

@@ -18,15 +18,15 @@ class Modules:
   def __init__(
     self,
     make_seed: Callable[[str], int],
-    add: Callable[[str, tf.Variable], None],
+    add: Callable[[str, tuple[int, ...], tf.Variable], typing.Any],
   ):
     """Makes an object without modules.
 
     Args:
       make_seed: returns the seed, below 2^32, of a module's initial values.
-      add: function that gets the name and the variable, for each variable of a
-        new module. Names are 'MODULE/0', 'MODULE/1' and so on, since Keras
-        numbers the names of layers anew in each process.
+      add: function that is called with the name, the shape and the variable,
+        for each variable of a new module. Names are 'MODULE/0', 'MODULE/1' and
+        so on, since Keras numbers names of layers within a process.
     """
     self._make_seed, self._add = make_seed, add
     self._modules: dict[str, typing.Any] = {}
@@ -43,7 +43,7 @@ class Modules:
     if name not in self._modules:
       self._modules[name] = module = _make(make, x, self._make_seed(name))
       for i, variable in enumerate(module.variables):
-        self._add(f"{name}/{i}", variable)
+        self._add(f"{name}/{i}", tuple(variable.shape), variable)
     return self._modules[name](x)
 
 
@@ -51,13 +51,13 @@ def _make(
   make: Callable[[], typing.Any], x: tf.Tensor, seed: int
 ) -> typing.Any:
   """Returns a new module with its variables, whose values depend on a seed."""
-  states = random.getstate(), np.random.get_state()
+  before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002
   try:
     # That of Python, NumPy and TensorFlow, and Keras's own.
     tf.keras.utils.set_random_seed(seed)
     module = make()
-    if not isinstance(module, tf.Module):
-      raise TypeError(f"{type(module).__name__} is no tf.Module")
+    if not (isinstance(module, tf.Module) and callable(module)):
+      raise TypeError(f"{type(module).__name__} is no tf.Module to call")
     module(x)
     made = module.variables
     # As learners call it. No later call may make variables there.
@@ -65,8 +65,8 @@ def _make(
       tf.TensorSpec((None, *x.shape[1:]), x.dtype)
     )
   finally:
-    random.setstate(states[0])
-    np.random.set_state(states[1])
+    random.setstate(before)
+    np.random.set_state(numpy_before)  # noqa: NPY002
   if len(module.variables) != len(made):
     raise ValueError("a later call than the first one makes variables")
   others = {x.dtype.name for x in made} - {"float32"}

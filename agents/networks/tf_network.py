@@ -112,9 +112,11 @@ class Network(tf.Module):
     """Returns the seed, below 2^32, of the values of a variable or module."""
     return zlib.crc32((self._prefix + name).encode(), self._seed)
 
-  def _add_variable(self, name: str, variable: tf.Variable) -> None:
+  def _add_variable(
+    self, name: str, shape: tuple[int, ...], variable: tf.Variable
+  ) -> None:
     """Adds a variable that a user's module has made."""
-    self._shapes.add(name, tuple(variable.shape), is_users=True)
+    self._shapes.add(name, shape, is_users=True)
     self._variables[name] = variable
 
   def _variable(

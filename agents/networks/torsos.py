@@ -129,6 +129,25 @@ def check(
     )
 
 
+def check_shift(
+  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+) -> None:
+  """Raises ValueError if `learner.random_shift` has no images to shift."""
+  observations = arrays.remove_mask(spec.observations)
+  torso = config.network.torso
+  images = [] if torso == "mlp" else [tuple(observations.shape)]
+  if isinstance(observations, arrays.MixedArray):
+    images = observations.images
+  pixels = config.learner.random_shift
+  if pixels and not (images and all(map(find_image_axes, images))):
+    raise ValueError(
+      f"config.learner.random_shift={pixels} shifts images for convolutions, "
+      f"but config.network.torso={torso!r} gets {observations.dtype} "
+      f"{list(observations.shape)}: use 0, or for images "
+      "--config.network.torso=nature_cnn"
+    )
+
+
 def advise(kind: str | None, spec: specs.EnvironmentSpec) -> str:
   """Returns advice on a torso that acts slowly, or does not fit pixels.
 
@@ -143,8 +162,8 @@ def advise(kind: str | None, spec: specs.EnvironmentSpec) -> str:
   """
   if kind and checks.is_user_code(kind) and _makes_module(_load(kind)):
     return (
-      f"config.network.torso={kind!r} makes a tf.Module, with which workers act "
-      "in TensorFlow: about 0.2 ms per call more than a small function of "
+      f"config.network.torso={kind!r} makes a tf.Module, with which workers "
+      "act in TensorFlow: about 0.2 ms per call more than a small function of "
       "layers takes in NumPy, so give each worker more environments"
     )
   observations = arrays.remove_mask(spec.observations)
