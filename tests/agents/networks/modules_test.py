@@ -8,13 +8,13 @@ import pytest
 import sonnet as snt
 import tensorflow as tf
 
+from slipway.agents.networks import network as network_lib
 from slipway.agents.networks import (
   onnx_export,
   q_network,
   tf_network,
   torsos,
 )
-from slipway.agents.networks import network as network_lib
 from slipway.configs import catalog, dqn
 from tests.agents import collected
 from tests.environments import given, shaped
@@ -157,7 +157,9 @@ def test_acting_and_exported_values_equal_the_learned(torso, tmp_path):
   assert not declaration.prefers_numpy
   network = tf_network.Network(declaration, seed=1)
   for variable in network.variables:
-    variable.assign_add(0.1 * tf.random.stateless_normal(variable.shape, (1, 2)))
+    variable.assign_add(
+      0.1 * tf.random.stateless_normal(variable.shape, (1, 2))
+    )
   variables = network.get_variables()
   acting = network_lib.make_acting(declaration)
   acting.load(variables)

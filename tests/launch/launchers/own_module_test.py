@@ -64,7 +64,9 @@ def test_it_trains_is_resumed_and_evaluated(mode, tmp_path):
   """In mode 'async', a worker process acts with the model."""
   out = train(tmp_path, "own", mode, 40)
   assert out.count("act in TensorFlow") == 1
-  run(tmp_path, "train", "--resume=runs/own", "--config.limits.trainer_steps=80")
+  run(
+    tmp_path, "train", "--resume=runs/own", "--config.limits.trainer_steps=80"
+  )
   assert "episodes of version" in run(tmp_path, "evaluate", "--run=runs/own")
   if mode == "single":
     train(tmp_path, "whole", mode, 80)
