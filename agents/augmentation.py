@@ -7,7 +7,6 @@ import tensorflow as tf
 from acme import specs
 
 from slipway.agents.networks import torsos
-from slipway.environments import arrays
 
 
 def random_shift(
@@ -30,18 +29,16 @@ def random_shift(
   Returns:
     Observations of the same shape and type.
   """
-  plain = arrays.remove_mask(spec)
-  images = [(slice(0, math.prod(plain.shape)), tuple(plain.shape))]
-  if isinstance(plain, arrays.MixedArray):
-    images = list(plain.image_slices())
   flat = tf.reshape(observations, (-1, math.prod(spec.shape)))
   parts, end = [], 0
-  for columns, shape in images:
+  for columns, shape in torsos.list_images(spec):
     axes = torsos.find_image_axes(shape)
     assert axes is not None
     channels = (1, axes.channels) if axes.channels_last else (axes.channels, 1)
     frames = (axes.stack * channels[0], axes.height, axes.width, channels[1])
-    shifted = _shift(tf.reshape(flat[:, columns], (-1, *frames)), pixels, seed)
+    image = tf.reshape(flat[:, columns], (-1, *frames))
+    with tf.device("/cpu:0"):  # where batches arrive; GPUs gather no bytes
+      shifted = _shift(image, pixels, seed)
     before = flat[:, end : columns.start]
     parts += [before, tf.reshape(shifted, (-1, math.prod(shape)))]
     end = columns.stop

@@ -238,11 +238,8 @@ class Normalizer(tf.Module):
       return observations
     mean = tf.cast(self._observations.mean, tf.float32)
     scale = self._observations.scale
-    shape = self._observation_shape
-    if self._normalized_shape == shape:
-      return normalization.apply(tf_ops, observations, mean, scale)
     # Batch and time become one axis.
-    flat = tf.reshape(observations, (-1, *shape))
+    flat = tf.reshape(observations, (-1, *self._observation_shape))
     normalized = normalization.apply_to_first(tf_ops, flat, mean, scale)
     return tf.reshape(normalized, tf.shape(observations))
 

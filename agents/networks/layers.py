@@ -4,13 +4,16 @@ A layer gets its variables by name, and computes with the module `numpy_ops`
 or `tf_ops`. Only the functions of these modules exist twice.
 """
 
+import functools
 import math
+import types
 import typing
 from collections.abc import Callable
 
 import ml_collections
+import numpy as np
 
-from slipway.agents.networks import initializers
+from slipway.agents.networks import initializers, numpy_ops
 
 Array = typing.Any  # np.ndarray with `numpy_ops`, tf.Tensor with `tf_ops`
 
@@ -85,12 +88,12 @@ class Layers:
     Args:
       user_variable: the function for layers of a user's torso, which may reject
         names; None if it is `variable`.
-      module: the function for a user's modules; None if they are made anew for
-        each call, which finds the shapes of their variables and outputs.
+      module: the function for a user's modules, which are not in NumPy; None if
+        there are none.
     """
     self.ops, self.variable = ops, variable
+    self.module: typing.Any = module
     self._user_variable = user_variable or variable
-    self.module = module or self._try_module
 
   def for_user_code(self) -> "Layers":
     """Returns layers for a user's torso, with the same variables."""
@@ -113,7 +116,7 @@ class Layers:
     if not scope:
       return self
 
-    def add_scope(function: Callable[..., Array]) -> Callable[..., Array]:
+    def add_scope(function: typing.Any) -> typing.Any:
       return lambda name, *arguments: function(f"{scope}/{name}", *arguments)
 
     given = (self.variable, self._user_variable, self.module)
@@ -236,20 +239,6 @@ class Layers:
     variance = self.ops.mean(x * x, -1, keepdims=True)
     return x / self.ops.sqrt(variance + 1e-5) * scale + offset
 
-  def _try_module(
-    self, name: str, make: Callable[[], typing.Any], x: Array
-  ) -> Array:
-    """Returns the outputs of a new module, whose variables are named only."""
-    from slipway.agents.networks import modules  # loads TensorFlow
-
-    found = modules.Modules(
-      lambda name: 0,
-      lambda name, shape, _: self._user_variable(
-        name, shape, initializers.zeros
-      ),
-    )
-    return found(name, make, x).numpy()
-
   def _weights_and_biases(
     self,
     name: str,
@@ -261,6 +250,52 @@ class Layers:
       self.variable(f"{name}/w", shape, initializer.weights),
       self.variable(f"{name}/b", shape[-1:], biases),
     )
+
+
+def make_trial_layers(shapes: VariableShapes) -> Layers:
+  """Returns layers in NumPy with variables of zeros, for a trial of a network.
+
+  A user's module is made for each call.
+
+  Args:
+    shapes: gets the shape of each variable.
+  """
+
+  def variable(
+    is_users: bool,
+    name: str,
+    shape: tuple[int, ...],
+    initializer: initializers.Initializer,
+  ) -> np.ndarray:
+    """Notes the shape of a variable; returns zeros of that shape."""
+    del initializer  # no values are needed
+    shapes.add(name, shape, is_users)
+    # Zeros that take the memory of one number, whatever the shape.
+    return np.broadcast_to(np.float32(0.0), shape)
+
+  def module(name: str, make: Callable[[], typing.Any], x: Array) -> Array:
+    # Imported here, since other networks don't need TensorFlow.
+    import tensorflow as tf
+
+    from slipway.agents.networks import modules
+
+    inputs = tf.constant(x)
+    made = modules.make_module(make, inputs, seed=0)
+    for key, value in modules.name_variables(name, made).items():
+      shapes.add(key, tuple(value.shape), is_users=True)
+    return made(inputs).numpy()
+
+  def linear(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Returns zeros of the shape of x w, without a product."""
+    del b
+    return np.zeros((len(x), w.shape[1]), np.float32)
+
+  return Layers(
+    types.SimpleNamespace(**vars(numpy_ops) | {"linear": linear}),
+    functools.partial(variable, False),
+    functools.partial(variable, True),
+    module,
+  )
 
 
 class TorsoSettings(typing.NamedTuple):

@@ -1,4 +1,7 @@
-"""Modules: TensorFlow modules of the user's as parts of networks."""
+"""Modules: TensorFlow modules of the user's as parts of networks.
+
+Keras layers and models and Sonnet's modules are tf.Modules, too.
+"""
 
 import random
 import typing
@@ -8,49 +11,20 @@ import numpy as np
 import tensorflow as tf
 
 
-class Modules:
-  """The user's modules of one network, by name, which are made when called.
-
-  Keras layers and models and Sonnet's modules are tf.Modules, too. This class
-  is none, so that a network's checkpoint has their variables and nothing else.
-  """
-
-  def __init__(
-    self,
-    make_seed: Callable[[str], int],
-    add: Callable[[str, tuple[int, ...], tf.Variable], typing.Any],
-  ):
-    """Makes an object without modules.
-
-    Args:
-      make_seed: returns the seed, below 2^32, of a module's initial values.
-      add: function that is called with the name, the shape and the variable,
-        for each variable of a new module. Names are 'MODULE/0', 'MODULE/1' and
-        so on, since Keras numbers names of layers within a process.
-    """
-    self._make_seed, self._add = make_seed, add
-    self._modules: dict[str, typing.Any] = {}
-
-  def __call__(
-    self, name: str, make: Callable[[], typing.Any], x: typing.Any
-  ) -> typing.Any:
-    """Returns the outputs of the module `name`, made by `make`, for x [B, ...].
-
-    Raises:
-      ValueError: what was made is no module for a network.
-    """
-    x = tf.convert_to_tensor(x)
-    if name not in self._modules:
-      self._modules[name] = module = _make(make, x, self._make_seed(name))
-      for i, variable in enumerate(module.variables):
-        self._add(f"{name}/{i}", tuple(variable.shape), variable)
-    return self._modules[name](x)
-
-
-def _make(
+def make_module(
   make: Callable[[], typing.Any], x: tf.Tensor, seed: int
-) -> typing.Any:
-  """Returns a new module with its variables, whose values depend on a seed."""
+) -> Callable[..., typing.Any]:
+  """Makes a user's module, and its variables by a first call.
+
+  Args:
+    make: function without arguments that makes the module.
+    x: inputs [B, ...] of the call.
+    seed: seed of the initial values, from 0 to 2^32 - 1.
+
+  Raises:
+    TypeError: it is no module.
+    ValueError: the module could not be trained or saved.
+  """
   before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002
   try:
     # That of Python, NumPy and TensorFlow, and Keras's own.
@@ -73,3 +47,11 @@ def _make(
   if others:
     raise ValueError(f"variables are {', '.join(others)}, not float32")
   return module
+
+
+def name_variables(name: str, module: typing.Any) -> dict[str, typing.Any]:
+  """Returns a module's variables by name: 'NAME/0', 'NAME/1' and so on.
+
+  Keras's own names of layers differ between processes.
+  """
+  return {f"{name}/{i}": x for i, x in enumerate(module.variables)}

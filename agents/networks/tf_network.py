@@ -1,6 +1,7 @@
 """Networks in TensorFlow: one with trainable variables, and one for acting."""
 
 import functools
+import types
 import typing
 import zlib
 from collections.abc import Callable, Mapping
@@ -42,7 +43,9 @@ class Network(tf.Module):
     self._prefix = f"{name}/" if name else ""
     self._variables: dict[str, tf.Variable] = {}
     self._shapes = layers_lib.VariableShapes()
-    self._modules = modules.Modules(self._make_seed, self._add_variable)
+    # The user's modules by name, in an object that is not saved: checkpoints
+    # need their variables alone.
+    self._modules = types.SimpleNamespace()
     self.layers = self.make_layers(tf_ops)
     self(*(tf.zeros((1, *x.shape), x.dtype) for x in declaration.inputs))
 
@@ -94,7 +97,7 @@ class Network(tf.Module):
       ops,
       functools.partial(self._variable, False),
       functools.partial(self._variable, True),
-      self._modules,
+      self._call_module,
     )
 
   def get_variables(self) -> dict[str, np.ndarray]:
@@ -108,16 +111,18 @@ class Network(tf.Module):
     for name, variable in self._variables.items():
       variable.assign(variables[self._prefix + name])
 
-  def _make_seed(self, name: str) -> int:
-    """Returns the seed, below 2^32, of the values of a variable or module."""
-    return zlib.crc32((self._prefix + name).encode(), self._seed)
-
-  def _add_variable(
-    self, name: str, shape: tuple[int, ...], variable: tf.Variable
-  ) -> None:
-    """Adds a variable that a user's module has made."""
-    self._shapes.add(name, shape, is_users=True)
-    self._variables[name] = variable
+  def _call_module(
+    self, name: str, make: Callable[[], typing.Any], x: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the outputs of a user's module, made at its first use."""
+    known = vars(self._modules)
+    if name not in known:
+      seed = zlib.crc32((self._prefix + name).encode(), self._seed)
+      known[name] = modules.make_module(make, x, seed)
+      for key, variable in modules.name_variables(name, known[name]).items():
+        self._shapes.add(key, tuple(variable.shape), is_users=True)
+        self._variables[key] = variable
+    return known[name](x)
 
   def _variable(
     self,
