@@ -20,7 +20,8 @@ TORSO: fields.Fields = {
     "mlp",
     "layers that turn observations into features: 'mlp', 'minatar_cnn', "
     "'nature_cnn', 'nature_cnn_bfloat16', which is twice as fast on processors "
-    "with AVX512_BF16 or AMX, or 'module:name' of the user's own function",
+    "with AVX512_BF16 or AMX, or 'module:name' of the user's own function or "
+    "tf.Module",
     checks.one_of(
       ("mlp", "minatar_cnn", "nature_cnn", "nature_cnn_bfloat16"),
       "there would be no network",
