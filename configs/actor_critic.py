@@ -410,15 +410,11 @@ RECIPE = recipes.Recipe(
     "network.hidden_sizes": (256, 256),
     # PyTorch's, so Stable-Baselines3's; docs/learning.md compares returns.
     "network.initializer": "uniform",
-    "adder.discount": 0.99,
     "learner.batch_size": 256,
     "learner.learning_rate": 3e-4,
     "learner.max_gradient_norm": 1e6,  # the papers do not clip gradients
     "learner.threads": 0,  # arithmetic-bound: all cores
     "learner.threads_per_operation": 1,  # critics and policy side by side
-    "replay.sampler": "uniform",
-    "topology.workers": 1,
-    "variables.publish_period": 20,
   },
   _TASKS,
   fields=FIELDS,

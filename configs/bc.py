@@ -23,7 +23,6 @@ FIELDS: fields.Fields = {
 _PAPER = {
   "agent": "bc",
   "topology.workers": 0,
-  "learner.batch_size": 64,
   "learner.learning_rate": 1e-3,
   "learner.steps_per_call": 50,
   "variables.publish_period": 100,

@@ -41,5 +41,5 @@ _TASKS = {
   **policy_gradient.make_image_tasks(_IMAGES, workers=2, environments=32),
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=policy_gradient.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=policy_gradient.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

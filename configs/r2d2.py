@@ -7,9 +7,9 @@ Ape-X DQN with memory, whose items are sequences: table 2 and section 2.3.
 import ml_collections
 
 from slipway.configs import (
-  apex_dqn,
   base,
   checks,
+  dqn,
   fields,
   groups,
   recipes,
@@ -74,8 +74,11 @@ _REQUIREMENTS = (
 
 _PAPER = {
   "agent": "r2d2",
+  "network.dueling": True,  # section 2.3, with the next two
+  "exploration.schedule": "ladder",
+  "replay.sampler": "prioritized",
+  "topology.workers": 2,
   "adder.n_step": 5,  # section 2.3
-  "replay.transitions_per_item": 1,  # an item is one sequence
   "learner.batch_size": 16,  # sequences; table 2: 64
   # Table 2 has squared errors, as these are up to 1. Since values are rescaled,
   # 100 to 9, few are larger, and the others do not outweigh a batch.
@@ -94,6 +97,8 @@ _PAPER = {
   "variables.publish_period": 4,
 }
 
+# As Ape-X DQN, for tasks with small observations.
+_SMALL = {"topology.environments_per_worker": 32}
 _ATARI = {
   "environment.reward_clip": 0.0,  # section 2.3: rescaled values instead
   "environment.kwargs.stack_num": 1,  # the core keeps the history; paper: 4
@@ -111,18 +116,26 @@ _ATARI = {
 # Evaluations have Ape-X DQN's periods in environment steps.
 _TASKS = {
   "cartpole": {
+    **_SMALL,
+    "network.dueling": False,  # as Ape-X
+    "adder.discount": 0.99,  # the same
+    "learner.averaging": 0.0,  # the same
     "learner.decay_steps": 5_000,  # 200,000 environment steps
     "replay.capacity": 50_000,  # Ape-X's 75,000 was not tried
     "evaluation.period_steps": 50,
   },
-  "lunarlander": {"evaluation.period_steps": 250},
-  "minatar_breakout": {"evaluation.period_steps": 1_000},
+  "lunarlander": {**_SMALL, "evaluation.period_steps": 250},
+  "minatar_breakout": {**_SMALL, "evaluation.period_steps": 1_000},
   # An update takes 320 environment steps.
   "pong": {**_ATARI, "evaluation.period_steps": 125},
-  "atari57": {**_ATARI, "evaluation.period_steps": 625},
+  "atari57": {
+    **_ATARI,
+    "learner.max_gradient_norm": 40.0,  # as Ape-X
+    "evaluation.period_steps": 625,
+  },
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=apex_dqn.RECIPE, fields=FIELDS)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=dqn.RECIPE, fields=FIELDS)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config
 
 

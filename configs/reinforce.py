@@ -11,7 +11,6 @@ from slipway.configs import policy_gradient, recipes, tasks
 _PAPER = {
   "mode": "sync",
   "network.activation": "tanh",
-  "topology.workers": 1,
   "learner.gae_lambda": 1.0,  # returns up to the end of episode or rollout
   "learner.policy_loss": "policy_gradient",
   "learner.normalize_advantages": True,
@@ -31,5 +30,5 @@ _TASKS = {
   },
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=policy_gradient.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=policy_gradient.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -9,7 +9,6 @@ from slipway.configs import policy_gradient, recipes, tasks
 _PAPER = {
   "mode": "sync",
   "network.activation": "tanh",
-  "topology.workers": 1,
   "learner.policy_loss": "vmpo",
 }
 
@@ -40,5 +39,5 @@ _TASKS = {
   **policy_gradient.make_image_tasks(_IMAGES, workers=1, environments=8),
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=policy_gradient.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=policy_gradient.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config
