@@ -98,13 +98,11 @@ def test_import_without_tensorflow():
   """A worker with an MLP saves the time and memory of TensorFlow."""
   run_python("""
 import sys
-from slipway.agents import epsilon_greedy, policies
-from slipway.agents.actor_critic import builder
-from slipway.agents.dqn import builder
+from slipway.agents import epsilon_greedy, policies, registry
 from slipway.agents.networks import critic_network, encoder_network
-from slipway.agents.policy_gradient import builder
-from slipway.agents.r2d2 import builder
 from slipway.environments import factory
+for family in registry.FAMILIES:
+  registry.make_builder(family)
 assert not {"tensorflow", "reverb"} & sys.modules.keys()
 """)
 

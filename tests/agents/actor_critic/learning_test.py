@@ -12,21 +12,16 @@ from slipway.configs import catalog
 from tests.agents import collected
 
 ITEMS = 32
+ALGORITHMS = [
+  name
+  for name, module in catalog.algorithms().items()
+  if module.get_config().agent == "actor_critic"
+]
 # Algorithms that learn from transitions, some with a preset.
-TRANSITIONS = (
-  "ddpg",
-  "td3",
-  "sac",
-  "sac:cartpole",
-  "sac:minatar_breakout",
-  "d4pg",
-  "mpo",
-  "tqc",
-)
+TRANSITIONS = (*ALGORITHMS, "sac:cartpole", "sac:minatar_breakout")
 # Algorithms that learn from sequences, by Retrace.
 SEQUENCES = ("retrace sac", "retrace mpo")
 NAMES = (*TRANSITIONS, *SEQUENCES)
-ALGORITHMS = ("ddpg", "td3", "sac", "d4pg", "mpo", "tqc")
 
 
 def make_config(name="sac", critics=None, **learner):
@@ -98,7 +93,8 @@ def test_updates_change_all_networks_and_are_equal_after_a_resume(
       assert not equal(start[0], after, tracked), tracked
   for metric, value in metrics.items():
     assert value.shape == () and np.isfinite(value), metric
-  assert (priorities is not None) == (name in ("d4pg", *SEQUENCES))
+  sampler = make_config(name).replay.sampler
+  assert (priorities is not None) == (sampler == "prioritized")
   if priorities is not None:
     assert priorities.shape == (ITEMS,) and (priorities.numpy() > 0).all()
   for variable in first.get_variables():  # only what workers need
