@@ -12,7 +12,7 @@ import pytest
 from slipway.environments import factory, user_code
 from tests.environments import given, shaped
 
-_TOYS, _THIS = "slipway.environments.toys", __name__
+_TOYS, _THIS = "tests.environments.toys", __name__
 
 
 class NoEnvironment:

@@ -276,7 +276,7 @@ def test_the_acting_policy_has_the_encoders_variables(batches):
 def test_a_target_policy_sees_images_through_the_target_encoder(name):
   """SAC has no target policy, so its next actions are those of the policy."""
   config = make_config(name)
-  config.environment.name = "slipway.environments.toys:Pointing-v0"
+  config.environment.name = "tests.environments.toys:Pointing-v0"
   config.network.torso = "minatar_cnn"
   if name == "sac":
     config.learner.temperature = 1e-9  # hides the entropy from the targets
