@@ -43,24 +43,22 @@ FIELDS: fields.Fields = {
     0,
     "units of a core, the memory that policy and critics share, between their "
     "torso and their last layer; 0: no memory",
-    checks.at_least(0, "there would be no features", "0: no memory").up_to(
-      16_384, "no memory holds the weights"
+    checks.at_least(
+      0, "there would be no features", "0: no memory", most=16_384
     ),
   ),
   **groups.STACKED_FRAMES,
   "adder.unroll": Field(
     10,
     "T, the steps of a sequence after the burn-in, for 'retrace' or a core",
-    checks.at_least(2, "there would be no later steps to trace").up_to(
-      1_000, "no memory holds the values of a batch"
-    ),
+    checks.at_least(2, "there would be no later steps to trace", most=1_000),
   ),
   "network.critics": Field(
     2,
     "C, the number of critics, each with its own target network; Fujimoto et "
     "al. 2018, section 4.2",
-    checks.at_least(1, "the policy would have no values to improve on").up_to(
-      100, "no memory holds their activations"
+    checks.at_least(
+      1, "the policy would have no values to improve on", most=100
     ),
   ),
   "network.critic_head": Field(
@@ -74,9 +72,7 @@ FIELDS: fields.Fields = {
     25,
     "M, the number of quantiles of each critic with the head 'quantile'; "
     "Kuznetsov et al. 2020, section 5",
-    checks.at_least(1, "there would be no distribution").up_to(
-      1_000, "no memory holds the pairs of quantiles"
-    ),
+    checks.at_least(1, "there would be no distribution", most=1_000),
   ),
   "learner.dropped_quantiles": Field(
     2,
@@ -136,9 +132,7 @@ FIELDS: fields.Fields = {
     0.005,
     "tau, the weight of the learned networks in the moving average that is "
     "made of the target networks; Haarnoja et al. 2018, table 1",
-    checks.above(0, "targets would not follow the critics").up_to(
-      1, "targets would overshoot the critics"
-    ),
+    checks.above(0, "targets would not follow the critics", most=1),
   ),
   "learner.target_critics": Field(
     0,
@@ -150,8 +144,8 @@ FIELDS: fields.Fields = {
     0.0,
     "standard deviation of the noise on the target policy's actions, for "
     "'deterministic'; Fujimoto et al. 2018, section 6.1: 0.2",
-    checks.at_least(0, "a deviation is never negative", "0: no noise").up_to(
-      1e3, "all actions would be at their bounds"
+    checks.at_least(
+      0, "a deviation is never negative", "0: no noise", most=1e3
     ),
   ),
   "learner.target_noise_clip": Field(
@@ -164,9 +158,7 @@ FIELDS: fields.Fields = {
     1.0,
     "initial temperature, which the learner adapts: alpha, the weight of the "
     "entropy in the loss 'soft'; eta of the actions' weights in 'constrained'",
-    checks.above(0, "the policy would become deterministic").up_to(
-      1e6, "the entropy would outweigh the returns"
-    ),
+    checks.above(0, "the policy would become deterministic", most=1e6),
   ),
   "learner.discrete_entropy": Field(
     0.5,
@@ -212,24 +204,20 @@ FIELDS: fields.Fields = {
     0.0,
     "the optimizer's step size of the policy; 0: learner.learning_rate, which "
     "is that of the critics",
-    checks.at_least(0, "the policy would get worse", "0: the critics'").up_to(
-      1e3, "the first update would ruin the variables"
+    checks.at_least(
+      0, "the policy would get worse", "0: the critics'", most=1e3
     ),
   ),
   "learner.temperature_learning_rate": Field(
     0.0,
     "the optimizer's step size of the temperature in 'soft'; 0: "
     "learner.learning_rate",
-    checks.at_least(0, "it would diverge", "0: the critics'").up_to(
-      1e3, "the temperature would overflow"
-    ),
+    checks.at_least(0, "it would diverge", "0: the critics'", most=1e3),
   ),
   "learner.dual_learning_rate": Field(
     1e-2,
     "Adam's step size of temperature and multipliers in 'constrained'; Acme",
-    checks.above(0, "temperature and multipliers would not change").up_to(
-      1e3, "they would overflow"
-    ),
+    checks.above(0, "temperature and multipliers would not change", most=1e3),
   ),
   "exploration.noise": Field(
     "gaussian",
@@ -242,8 +230,8 @@ FIELDS: fields.Fields = {
     0.1,
     "standard deviation of the noise, for actions in [-1, 1]; Fujimoto et al. "
     "2018, section 6.1",
-    checks.at_least(0, "a deviation is never negative", "0: no noise").up_to(
-      1e3, "all actions would be at their bounds"
+    checks.at_least(
+      0, "a deviation is never negative", "0: no noise", most=1e3
     ),
   ),
   "exploration.lowest_noise_std": Field(
@@ -265,9 +253,7 @@ FIELDS: fields.Fields = {
     "environment steps for which each of these actions is repeated, with which "
     "a car gets up a hill that independent actions do not climb; Dabney et al. "
     "2021, section 3, sample the number",
-    checks.at_least(1, "there would be no actions").up_to(
-      10_000, "an environment would get one random action only"
-    ),
+    checks.at_least(1, "there would be no actions", most=10_000),
   ),
   **groups.BONUS,
 }
@@ -279,7 +265,6 @@ _REQUIREMENTS = (
     "learner.critic_target",
     ("n_step",),
     ("adder.n_step",),
-    presets={"adder.n_step": (5,)},
   ),
   rules.Requirement(
     "learner.critic_target", ("retrace",), ("learner.retrace_lambda",)
@@ -301,10 +286,7 @@ _REQUIREMENTS = (
     "learner.target_noise", None, ("learner.target_noise_clip",)
   ),
   rules.Requirement(
-    "exploration.random_steps",
-    None,
-    ("exploration.random_repeats",),
-    presets={"exploration.random_repeats": (16,)},
+    "exploration.random_steps", None, ("exploration.random_repeats",)
   ),
   rules.Requirement(
     "replay.sampler", ("prioritized",), (*groups.PRIORITIES, "replay.eta")

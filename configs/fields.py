@@ -217,8 +217,11 @@ def check(name: str, value: typing.Any, field: Field) -> None:
     raise ValueError(
       f"{shown} must be {rule.wanted}: {rule.consequence}{advice}"
     )
-  if rule is not None and rule.maximum < math.inf and value > rule.maximum:
-    raise ValueError(f"{shown} must be at most {rule.maximum}: {rule.beyond}")
+  if rule is not None and rule.most < math.inf and value > rule.most:
+    raise ValueError(
+      f"{shown} must be at most {rule.most}: with more, no run could learn, or "
+      "no machine, library or timer could handle it"
+    )
   for number in value if isinstance(value, tuple) else (value,):
     if infinite or not isinstance(number, int | float):
       continue

@@ -75,9 +75,7 @@ CORE: fields.Fields = {
   "network.core_window": Field(
     16,
     "earlier steps that 'attention' sees",
-    checks.at_least(1, "there would be no memory").up_to(
-      512, "no memory holds the states of a batch"
-    ),
+    checks.at_least(1, "there would be no memory", most=512),
   ),
 }
 
@@ -96,9 +94,7 @@ LEARNER: fields.Fields = {
     64,
     "transitions (or sequences, or rollouts) per batch; Mnih et al. 2015 use "
     "32",
-    checks.at_least(1, "there would be no batch").up_to(
-      2**20, "no memory holds the batch"
-    ),
+    checks.at_least(1, "there would be no batch", most=2**20),
   ),
   "learner.optimizer": Field(
     "adam",
@@ -113,9 +109,7 @@ LEARNER: fields.Fields = {
   "learner.learning_rate": Field(
     2e-3,
     "the optimizer's step size; Mnih et al. 2015 use RMSProp with 2.5e-4",
-    checks.above(0, "nothing would be learned").up_to(
-      1e3, "the first update would ruin the variables"
-    ),
+    checks.above(0, "nothing would be learned", most=1e3),
   ),
   "learner.warmup_steps": Field(
     0,
@@ -138,17 +132,13 @@ LEARNER: fields.Fields = {
     0.0,
     "part of the weights (not of biases) that 'adamw' subtracts in a step, "
     "times the learning rate",
-    checks.at_least(0, "weights would grow", "0: none").up_to(
-      1e3, "weights would vanish"
-    ),
+    checks.at_least(0, "weights would grow", "0: none", most=1e3),
   ),
   "learner.adam_epsilon": Field(
     1e-8,
     "term of the optimizer's denominator: Kingma and Ba 2015, section 2; in "
     "'rmsprop' it is under the root",
-    checks.above(0, "updates could divide by zero").up_to(
-      1e3, "updates would vanish"
-    ),
+    checks.above(0, "updates could divide by zero", most=1e3),
   ),
   "learner.max_gradient_norm": Field(
     10.0,
@@ -159,9 +149,7 @@ LEARNER: fields.Fields = {
   "learner.steps_per_call": Field(
     20,
     "trainer steps per call of the compiled tf.function",
-    checks.at_least(1, "the trainer would make no steps").up_to(
-      10_000, "a call could not be interrupted for hours"
-    ),
+    checks.at_least(1, "the trainer would make no steps", most=10_000),
   ),
   "learner.init_from": Field(
     "",
@@ -184,8 +172,8 @@ LEARNER: fields.Fields = {
     1,
     "TensorFlow threads of the trainer, 1 for small networks; 0: one per core",
     checks.at_least(
-      0, "the trainer could not compute", "0: one per core"
-    ).up_to(1_024, "no machine has more cores"),
+      0, "the trainer could not compute", "0: one per core", most=1_024
+    ),
   ),
   "learner.threads_per_operation": Field(
     0,
@@ -193,8 +181,8 @@ LEARNER: fields.Fields = {
     "convolution; with 1, threads compute different ones, which is faster "
     "where several small networks are independent; 0: learner.threads",
     checks.at_least(
-      0, "the trainer could not compute", "0: learner.threads"
-    ).up_to(1_024, "no machine has more cores"),
+      0, "the trainer could not compute", "0: learner.threads", most=1_024
+    ),
   ),
 }
 
@@ -221,8 +209,8 @@ REPLAY: fields.Fields = {
     8.0,
     "average number of times that each transition or sequence is sampled, "
     "which a rate limiter enforces; Mnih et al. 2015 use 32 / 4; 0: no limit",
-    checks.at_least(0, "the limiter would block for ever", "0: no limit").up_to(
-      1e9, "the limiter counts in doubles"
+    checks.at_least(
+      0, "the limiter would block for ever", "0: no limit", most=1e9
     ),
   ),
   "replay.tolerance": Field(
@@ -230,17 +218,12 @@ REPLAY: fields.Fields = {
     "largest deviation of the number of samples from samples_per_insert x "
     "inserts, as a fraction of samples_per_insert x min_size; beyond it, the "
     "side that is ahead waits",
-    checks.above(0, "the limiter would block for ever").up_to(
-      1e3,
-      "no side would ever wait; replay.samples_per_insert=0 removes the limit",
-    ),
+    checks.above(0, "the limiter would block for ever", most=1e3),
   ),
   "replay.transitions_per_item": Field(
     1,
     "transitions per item of the table: they are stored and sampled together",
-    checks.at_least(1, "items would be empty").up_to(
-      10_000, "no batch consists of such items"
-    ),
+    checks.at_least(1, "items would be empty", most=10_000),
   ),
   "replay.shards": Field(
     1,
@@ -264,9 +247,7 @@ PRIORITIES: fields.Fields = {
     0.6,
     "alpha: items are sampled in proportion to |TD error| ** alpha; Schaul et "
     "al. 2016, table 3",
-    checks.at_least(0, "large errors would be sampled least").up_to(
-      10, "powers of errors would be infinite"
-    ),
+    checks.at_least(0, "large errors would be sampled least", most=10),
   ),
   "replay.importance_exponent_start": Field(
     0.4,
@@ -342,9 +323,7 @@ EPSILON: fields.Fields = {
     7.0,
     "alpha of 'ladder', by which environment i of N has the epsilon base ** (1 "
     "+ alpha i / (N - 1)); Horgan et al. 2018, section 4.1",
-    checks.at_least(0, "epsilons would exceed 1").up_to(
-      100, "most epsilons would be zero"
-    ),
+    checks.at_least(0, "epsilons would exceed 1", most=100),
   ),
 }
 
@@ -353,9 +332,7 @@ N_STEP: fields.Fields = {
   "adder.n_step": Field(
     1,
     "n, the environment steps per transition, whose rewards are summed",
-    checks.at_least(1, "there would be no transition").up_to(
-      10_000, "no worker could hold the unfinished transitions"
-    ),
+    checks.at_least(1, "there would be no transition", most=10_000),
   ),
   "adder.discount": Field(
     0.99,
@@ -371,8 +348,8 @@ SEQUENCES: fields.Fields = {
     "steps from the start of one sequence to the start of the next; "
     "Kapturowski et al. 2019 use 40, table 2",
     checks.at_least(
-      1, "the same sequence would be written again and again"
-    ).up_to(1_000, "a sequence has no more steps"),
+      1, "the same sequence would be written again and again", most=1_000
+    ),
   ),
   "replay.eta": Field(
     0.9,
@@ -388,8 +365,8 @@ BURN_IN: fields.Fields = {
     10,
     "steps at the start of a sequence that only update the core's state, "
     "without a loss; Kapturowski et al. 2019 use 40, table 2",
-    checks.at_least(0, "sequences would end before they begin").up_to(
-      LONGEST_UNROLL, "the unrolled graph could not be built"
+    checks.at_least(
+      0, "sequences would end before they begin", most=LONGEST_UNROLL
     ),
   ),
 }
@@ -401,8 +378,11 @@ STACKED_FRAMES: fields.Fields = {
     "number of frames that an observation stacks, so that each frame is stored "
     "only once; 0: observations are stored whole",
     checks.at_least(
-      0, "there would be no frames", "0: observations are stored whole"
-    ).up_to(255, "the number of a frame is stored in one byte"),
+      0,
+      "there would be no frames",
+      "0: observations are stored whole",
+      most=255,
+    ),
   ),
 }
 
@@ -455,9 +435,7 @@ QUEUE: fields.Fields = {
     "published versions, at which workers wait in mode 'async': the queue is "
     "full then; a worker that is slower than others, or gets variables late, "
     "can exceed it",
-    checks.at_least(2, "the queue could hold no batch").up_to(
-      10_000, "no memory holds the rollouts"
-    ),
+    checks.at_least(2, "the queue could hold no batch", most=10_000),
   ),
   "replay.shards": REPLAY["replay.shards"],
 }
@@ -479,9 +457,7 @@ ATOMS: fields.Fields = {
     51,
     "number of atoms of a 'categorical' head with a support; Bellemare et al. "
     "2017, section 5",
-    checks.at_least(2, "there would be no distribution").up_to(
-      10_000, "no memory holds the outputs"
-    ),
+    checks.at_least(2, "there would be no distribution", most=10_000),
   ),
   "network.lowest_return": Field(
     -math.inf,
@@ -545,25 +521,19 @@ BONUS: fields.Fields = {
     1.0,
     "factor of the bonus, whose returns have about this deviation, in units of "
     "the rewards; Burda et al. 2019, section 3.4, use 1, and 2 for rewards",
-    checks.above(0, "there would be no bonus").up_to(
-      1e6, "the bonus would outweigh any reward"
-    ),
+    checks.above(0, "there would be no bonus", most=1e6),
   ),
   "bonus.features": Field(
     64,
     "outputs of the bonus's networks of observations; Burda et al. 2019 use "
     "512 on Atari, Pathak et al. 2017 288",
-    checks.at_least(1, "there would be nothing to predict").up_to(
-      65_536, "no memory holds the weights"
-    ),
+    checks.at_least(1, "there would be nothing to predict", most=65_536),
   ),
   "bonus.learning_rate": Field(
     1e-4,
     "Adam's step size for the bonus's networks: with a larger one, all steps "
     "are soon old; Burda et al. 2019, table 1",
-    checks.above(0, "all steps would stay new").up_to(
-      1e3, "the first update would ruin the variables"
-    ),
+    checks.above(0, "all steps would stay new", most=1e3),
   ),
   "bonus.batch_size": Field(
     256,

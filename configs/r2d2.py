@@ -23,16 +23,14 @@ _R2D2_FIELDS: fields.Fields = {
     64,
     "units of the core; Kapturowski et al. 2019 use an LSTM of 512, section "
     "2.3",
-    checks.at_least(1, "there would be no recurrent state").up_to(
-      16_384, "no memory holds its weights"
-    ),
+    checks.at_least(1, "there would be no recurrent state", most=16_384),
   ),
   "adder.unroll": fields.Field(
     20,
     "steps of a sequence after the burn-in, from which the learner learns; "
     "Kapturowski et al. 2019 use 80, table 2",
-    checks.at_least(1, "there would be nothing to learn from").up_to(
-      groups.LONGEST_UNROLL, "the unrolled graph could not be built"
+    checks.at_least(
+      1, "there would be nothing to learn from", most=groups.LONGEST_UNROLL
     ),
   ),
 }
@@ -64,11 +62,6 @@ _REQUIREMENTS = (
     "replay.sampler",
     ("prioritized",),
     (*groups.PRIORITY_EXPONENTS, "replay.eta"),
-    presets={  # those of `_PAPER`
-      "replay.priority_exponent": (0.9,),
-      "replay.importance_exponent_start": (0.6,),
-      "replay.importance_exponent_end": (0.6,),
-    },
   ),
 )
 

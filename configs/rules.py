@@ -6,11 +6,11 @@ raise a ValueError that names the fields, their values and the consequence.
 
 import math
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import ml_collections
 
-from slipway.configs import fields, groups
+from slipway.configs import catalog, fields, groups
 
 # The smallest valid distance of neighbouring atoms, relative to the largest
 # absolute atom. Closer atoms may be equal in float32.
@@ -27,25 +27,18 @@ class Requirement(typing.NamedTuple):
     values: values of the other field with which the fields have an effect;
       None: all values above 0.
     names: dotted names of the fields, such as 'learner.clip'.
-    presets: by name of a field, the values that presets set besides its
-      default. They are always valid, so that a user of such a preset can change
-      the other field alone.
   """
 
   other: str
   values: tuple[str | bool, ...] | None
   names: tuple[str, ...]
-  presets: Mapping[str, tuple[float, ...]] = {}
 
 
 # The fields of `groups.EPSILON` that have an effect with one schedule only. The
 # presets set epsilon_end and decay_steps for their tasks, with both schedules.
 EPSILON_REQUIREMENTS = (
   Requirement(
-    "exploration.schedule",
-    ("linear",),
-    ("exploration.epsilon_start",),
-    presets={"exploration.epsilon_start": (0.0,)},
+    "exploration.schedule", ("linear",), ("exploration.epsilon_start",)
   ),
   Requirement(
     "exploration.schedule",
@@ -67,7 +60,6 @@ _LEARNER_REQUIREMENTS = (
     "learner.optimizer",
     ("adam", "adamw", "rmsprop"),
     ("learner.adam_epsilon",),
-    presets={"learner.adam_epsilon": (1e-3, 1.5e-4, 0.01 / 32, 1e-5)},
   ),
   Requirement("learner.decay_steps", None, ("learner.schedule",)),
 )
@@ -95,8 +87,9 @@ def check_requirements(
 ) -> None:
   """Checks that fields without an effect have their default values.
 
-  Values that presets set are valid, too; see `Requirement.presets`. The fields
-  of `groups.LEARNER` are checked, too, where they are declared.
+  Values that any preset sets are valid, too, so that a user of that preset can
+  change the other field alone. The fields of `groups.LEARNER` are checked, too,
+  where they are declared.
 
   Args:
     declared: the declarations of the config's fields, by dotted name.
@@ -104,14 +97,17 @@ def check_requirements(
   """
   if "learner.optimizer" in declared:
     requirements = (*_LEARNER_REQUIREMENTS, *requirements)
-  for other, values, names, presets in requirements:
+  for other, values, names in requirements:
     found = fields.get(config, other)
     if found > 0 if values is None else found in values:
       continue
     wanted = " or ".join(map(repr, values or ())) or "a value above 0"
     for name in names:
       value, default = fields.get(config, name), declared[name].default
-      if value not in (default, *presets.get(name, ())):
+      known = value == default or value in catalog.list_values(
+        config.agent, name
+      )
+      if not known:
         raise ValueError(
           f"config.{name}={value!r} has no effect with config.{other}="
           f"{found!r}, so the run would ignore it: use {default!r} for the "

@@ -23,16 +23,14 @@ _DQN_ONLY_FIELDS: fields.Fields = {
     200,
     "number of quantiles of each return in the loss, for 'quantile' and "
     "'implicit_quantile'; Dabney et al. 2018a, section 5",
-    checks.at_least(1, "there would be no distribution").up_to(
-      10_000, "no memory holds the pairs of quantiles"
-    ),
+    checks.at_least(1, "there would be no distribution", most=10_000),
   ),
   "network.cosines": Field(
     64,
     "number of cosine features that encode a quantile's fraction, for "
     "'implicit_quantile'; Dabney et al. 2018b, section 3.1",
-    checks.at_least(1, "the values of all quantiles would be equal").up_to(
-      10_000, "no memory holds the features"
+    checks.at_least(
+      1, "the values of all quantiles would be equal", most=10_000
     ),
   ),
   "network.layer_norm": Field(
@@ -50,9 +48,7 @@ _DQN_ONLY_FIELDS: fields.Fields = {
     0.5,
     "sigma_0, the initial scale of the noise; Fortunato et al. 2018, section "
     "3.2",
-    checks.above(0, "there would be no noise").up_to(
-      1e3, "values would be nothing but noise"
-    ),
+    checks.above(0, "there would be no noise", most=1e3),
   ),
   "learner.double": Field(
     False,
@@ -63,8 +59,8 @@ _DQN_ONLY_FIELDS: fields.Fields = {
     0.0,
     "alpha, the weight of the penalty by which CQL lowers values of actions "
     "that the data lacks; Kumar et al. 2020, equation 4; 0: no penalty",
-    checks.at_least(0, "values of unseen actions would rise", "0: none").up_to(
-      1e6, "the penalty would outweigh all rewards"
+    checks.at_least(
+      0, "values of unseen actions would rise", "0: none", most=1e6
     ),
   ),
   "learner.munchausen_scale": Field(
@@ -121,7 +117,6 @@ _REQUIREMENTS = (
     "network.head",
     ("quantile", "implicit_quantile"),
     ("network.quantiles",),
-    presets={"network.quantiles": (8, 32)},  # IQN, QR-DQN
   ),
   rules.Requirement(
     "network.head", ("implicit_quantile",), ("network.cosines",)
@@ -133,10 +128,7 @@ _REQUIREMENTS = (
     ("learner.munchausen_temperature", "learner.munchausen_lowest"),
   ),
   rules.Requirement(
-    "replay.sampler",
-    ("prioritized",),
-    groups.PRIORITY_EXPONENTS,
-    presets={"replay.priority_exponent": (0.5,)},  # Rainbow
+    "replay.sampler", ("prioritized",), groups.PRIORITY_EXPONENTS
   ),
 )
 

@@ -104,11 +104,11 @@ r2d2 replay.sampler=uniform replay.priority_exponent=0.7 | 'uniform'
 r2d2 replay.sampler=uniform replay.importance_exponent_start=0.5 | 'uniform'
 r2d2 replay.sampler=uniform replay.importance_exponent_end=0.5 | 'uniform'
 r2d2 replay.sampler=uniform replay.eta=0.5 | config.replay.sampler='uniform'
-sac learner.target_noise=0.2 | config.learner.policy_loss='soft'
+sac learner.target_noise=0.3 | config.learner.policy_loss='soft'
 ddpg learner.target_noise_clip=0.2 | config.learner.target_noise=0.0
 sac learner.discrete_entropy=0.98 | environment.name='Pendulum-v1'
 sac exploration.noise_std=0.5 | config.learner.policy_loss='soft'
-sac replay.priority_exponent=0.5 | config.replay.sampler='uniform'
+sac replay.priority_exponent=0.55 | config.replay.sampler='uniform'
 sac network.atoms=21 | config.network.critic_head='expected'
 sac exploration.random_repeats=8 | config.exploration.random_steps=0
 sac bonus.weight=2.0 | config.bonus.kind='none'
