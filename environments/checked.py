@@ -7,7 +7,7 @@ whether observations form a batch.
 """
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -110,14 +110,14 @@ class CheckedEnvironment(gymnasium.Wrapper):
   """Wrapper that checks the results of one environment of a batch.
 
   If the environment raises an error or returns an invalid value, the wrapper's
-  methods raise an `EnvironmentFault`.
+  methods raise an `EnvironmentFault`. It returns copies of observations, since
+  several environments may return the same array, such as a class attribute.
 
   Attributes:
     index: index of the environment in its batch.
     seed: seed of the last seeded reset, or None if there was none.
     steps: number of steps since that reset.
-    copies: whether `reset` and `step` return copies of observations, because
-      other environments of the batch may overwrite them.
+    observation: what the environment's last reset or step returned.
     ignores_mask: whether the last reset's info had an action mask, which is not
       read.
   """
@@ -136,10 +136,8 @@ class CheckedEnvironment(gymnasium.Wrapper):
     self._infos = episode_infos.InfoReader(info_names) if info_names else None
     self.seed: int | None = None
     self.steps = 0
-    self.copies = True
     self.ignores_mask = False
-    # Returned by the environment's last reset or step.
-    self._observation: Any = None
+    self.observation: Any = None
     # The leaves whose values could wrap around in a batch.
     self._integers = [
       leaf
@@ -147,28 +145,21 @@ class CheckedEnvironment(gymnasium.Wrapper):
       if getattr(leaf.space.dtype, "kind", "") in "iu"
     ]
 
-  @property
-  def buffers(self) -> Iterator[int]:
-    """Addresses of the arrays and containers in the last observation."""
-    yield from _list_buffers(self._observation)
-
   def reset(self, *, seed=None, options=None):
     """Resets the environment; the info has only the action mask, if any."""
     if seed is not None:
       self.seed, self.steps = seed, 0
     try:
-      self._observation, info = self.env.reset(seed=seed, options=options)
+      self.observation, info = self.env.reset(seed=seed, options=options)
     except BaseException as error:
       raise EnvironmentFault.from_error(self.index, "reset()", error) from error
     if not isinstance(info, dict | None):  # an observation of two items
       raise EnvironmentFault(
         self.index, f"reset() {_describe_old_result('reset()')}"
       )
-    observation = self._observation
     if self._integers:
       self._check_integers("reset()")
-    if self.copies:
-      observation = copy_observation(observation)
+    observation = copy_observation(self.observation)
     if self._masks is None:
       self.ignores_mask = masks.KEY in (info or {})
       return observation, _NO_INFO
@@ -191,11 +182,10 @@ class CheckedEnvironment(gymnasium.Wrapper):
       self._check_number("terminated", terminated, "a bool")
     if type(truncated) is not bool:
       self._check_number("truncated", truncated, "a bool")
-    self._observation = observation
+    self.observation = observation
     if self._integers:
       self._check_integers("step()")
-    if self.copies:
-      observation = copy_observation(observation)
+    observation = copy_observation(observation)
     kept = _NO_INFO
     if self._masks is not None:
       kept = self._read_mask("step()", info, terminated=bool(terminated))
@@ -220,7 +210,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     """
     space = self.env.observation_space
     try:
-      mismatch = spaces.find_mismatch(space, self._observation)
+      mismatch = spaces.find_mismatch(space, self.observation)
     except BaseException as error:  # raised by a method such as __array__
       call = f"reading the observation of {call}"
       return EnvironmentFault.from_error(self.index, call, error)
@@ -234,7 +224,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     """Checks that the types of integer leaves can hold the last observation."""
     for leaf in self._integers:
       try:
-        value = spaces.select(self._observation, leaf.path)
+        value = spaces.select(self.observation, leaf.path)
         # `is`: gymnasium's environments keep the type of their space.
         if getattr(value, "dtype", None) is leaf.space.dtype:
           continue
@@ -301,41 +291,15 @@ def _describe_old_result(call: str) -> str:
   return f"returned {returned}, {advice}"
 
 
-def share_observations(envs: Sequence[CheckedEnvironment]) -> bool:
-  """Returns whether several environments returned the same array or container.
-
-  An example is an array in a class attribute, to which each environment of the
-  class writes its observations.
-  """
-  seen: set[int] = set()
-  for env in envs:
-    buffers = set(env.buffers)
-    if not seen.isdisjoint(buffers):
-      return True
-    seen |= buffers
-  return False
-
-
 def copy_observation(observation: Any) -> Any:
   """Returns a copy of an observation of any structure."""
   if isinstance(observation, np.ndarray):
     return observation.copy()
+  if type(observation) is dict:
+    return {key: copy_observation(x) for key, x in observation.items()}
+  if type(observation) is tuple:
+    return tuple(map(copy_observation, observation))
   return copy.deepcopy(observation)
-
-
-def _list_buffers(observation: Any) -> Iterator[int]:
-  """Yields the addresses of the arrays and containers in an observation."""
-  if isinstance(observation, np.ndarray):
-    if observation.size:
-      yield observation.__array_interface__["data"][0]
-  elif isinstance(observation, (dict, list, tuple)):
-    if not isinstance(observation, tuple):
-      yield id(observation)
-    parts = (
-      observation.values() if isinstance(observation, dict) else observation
-    )
-    for part in parts:
-      yield from _list_buffers(part)
 
 
 class BatchChecker:
