@@ -258,74 +258,40 @@ FIELDS: fields.Fields = {
   **groups.BONUS,
 }
 
-# The fields that have an effect only with certain values of other fields.
-_REQUIREMENTS = (
-  *rules.BONUS_REQUIREMENTS,
-  rules.Requirement(
-    "learner.critic_target",
-    ("n_step",),
-    ("adder.n_step",),
-  ),
-  rules.Requirement(
-    "learner.critic_target", ("retrace",), ("learner.retrace_lambda",)
-  ),
-  rules.Requirement("network.core_size", None, (*groups.CORE, "adder.burn_in")),
-  *rules.CORE_REQUIREMENTS,
-  rules.Requirement(
-    "learner.policy_loss",
-    ("deterministic",),
-    (
-      "learner.target_noise",
-      "learner.target_noise_clip",
-      "exploration.noise",
-      "exploration.noise_std",
-      "exploration.lowest_noise_std",
-    ),
-  ),
-  rules.Requirement(
-    "learner.target_noise", None, ("learner.target_noise_clip",)
-  ),
-  rules.Requirement(
-    "exploration.random_steps", None, ("exploration.random_repeats",)
-  ),
-  rules.Requirement(
-    "replay.sampler", ("prioritized",), (*groups.PRIORITIES, "replay.eta")
-  ),
-  # The presets of D4PG set lowest_return and highest_return for their tasks.
-  rules.Requirement(
-    "network.critic_head", ("categorical",), ("network.atoms",)
-  ),
-  rules.Requirement(
-    "network.critic_head",
-    ("quantile",),
-    ("network.critic_quantiles", "learner.dropped_quantiles"),
-  ),
-  rules.Requirement(
-    "learner.policy_loss", ("soft", "constrained"), ("learner.temperature",)
-  ),
-  rules.Requirement(
-    "learner.policy_loss",
-    ("soft",),
-    ("learner.discrete_entropy", "learner.temperature_learning_rate"),
-  ),
+# The fields that have an effect only with certain values of other fields. The
+# presets of D4PG set lowest_return and highest_return for their tasks.
+_REQUIREMENTS: rules.Requirements = {
+  **rules.BONUS_REQUIREMENTS,
+  **rules.CORE_REQUIREMENTS,
+  ("network.core_size",): [*groups.CORE, "adder.burn_in"],
+  ("learner.critic_target", "n_step"): ["adder.n_step"],
+  ("learner.critic_target", "retrace"): ["learner.retrace_lambda"],
+  ("learner.policy_loss", "deterministic"): [
+    *("learner.target_noise", "learner.target_noise_clip"),
+    *("exploration.noise", "exploration.noise_std"),
+    "exploration.lowest_noise_std",
+  ],
+  ("learner.target_noise",): ["learner.target_noise_clip"],
+  ("exploration.random_steps",): ["exploration.random_repeats"],
+  ("replay.sampler", "prioritized"): [*groups.PRIORITIES, "replay.eta"],
+  ("network.critic_head", "categorical"): ["network.atoms"],
+  ("network.critic_head", "quantile"): [
+    *("network.critic_quantiles", "learner.dropped_quantiles"),
+  ],
   # A deterministic policy has nothing to sample from.
-  rules.Requirement(
-    "learner.policy_loss", ("soft", "constrained"), ("evaluation.policy",)
-  ),
-  rules.Requirement(
-    "learner.policy_loss",
-    ("constrained",),
-    (
-      "learner.action_samples",
-      "learner.temperature_bound",
-      "learner.kl_bound",
-      "learner.std_kl_bound",
-      "learner.kl_multiplier",
-      "learner.std_kl_multiplier",
-      "learner.dual_learning_rate",
-    ),
-  ),
-)
+  ("learner.policy_loss", "soft", "constrained"): [
+    *("learner.temperature", "evaluation.policy"),
+  ],
+  ("learner.policy_loss", "soft"): [
+    *("learner.discrete_entropy", "learner.temperature_learning_rate"),
+  ],
+  ("learner.policy_loss", "constrained"): [
+    *("learner.action_samples", "learner.temperature_bound"),
+    *("learner.kl_bound", "learner.std_kl_bound"),
+    *("learner.kl_multiplier", "learner.std_kl_multiplier"),
+    "learner.dual_learning_rate",
+  ],
+}
 
 
 # Four environments, and one update per step of an environment.

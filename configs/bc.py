@@ -41,4 +41,4 @@ def check(config: ml_collections.ConfigDict) -> None:
       "from recorded episodes only: workers would have no effect; use 0"
     )
   rules.check_dataset(config)
-  rules.check_requirements(config, FIELDS, ())
+  rules.check_requirements(config, FIELDS, {})

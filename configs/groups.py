@@ -393,9 +393,7 @@ AUGMENTATION: fields.Fields = {
     "largest random shift, in pixels, of the images of a batch, which keeps "
     "networks from overfitting to few images; Kostrikov et al. 2021 use 4 of "
     "84 x 84 pixels; 0: none",
-    checks.at_least(0, "a shift has a size", "0: none").up_to(
-      32, "little of an image would be left"
-    ),
+    checks.at_least(0, "a shift has a size", "0: none", most=32),
   ),
 }
 

@@ -177,28 +177,19 @@ FIELDS: fields.Fields = {
 
 # The fields that have an effect only with memory, or with certain estimators of
 # advantages or losses.
-_REQUIREMENTS = (
-  *rules.BONUS_REQUIREMENTS,
-  rules.Requirement("network.core_size", None, tuple(groups.CORE)),
-  *rules.CORE_REQUIREMENTS,
-  rules.Requirement(
-    "learner.advantage_estimator",
-    ("vtrace",),
-    ("learner.max_rho", "learner.max_c"),
-  ),
-  rules.Requirement("learner.policy_loss", ("clipped",), ("learner.clip",)),
-  rules.Requirement(
-    "learner.policy_loss",
-    ("vmpo",),
-    (
-      "learner.temperature",
-      "learner.temperature_bound",
-      "learner.kl_multiplier",
-      "learner.kl_bound",
-      "learner.std_kl_bound",
-    ),
-  ),
-)
+_REQUIREMENTS: rules.Requirements = {
+  **rules.BONUS_REQUIREMENTS,
+  ("network.core_size",): tuple(groups.CORE),
+  **rules.CORE_REQUIREMENTS,
+  ("learner.advantage_estimator", "vtrace"): [
+    *("learner.max_rho", "learner.max_c"),
+  ],
+  ("learner.policy_loss", "clipped"): ["learner.clip"],
+  ("learner.policy_loss", "vmpo"): [
+    *("learner.temperature", "learner.temperature_bound"),
+    *("learner.kl_multiplier", "learner.kl_bound", "learner.std_kl_bound"),
+  ],
+}
 
 
 # The values of the family, which each algorithm changes.

@@ -55,15 +55,11 @@ FIELDS: fields.Fields = {
 
 # The fields that have an effect only with certain values of others, without
 # replay.importance_steps, which the presets set for their tasks.
-_REQUIREMENTS = (
-  *rules.EPSILON_REQUIREMENTS,
-  *rules.CORE_REQUIREMENTS,
-  rules.Requirement(
-    "replay.sampler",
-    ("prioritized",),
-    (*groups.PRIORITY_EXPONENTS, "replay.eta"),
-  ),
-)
+_REQUIREMENTS: rules.Requirements = {
+  **rules.EPSILON_REQUIREMENTS,
+  **rules.CORE_REQUIREMENTS,
+  ("replay.sampler", "prioritized"): (*groups.PRIORITY_EXPONENTS, "replay.eta"),
+}
 
 _PAPER = {
   "agent": "r2d2",

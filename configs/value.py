@@ -109,28 +109,18 @@ FIELDS: fields.Fields = {
 # network.lowest_return and highest_return, learner.huber_delta (without effect
 # with the head 'categorical'), replay.importance_steps and learner.double
 # (without effect with a Munchausen bonus).
-_REQUIREMENTS = (
-  *rules.EPSILON_REQUIREMENTS,
-  *rules.BONUS_REQUIREMENTS,
-  rules.Requirement("network.head", ("categorical",), ("network.atoms",)),
-  rules.Requirement(
-    "network.head",
-    ("quantile", "implicit_quantile"),
-    ("network.quantiles",),
-  ),
-  rules.Requirement(
-    "network.head", ("implicit_quantile",), ("network.cosines",)
-  ),
-  rules.Requirement("network.noisy", (True,), ("network.noisy_std",)),
-  rules.Requirement(
-    "learner.munchausen_scale",
-    None,
-    ("learner.munchausen_temperature", "learner.munchausen_lowest"),
-  ),
-  rules.Requirement(
-    "replay.sampler", ("prioritized",), groups.PRIORITY_EXPONENTS
-  ),
-)
+_REQUIREMENTS: rules.Requirements = {
+  **rules.EPSILON_REQUIREMENTS,
+  **rules.BONUS_REQUIREMENTS,
+  ("network.head", "categorical"): ["network.atoms"],
+  ("network.head", "quantile", "implicit_quantile"): ["network.quantiles"],
+  ("network.head", "implicit_quantile"): ["network.cosines"],
+  ("network.noisy", True): ["network.noisy_std"],
+  ("learner.munchausen_scale",): [
+    *("learner.munchausen_temperature", "learner.munchausen_lowest"),
+  ],
+  ("replay.sampler", "prioritized"): groups.PRIORITY_EXPONENTS,
+}
 
 
 def check(config: ml_collections.ConfigDict) -> None:
