@@ -21,16 +21,17 @@ _NO_INFO: dict = {}
 # The accepted values of NumPy's `dtype.kind`, by the kind of value that `step`
 # must return.
 _DTYPE_KINDS = {"a number": "biuf", "a bool": "biu"}
-# What each call of gymnasium's API returns.
-_RESULTS = {
-  "reset()": "(observation, info)",
-  "step()": "(observation, reward, terminated, truncated, info)",
-}
-# The advice for environments of the package gym before version 0.26.
+# The advice for results of another API than gymnasium's, by call.
 _OLD_API = (
-  "as in the API of gym before 0.26: {change}, or wrap an environment of that "
-  "package in shimmy.GymV21CompatibilityV0(env=...)"
+  ", or wrap an environment of gym before 0.26 in "
+  "shimmy.GymV21CompatibilityV0(env=...)"
 )
+_API = {
+  "reset()": "declare reset(self, *, seed=None, options=None), and return "
+  f"(observation, info){_OLD_API}",
+  "step()": "return (observation, reward, terminated, truncated, info)"
+  f"{_OLD_API}",
+}
 
 
 class EnvironmentFault(Exception):
@@ -154,9 +155,8 @@ class CheckedEnvironment(gymnasium.Wrapper):
     except BaseException as error:
       raise EnvironmentFault.from_error(self.index, "reset()", error) from error
     if not isinstance(info, dict | None):  # an observation of two items
-      raise EnvironmentFault(
-        self.index, f"reset() {_describe_old_result('reset()')}"
-      )
+      text = f"reset() returned an observation without info: {_API['reset()']}"
+      raise EnvironmentFault(self.index, text)
     if self._integers:
       self._check_integers("reset()")
     observation = copy_observation(self.observation)
@@ -267,28 +267,15 @@ class CheckedEnvironment(gymnasium.Wrapper):
 
 
 def _find_wrong_api(call: str, error: BaseException) -> str | None:
-  """Returns how an environment differs from gymnasium's API, or None."""
+  """Returns how a call differs from gymnasium's API and what to do, or None."""
   text = str(error) if isinstance(error, (TypeError, ValueError)) else ""
-  if call not in _RESULTS or not text or user_code.is_in_user_code(error):
+  if call not in _API or not text or user_code.is_in_user_code(error):
     return None
+  if "values to unpack" in text or "cannot unpack" in text:
+    return f"returned another result than gymnasium's ({text}): {_API[call]}"
   if call == "reset()" and "argument 'seed'" in text:
-    change = "declare reset(self, *, seed=None, options=None)"
-    return f"takes no seed, {_OLD_API.format(change=change)}"
-  if "values to unpack" in text:
-    is_old = call == "reset()" or "got 4" in text
-    if is_old:
-      return _describe_old_result(call)
-    return f"returned a tuple of another length: return {_RESULTS[call]}"
-  if "cannot unpack" in text:
-    return f"returned no tuple ({text}): return {_RESULTS[call]}"
+    return f"takes no seed: {_API[call]}"
   return None
-
-
-def _describe_old_result(call: str) -> str:
-  """Returns a clause about a result of a call that has too few values."""
-  returned = "4 values" if call == "step()" else "an observation without info"
-  advice = _OLD_API.format(change=f"return {_RESULTS[call]}")
-  return f"returned {returned}, {advice}"
 
 
 def copy_observation(observation: Any) -> Any:
