@@ -84,14 +84,6 @@ def make(
     user_code.UserCodeError: The user's own code failed: the module that
       registers the id, the constructor or a wrapper.
   """
-  if num_envs < 1:
-    raise ValueError(
-      f"num_envs is {num_envs}: there would be nothing to step; give 1 or more"
-    )
-  if seed < 0:
-    raise ValueError(
-      f"seed is {seed}: NumPy's generators take none below 0; give 0 or more"
-    )
   name, kwargs = ids.get_name_and_kwargs(config)
   spec = ids.find_spec(name)
   masked = bool(config.get("action_mask", False))

@@ -102,11 +102,6 @@ class WorkerProxy:
       ValueError: an argument is invalid, or another proxy uses the control
         block.
     """
-    if poll_period_s <= 0:
-      raise ValueError(
-        f"poll_period_s is {poll_period_s}, so the proxy would poll the server"
-        " without a pause; pass a number of seconds above 0."
-      )
     self._handle = control_block.ProxyHandle(control_block_path)
     if tls is None and not isinstance(server_address, str):
       tls = relay_tls.INSECURE

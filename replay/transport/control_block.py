@@ -81,15 +81,8 @@ class _Handle:
 
   def __init__(self, path: str, lock: int, holder: str):
     flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC
-    try:
-      # For the lock alone: a mapping would keep it beyond `close`.
-      self._descriptor = os.open(path, flags, 0o600)
-    except OSError as error:
-      raise ValueError(
-        f"control block path {path!r} cannot be opened ({error.strerror}), so"
-        " the proxy and its workers could not share commands; give a path on a"
-        " tmpfs, such as /dev/shm."
-      ) from error
+    # For the lock alone: a mapping would keep it beyond `close`.
+    self._descriptor = os.open(path, flags, 0o600)
     try:
       self._map(path, lock, holder)
     except BaseException:
@@ -153,7 +146,7 @@ class ProxyHandle(_Handle):
 
     Raises:
       InUseError: another live proxy uses the control block.
-      ValueError: the file cannot be opened, or is not a control block.
+      ValueError: the file is not a control block.
     """
     super().__init__(path, _PROXY_LOCK, "proxy")
     self.restarts = self._fields[_STARTS]
@@ -292,7 +285,7 @@ class WorkerHandle(_Handle):
 
     Raises:
       InUseError: another live worker has the same index.
-      ValueError: the index is invalid, or the file cannot be used.
+      ValueError: the index is invalid, or the file is not a control block.
     """
     if not 0 <= index < _SLOTS:
       raise ValueError(

@@ -10,7 +10,6 @@ neither Reverb nor TensorFlow, so it listens within milliseconds.
 
 import asyncio
 import itertools
-import math
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -141,11 +140,6 @@ class Relay:
     relay_listener.check("listen", listen)
     if isinstance(upstream, str):
       relay_listener.check("upstream", upstream)
-    if not 0 < preface_timeout_s < math.inf:
-      raise ValueError(
-        f"preface_timeout_s is {preface_timeout_s}, so clients would be closed"
-        " at once or never; pass a finite number of seconds above 0."
-      )
     self._listen = listen
     self._admission = admission
     self._preface_timeout_s = preface_timeout_s

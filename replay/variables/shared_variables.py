@@ -87,18 +87,7 @@ class SharedVariablesWriter:
   """
 
   def __init__(self, path: str):
-    """Checks that a file can be written at a path; creates no file.
-
-    Raises:
-      ValueError: the directory cannot be written to.
-    """
-    directory = os.path.dirname(os.path.abspath(path))
-    if not os.access(directory, os.W_OK | os.X_OK):
-      raise ValueError(
-        f"variables path {path!r}: this user may not write to {directory}, so"
-        " no worker would get variables; give a path on a tmpfs, such as"
-        " /dev/shm."
-      )
+    """Stores the path; creates no file."""
     self._path = path
     self._file: _MappedFile | None = None
 

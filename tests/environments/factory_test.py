@@ -131,15 +131,6 @@ def test_a_missing_dependency_is_named_in_one_line():
     factory.make(given.config_of("Missing-v0"), 1, 0)
 
 
-@pytest.mark.parametrize(
-  ("num_envs", "seed", "field"),
-  [(0, 0, "num_envs is 0"), (-1, 0, "num_envs is -1"), (1, -1, "seed is -1")],
-)
-def test_numbers_out_of_range(num_envs, seed, field):
-  with pytest.raises(ValueError, match=field):
-    factory.make(given.config_of("CartPole-v1"), num_envs, seed)
-
-
 def test_kwargs_that_are_no_config():
   config = ml_collections.ConfigDict({"name": "CartPole-v1", "kwargs": None})
   with pytest.raises(ValueError, match=r"config\.environment\.kwargs is None"):
