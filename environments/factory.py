@@ -312,7 +312,7 @@ def _explain_failure(
   if isinstance(error, ImportError | gymnasium.error.DependencyNotInstalled):
     return ValueError(
       f"config.environment.name is {name!r}, which needs a package that is not "
-      f"installed here, so it cannot be made: {_first_line(error)}"
+      f"installed here, so it cannot be made: {user_code.describe(error)}"
     )
   if user_code.is_in_user_code(error):
     call = "its constructor"
@@ -428,13 +428,6 @@ def _explain_constructor_failure(
     f"config.environment.kwargs is {kwargs}, with which the constructor of "
     f"{name!r} fails, so it cannot be made: {text}"
   )
-
-
-def _first_line(error: Exception) -> str:
-  """Returns the first line of an error's text; without a text, its type."""
-  text = user_code.format_object(error, str)
-  line = (text or type(error).__name__).splitlines()[0]
-  return user_code.make_printable(line)
 
 
 def _spread_seed(seed: int) -> int:

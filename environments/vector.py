@@ -207,8 +207,9 @@ class VectorEnvironment:
       checked.EnvironmentFailedError: An environment failed.
     """
     try:
-      if self._threads:
-        asynchronous.start_resets(self._threads, self._seed)
+      for index, env in enumerate(self._threads):
+        # As gymnasium, which then collects the results.
+        env.start_reset(None if self._seed is None else self._seed + index)
       observation, infos = self._envs.reset(seed=self._seed)
       self._check_not_shared("reset()")
       if self._seed is not None:
@@ -249,7 +250,9 @@ class VectorEnvironment:
     try:
       if self._threads:
         each = vector_utils.iterate(self._envs.action_space, actions)
-        asynchronous.start_steps(self._threads, each, first)
+        for env, action, ended in zip(self._threads, each, first, strict=True):
+          # Where an episode has ended, an autoreset replaces the step.
+          env.start_reset(None) if ended else env.start_step(action)
       observation, reward, terminated, truncated, infos = self._envs.step(
         actions
       )

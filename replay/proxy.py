@@ -7,6 +7,7 @@ with the same arguments.
 """
 
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -109,7 +110,11 @@ class WorkerProxy:
       relay_lib.Relay(
         where,
         server,
-        control_block.ShardAdmission(self._handle, shard),
+        relay_lib.Admission(
+          self._handle.admit,
+          self._handle.mark_broken,
+          functools.partial(self._handle.set_reachable, shard),
+        ),
         upstream_tls=tls,
       )
       for shard, (where, server) in enumerate(

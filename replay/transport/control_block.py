@@ -202,6 +202,10 @@ class ProxyHandle(_Handle):
   def mark_broken(self, pid: int) -> None:
     """Marks the stream of each worker in a process as broken.
 
+    Call it before the client's side of the stream is closed, so that the client
+    is informed before it connects again. A worker process writes to only one
+    shard, so all of its streams pass the same relay.
+
     Args:
       pid: process id; 0 (unknown) has no effect.
     """
@@ -229,39 +233,6 @@ class ProxyHandle(_Handle):
       for index, holder in self.workers().items()
       if holder == pid
     ]
-
-
-class ShardAdmission:
-  """Admission policy of the relay to one shard, by the control block.
-
-  A worker process writes to only one shard, so all of its streams pass the same
-  relay.
-  """
-
-  def __init__(self, handle: ProxyHandle, shard: int):
-    """Stores the arguments.
-
-    Args:
-      shard: index of the shard whose server the relay connects to, below
-        `MAX_SHARDS`.
-    """
-    self._handle, self._shard = handle, shard
-
-  def admit(self, pid: int) -> bool:
-    """Returns whether to serve a new client, which else is disconnected."""
-    return self._handle.admit(pid)
-
-  def on_broken(self, pid: int) -> None:
-    """Marks the streams of a process as broken.
-
-    The relay calls it before it closes the client's side, so that the client is
-    informed before it connects again.
-    """
-    self._handle.mark_broken(pid)
-
-  def on_reachable(self, reachable: bool) -> None:
-    """Sets for the workers whether the server of the shard can be reached."""
-    self._handle.set_reachable(self._shard, reachable)
 
 
 class WorkerHandle(_Handle):
