@@ -24,19 +24,10 @@ _IMAGES = {
 
 _TASKS = {
   "cartpole": {
-    **tasks.CARTPOLE,
+    **policy_gradient.CARTPOLE,
     "topology.environments_per_worker": 16,  # the paper's threads
     "learner.batch_size": 16,
     "adder.unroll": 20,  # section 5.1: 5
-    # 0.98 does not see the edge of the track, and falls back; docs/learning.md.
-    "adder.discount": 0.99,
-    "environment.reward_scale": 0.05,  # so that values are at most 5
-    # No entropy bonus (the paper's weight is 0.01, section 5.2): once all
-    # episodes are long, it would outweigh the small advantages, and the policy
-    # would get worse again.
-    "learner.learning_rate": 2e-3,
-    "learner.decay_steps": 625,  # batches: 200,000 environment steps
-    "evaluation.period_steps": 100,  # batches
   },
   "lunarlander": {  # RL Baselines3 Zoo's values for 200,000 steps
     **tasks.LUNARLANDER,

@@ -244,15 +244,11 @@ def _make_component_converter_to_space(
   shape: Any = space.shape
   start = np.reshape(getattr(space, "start", 0), -1)
   sizes = spaces_lib.component_sizes(space) or ()
-  table: np.ndarray | None = None
-  if math.prod(sizes) <= arrays.MAX_JOINT_ACTIONS:
-    table = arrays.list_joint_actions(sizes)
 
   def convert(actions: np.ndarray) -> np.ndarray:
     """Converts actions [B, K] or [B] of the spec to those of the space."""
     if actions.ndim == 1:
-      assert table is not None
-      actions = table[actions]
+      actions = np.stack(np.unravel_index(actions, sizes), axis=1)
     own = (actions + start).astype(space.dtype, copy=False)
     return own.reshape(len(own), *shape)
 

@@ -20,7 +20,6 @@ An adder returns the last transitions of an episode only after that last
 the last observation again, so that these transitions are not lost.
 """
 
-import enum
 import math
 import threading
 import typing
@@ -69,13 +68,6 @@ class Step(typing.NamedTuple):
   info: dict[str, np.ndarray]
 
 
-class _NextCall(enum.Enum):
-  """The method of `Exchange` that the external loop must call next."""
-
-  ACT = "act"
-  OBSERVE = "observe"
-
-
 class Exchange:
   """Passes observations from an external loop to a worker, and actions back.
 
@@ -105,7 +97,7 @@ class Exchange:
       observation_space, np.dtype(np.float32), copy=True
     )
     self._changed = threading.Condition()
-    self._next = _NextCall.ACT
+    self._has_acted = False  # whether the next call is `observe`
     # Whether the next `act` has the first observation of an episode.
     self._begins_episode = True
     self._pending_step: Step | None = None  # not taken by the worker yet
@@ -125,12 +117,16 @@ class Exchange:
     with self._changed:
       if self._is_closed:
         raise Interrupted
-      self._check_order(_NextCall.ACT)
+      if self._has_acted:
+        raise ValueError(
+          "act was called twice in a row, so the first action would have no "
+          "result: call observe after each act"
+        )
       observation = self._read_observation(observation)
       info = self._read_mask("act", action_mask)
       reward = 0.0 if self._begins_episode else self._reward
       self._begins_episode = False
-      self._next = _NextCall.OBSERVE
+      self._has_acted = True
       self._pass_step(Step(observation, reward, False, False, info))
       while not self._has_action:
         if self._is_closed:
@@ -163,7 +159,11 @@ class Exchange:
     with self._changed:
       if self._is_closed:
         raise Interrupted
-      self._check_order(_NextCall.OBSERVE)
+      if not self._has_acted:
+        raise ValueError(
+          "observe was called before act, so there is no action whose result "
+          "it could report: call act first, and observe once after it"
+        )
       reward = _read_reward(reward)
       terminated = _read_flag("terminated", terminated)
       truncated = _read_flag("truncated", truncated)
@@ -171,7 +171,7 @@ class Exchange:
       info: dict[str, np.ndarray] = {}
       if action_mask is not None or (truncated and not terminated):
         info = self._read_mask("observe", action_mask)
-      self._next = _NextCall.ACT
+      self._has_acted = False
       self._reward = reward
       if terminated or truncated:
         self._begins_episode = True
@@ -213,20 +213,6 @@ class Exchange:
       self._changed.wait()
     self._pending_step = step
     self._changed.notify_all()
-
-  def _check_order(self, called: _NextCall) -> None:
-    """Checks that the loop called `act` and `observe` in the right order."""
-    if called is self._next:
-      return
-    if called is _NextCall.ACT:
-      raise ValueError(
-        "act was called twice in a row, so the first action would have no "
-        "result: call observe after each act"
-      )
-    raise ValueError(
-      "observe was called before act, so there is no action whose result "
-      "it could report: call act first, and observe once after it"
-    )
 
   def _read_mask(self, method: str, mask: typing.Any) -> dict[str, np.ndarray]:
     """Returns the info with an observation's action mask, if there are any."""

@@ -346,11 +346,7 @@ def _is_user_frame(frame: traceback.FrameSummary) -> bool:
 
 
 def _find_owner(frame: traceback.FrameSummary) -> str:
-  """Returns whose code a traceback's frame is in.
-
-  It is 'slipway', without configs; 'python'; 'library', a package that calls
-  user code; 'package', any other; or 'user'.
-  """
+  """Returns 'slipway', 'python', 'library' (ours), 'package' or 'user'."""
   path = pathlib.Path(frame.filename).resolve()
   if frame.filename.startswith("<frozen "):
     return "python"
