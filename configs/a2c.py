@@ -9,13 +9,10 @@ from slipway.configs import policy_gradient, recipes, tasks
 
 _PAPER = {
   "mode": "sync",
-  "network.activation": "tanh",
   "learner.policy_loss": "policy_gradient",
 }
 
 _IMAGES = {
-  "network.activation": "relu",
-  "network.shared": True,  # section 5.1
   "adder.unroll": 5,  # section 5.1
   "adder.discount": 0.99,  # section 5.1
   "learner.learning_rate": 7e-4,  # Stable-Baselines3's default

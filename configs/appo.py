@@ -8,8 +8,7 @@ from slipway.configs import policy_gradient, ppo, recipes
 
 _PAPER = {
   "learner.advantage_estimator": "vtrace",
-  "network.activation": "tanh",  # as PPO, with all that follows
-  "learner.policy_loss": "clipped",
+  "learner.policy_loss": "clipped",  # as PPO, with all that follows
   "learner.value_weight": 1.0,
   "learner.normalize_advantages": True,
 }

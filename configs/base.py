@@ -388,14 +388,6 @@ FIELDS: fields.Fields = {
   ),
 }
 
-# Declaration of "topology.workers" for a command that changes the number of
-# workers of a run: with 0 workers, nothing would be collected.
-_AT_LEAST_ONE_WORKER = FIELDS["topology.workers"]._replace(
-  check=checks.within(
-    1, 256, "without workers nothing is collected; a proxy controls up to 256"
-  )
-)
-
 
 def check(name: str, value: typing.Any) -> None:
   """Checks the type and the range of a value for one of `FIELDS`."""
@@ -483,4 +475,9 @@ def check_workers(count: int) -> None:
   Args:
     count: number of workers; valid are 1 to 256.
   """
-  fields.check("topology.workers", count, _AT_LEAST_ONE_WORKER)
+  check("topology.workers", count)
+  if not count:
+    raise ValueError(
+      "config.topology.workers=0 must be in [1, 256]: without workers nothing "
+      "is collected"
+    )

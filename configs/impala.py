@@ -7,15 +7,12 @@ V-trace corrects for rollouts of older policies.
 from slipway.configs import policy_gradient, recipes
 
 _PAPER = {
-  "network.activation": "tanh",
   "topology.workers": 2,
   "learner.advantage_estimator": "vtrace",
   "learner.policy_loss": "policy_gradient",
 }
 
 _IMAGES = {
-  "network.activation": "relu",
-  "network.shared": True,  # figure 3
   "adder.unroll": 20,  # table G.1
   "adder.discount": 0.99,  # table G.1
   "learner.learning_rate": 6e-4,  # table G.1

@@ -196,6 +196,7 @@ _REQUIREMENTS: rules.Requirements = {
 RECIPE = recipes.Recipe(
   {
     "agent": "policy_gradient",
+    "network.activation": "tanh",  # Stable-Baselines3's default
     "network.initializer": "orthogonal",  # Andrychowicz et al. 2021, 3.2
     "learner.adam_epsilon": 1e-5,  # Stable-Baselines3's default
     "learner.max_gradient_norm": 0.5,  # the same
@@ -244,6 +245,8 @@ def make_image_tasks(
     return {
       **task,
       **learner,
+      "network.activation": "relu",
+      "network.shared": True,  # Mnih et al. 2016, section 5.1
       "topology.workers": workers,
       "topology.environments_per_worker": each,
       "learner.batch_size": batch_size,

@@ -8,18 +8,14 @@ from slipway.configs import policy_gradient, recipes, tasks
 
 _PAPER = {
   "mode": "sync",
-  "network.activation": "tanh",  # Stable-Baselines3's default
   "learner.policy_loss": "clipped",
   "learner.value_weight": 1.0,  # Stable-Baselines3: 0.5 of the whole error
-  "learner.normalize_advantages": True,  # the same
+  "learner.normalize_advantages": True,  # Stable-Baselines3
 }
 
 _IMAGES = policy_gradient.make_image_tasks(
   {
-    "network.activation": "relu",
-    "network.shared": True,
     "adder.unroll": 128,
-    "adder.discount": 0.99,
     "learner.gae_lambda": 0.95,
     "learner.epochs": 4,
     "learner.minibatch_size": 256,
@@ -68,7 +64,6 @@ _TASKS = {
     "topology.environments_per_worker": 8,
     "learner.batch_size": 8,
     "adder.unroll": 256,  # 2,048 steps per batch
-    "adder.discount": 0.99,
     "learner.gae_lambda": 0.95,
     "learner.epochs": 10,
     "learner.minibatch_size": 64,
@@ -87,7 +82,6 @@ _TASKS = {
     "topology.environments_per_worker": 8,
     "learner.batch_size": 8,
     "adder.unroll": 128,
-    "adder.discount": 0.99,
     "learner.gae_lambda": 0.95,
     "learner.epochs": 10,
     "learner.minibatch_size": 128,

@@ -8,15 +8,11 @@ from slipway.configs import policy_gradient, recipes, tasks
 
 _PAPER = {
   "mode": "sync",
-  "network.activation": "tanh",
   "learner.policy_loss": "vmpo",
 }
 
 _IMAGES = {
-  "network.activation": "relu",
-  "network.shared": True,
   "adder.unroll": 128,
-  "adder.discount": 0.99,
   "learner.gae_lambda": 0.95,
   "learner.epochs": 4,  # passes until the workers get the new policy
   "learner.minibatch_size": 256,
