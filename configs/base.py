@@ -475,9 +475,8 @@ def check_workers(count: int) -> None:
   Args:
     count: number of workers; valid are 1 to 256.
   """
-  check("topology.workers", count)
-  if not count:
+  if not 1 <= count <= 256:
     raise ValueError(
-      "config.topology.workers=0 must be in [1, 256]: without workers nothing "
-      "is collected"
+      f"config.topology.workers={count} must be in [1, 256]: without workers "
+      "nothing is collected; a proxy controls up to 256"
     )

@@ -214,7 +214,7 @@ def test_one_shared_field_alone():
 @pytest.mark.parametrize("count", [0, 257])
 def test_the_number_of_workers_that_collect(count):
   base.check_workers(256)
-  with pytest.raises(ValueError, match=rf"workers={count} must be in \[., 256"):
+  with pytest.raises(ValueError, match=rf"workers={count} must be in \[1, 256"):
     base.check_workers(count)
 
 
