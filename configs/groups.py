@@ -14,7 +14,8 @@ Field = fields.Field
 # Most steps over which the graph of a recurrent network can be unrolled.
 LONGEST_UNROLL = 1_000
 
-# Fields of a network's torso, the layers from observations to features.
+# Fields of a network's torso, the layers from observations to features, and of
+# all initial weights.
 TORSO: fields.Fields = {
   "network.torso": Field(
     "mlp",
@@ -39,10 +40,6 @@ TORSO: fields.Fields = {
       (64, 0),
     ),
   ),
-}
-
-# The field of the initial weights of a network.
-INITIALIZER: fields.Fields = {
   "network.initializer": Field(
     "truncated_normal",
     "initial weights of linear layers and convolutions: 'truncated_normal' "
@@ -441,7 +438,6 @@ QUEUE: fields.Fields = {
 # Fields of a policy's network.
 POLICY: fields.Fields = {
   **TORSO,
-  **INITIALIZER,
   "network.activation": Field(
     "relu",
     "activation function of the linear layers: 'relu' or 'tanh'",

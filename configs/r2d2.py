@@ -39,7 +39,6 @@ _R2D2_FIELDS: fields.Fields = {
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.TORSO,
-  **groups.INITIALIZER,
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.Q_LEARNING,
   **groups.N_STEP,

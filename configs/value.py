@@ -87,7 +87,6 @@ _DQN_ONLY_FIELDS: fields.Fields = {
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.TORSO,
-  **groups.INITIALIZER,
   **groups.ATOMS,
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.NORMALIZED_REWARDS,
