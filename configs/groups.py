@@ -266,14 +266,6 @@ PRIORITIES: fields.Fields = {
   ),
 }
 
-# The fields of `PRIORITIES` but importance_steps, which the presets of the DQN
-# family set for their tasks, whatever the sampler is.
-PRIORITY_EXPONENTS = (
-  "replay.priority_exponent",
-  "replay.importance_exponent_start",
-  "replay.importance_exponent_end",
-)
-
 # Fields of epsilon-greedy exploration.
 EPSILON: fields.Fields = {
   "exploration.schedule": Field(

@@ -52,12 +52,11 @@ FIELDS: fields.Fields = {
   **_R2D2_FIELDS,
 }
 
-# The fields that have an effect only with certain values of others, without
-# replay.importance_steps, which the presets set for their tasks.
+# The fields that have an effect only with certain values of others.
 _REQUIREMENTS: rules.Requirements = {
   **rules.EPSILON_REQUIREMENTS,
   **rules.CORE_REQUIREMENTS,
-  ("replay.sampler", "prioritized"): (*groups.PRIORITY_EXPONENTS, "replay.eta"),
+  ("replay.sampler", "prioritized"): (*groups.PRIORITIES, "replay.eta"),
 }
 
 _PAPER = {

@@ -104,10 +104,10 @@ FIELDS: fields.Fields = {
 }
 
 # The fields that have an effect only with certain values of others. Fields that
-# presets set for their tasks, whatever the head or the sampler, are missing:
-# network.lowest_return and highest_return, learner.huber_delta (without effect
-# with the head 'categorical'), replay.importance_steps and learner.double
-# (without effect with a Munchausen bonus).
+# users may set for a task, whatever the head, are missing: lowest_return and
+# highest_return of the network, learner.huber_delta (without effect with the
+# head 'categorical') and learner.double (without effect with a Munchausen
+# bonus).
 _REQUIREMENTS: rules.Requirements = {
   **rules.EPSILON_REQUIREMENTS,
   **rules.BONUS_REQUIREMENTS,
@@ -118,7 +118,7 @@ _REQUIREMENTS: rules.Requirements = {
   ("learner.munchausen_scale",): [
     *("learner.munchausen_temperature", "learner.munchausen_lowest"),
   ],
-  ("replay.sampler", "prioritized"): groups.PRIORITY_EXPONENTS,
+  ("replay.sampler", "prioritized"): tuple(groups.PRIORITIES),
 }
 
 
