@@ -318,6 +318,17 @@ FIELDS: fields.Fields = {
     "seconds after which a restart no longer counts towards restarts.budget",
     checks.above(0, "no restart would ever count", most=_LONGEST_S),
   ),
+  # Recorded episodes.
+  "recording.path": Field(
+    "",
+    "folder to which workers append their complete episodes as Minari "
+    "datasets, each on its own machine; '': none",
+  ),
+  "recording.share": Field(
+    1.0,
+    "share of the workers that record, the first of them always",
+    checks.above(0, "no worker would record").up_to(1, "there are no more"),
+  ),
   # Rates and limits.
   "rates.environment_steps_per_s": Field(
     0.0,

@@ -2,7 +2,7 @@
 networks for autonomous navigation".
 
 The learner imitates the actions of recorded episodes, without workers. `slipway
-evaluate --record` and Minari write such recordings.
+record` and Minari write such recordings.
 """
 
 import ml_collections

@@ -2,7 +2,7 @@
 reinforcement learning".
 
 Double DQN on recorded episodes, which lowers the values of actions that were
-not recorded. `slipway evaluate --record` and Minari write such episodes.
+not recorded. `slipway record` and Minari write such episodes.
 """
 
 from slipway.configs import dqn, recipes

@@ -80,8 +80,8 @@ CORE: fields.Fields = {
 DATASET: fields.Fields = {
   "dataset.path": Field(
     "",
-    "folder of a Minari dataset with recorded episodes, from which the run "
-    "learns without workers; '': none",
+    "folder of recorded episodes, or name of one of Minari's local datasets, "
+    "from which the run learns without workers; '': none",
   ),
 }
 

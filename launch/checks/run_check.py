@@ -5,7 +5,7 @@ import ml_collections
 from slipway.agents import core, recorded_items, registry
 from slipway.agents.networks import network
 from slipway.configs import base, checks, fields
-from slipway.environments import factory, specs
+from slipway.environments import factory, recorder, specs
 from slipway.launch.checks import (
   environment_check,
   initial_weights,
@@ -64,6 +64,7 @@ def check(
     core.load_optimizer(name)
   if core.is_recorded(config):
     recorded_items.check(whole, spec, builder)
+  _check_recording(config, spec, builder, on_cluster)
   hooks.check(config.hooks)
   initial_weights.check(config, spec)
   _check_shards(config, on_cluster)
@@ -94,6 +95,26 @@ def _check_evaluation_environment(
       f"{here} in place of {there}, so the policy could not act in it: give "
       "arguments that keep the spaces"
     )
+
+
+def _check_recording(
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  builder: core.Builder,
+  on_cluster: bool,
+) -> None:
+  """Checks that workers can record their episodes, if they should."""
+  path = config.recording.path
+  if not path:
+    return
+  given = f"config.recording.path={path!r}"
+  if core.make_collected_table(builder, config, spec) is None:
+    raise ValueError(
+      f"{given} is for episodes of workers, and the run learns from recorded "
+      "ones only, so it would have no effect: leave it out"
+    )
+  if not on_cluster:
+    recorder.check_folder(given, path)
 
 
 def needs_external_processes(

@@ -152,12 +152,14 @@ class WorkerReport(NodeReport, frozen=True, tag="worker", kw_only=True):
       ended.
     variables_age_s: seconds since `variables_version` was published, or None
       before the first version.
+    unwritten: ['episodes'] while a full disk rejects recorded episodes.
   """
 
   variables_version: run_status.Count = 0
   collected_version: run_status.Count = 0
   training_return: float | None = None
   variables_age_s: float | None = None
+  unwritten: list[str] = []
 
 
 class TrainerReport(NodeReport, frozen=True, tag="trainer", kw_only=True):

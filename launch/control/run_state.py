@@ -228,12 +228,14 @@ class RunState:
     return _mean(report.training_return for report in self._collectors())
 
   def _unwritten(self) -> list[str]:
-    """Returns the names of the files that the trainer or evaluator can't write.
+    """Returns the names of the files that nodes can't write.
 
-    The name 'snapshot' stands for a complete snapshot.
+    The name 'snapshot' stands for a complete snapshot, and 'episodes' for those
+    that workers record.
     """
     names = ["snapshot"] if self._trainer().snapshots.unwritten else []
-    for report in self.nodes.reports("evaluator", messages.EvaluatorReport):
+    evaluators = self.nodes.reports("evaluator", messages.EvaluatorReport)
+    for report in (*evaluators, *self._collectors()):
       names += report.unwritten
     return names
 
