@@ -20,8 +20,6 @@ from typing import NamedTuple
 import h5py
 import numpy as np
 
-# The most episodes of a file: the root group's node has a count of 16 bits.
-MOST_EPISODES = 60_000
 _UNDEFINED = b"\xff" * 8  # an address
 # Types of messages in the header of an object: IV.A.2.
 _DATASPACE, _LINK_INFO, _DATATYPE, _FILL_VALUE = 0x01, 0x02, 0x03, 0x05
@@ -59,7 +57,7 @@ def format_file(
     inner = {name: episode.add_dataset(name, x) for name, x in infos.items()}
     links["infos"] = episode.add_group(inner)
   group = episode.add_group(links, ("id", "total_steps"))
-  first, size = _count_root_bytes(len(lengths)), len(episode.content)
+  first, size = 96, len(episode.content)  # after the superblock
   end = first + len(lengths) * size
   numbers = {"id": np.arange(len(lengths)), "total_steps": lengths}
   data = []
@@ -70,8 +68,9 @@ def format_file(
     data.append(np.ascontiguousarray(values).data.cast("B"))
     end += values.nbytes
   addresses = first + group + size * np.arange(len(lengths))
-  objects = episode.copy(first, numbers)
-  return [_format_root(addresses, end), objects.data.cast("B"), *data]
+  superblock, root = _format_root(addresses, end)
+  objects = episode.copy(first, numbers).data.cast("B")
+  return [superblock, objects, *data, root]
 
 
 class _Objects:
@@ -169,17 +168,12 @@ class _Objects:
     return start
 
 
-def _count_root_bytes(episodes: int) -> int:
-  """Returns the size of the root group of `_format_root`."""
-  return len(_format_root(np.zeros(episodes, np.int64), 0))
-
-
-def _format_root(addresses: np.ndarray, end: int) -> bytes:
-  """Returns the beginning of the file: its superblock and root group.
+def _format_root(addresses: np.ndarray, start: int) -> tuple[bytes, bytes]:
+  """Returns the superblock of the file, and the root group.
 
   Args:
-    addresses: those of the headers of all episodes, int64 [E].
-    end: size of the file in bytes.
+    addresses: those of the headers of all episodes, int64 [E]; at most 65,535.
+    start: address of the root group, which is the file's last part.
   """
   count = len(addresses)
   names = [_pad(b"episode_%d\0" % i) for i in range(count)]
@@ -190,32 +184,27 @@ def _format_root(addresses: np.ndarray, end: int) -> bytes:
   node_k = (count + 1) // 2
   symbols = np.zeros((2 * node_k, 5), "<i8")
   symbols[:count, 0], symbols[:count, 1] = offsets[order], addresses[order]
-  header = 96
-  tree = header + 40
-  heap_header = tree + 32 + 32 * _TREE_K
-  node = heap_header + 32 + len(heap)
+  tree = start + 40
+  local_heap = tree + 32 + 32 * _TREE_K
+  node = local_heap + 32 + len(heap)
+  end = node + 8 + symbols.nbytes
   superblock = struct.pack(  # II.A, version 0
     "<8s5x3B2HIQ8sQ8s2QI4x2Q",
     b"\x89HDF\r\n\x1a\n",
     *(8, 8, 0, node_k, _TREE_K, 0, 0, _UNDEFINED, end, _UNDEFINED),
-    *(0, header, 1, tree, heap_header),
+    *(0, start, 1, tree, local_heap),
   )
-  return b"".join(
-    (
-      superblock,
-      struct.pack("<BxHII4x", 1, 1, 1, 24),
-      struct.pack("<HH4x2Q", _SYMBOL_TABLE, 16, tree, heap_header),
-      struct.pack("<4s2xH", b"TREE", 1) + _UNDEFINED + _UNDEFINED,  # III.A.1
-      struct.pack("<3Q", 0, node, offsets[order[-1]]).ljust(
-        8 + 32 * _TREE_K, b"\0"
-      ),
-      # III.D; its free list is empty.
-      struct.pack("<4s4x3Q", b"HEAP", len(heap), 1, heap_header + 32),
-      heap,
-      struct.pack("<4sBxH", b"SNOD", 1, count),  # III.B
-      symbols.tobytes(),
-    )
+  keys = struct.pack("<3Q", 0, node, offsets[order[-1]])
+  root = (
+    struct.pack("<BxHII4x", 1, 1, 1, 24),
+    struct.pack("<HH4x2Q", _SYMBOL_TABLE, 16, tree, local_heap),
+    struct.pack("<4s2xH", b"TREE", 1) + _UNDEFINED + _UNDEFINED,  # III.A.1
+    keys.ljust(8 + 32 * _TREE_K, b"\0"),
+    # III.D; its free list is empty.
+    struct.pack("<4s4x3Q", b"HEAP", len(heap), 1, local_heap + 32) + heap,
+    struct.pack("<4sBxH", b"SNOD", 1, count) + symbols.tobytes(),  # III.B
   )
+  return superblock, b"".join(root)
 
 
 def _encode(kind: h5py.h5t.TypeID) -> bytes:

@@ -127,7 +127,7 @@ class Recorder:
     # the first step that was added.
     self._starts = np.full(environment.num_envs, -1)
     self._part = _Part()
-    # Finished parts that are not written yet; only the newest thread writes.
+    # Finished parts, which the thread takes from the front.
     self._pending: list[_Part] = []
     self._thread: threading.Thread | None = None
     self._lost = 0  # episodes
@@ -169,7 +169,12 @@ class Recorder:
         self._add_episode(env, step)
     self._starts[ended] = row + 2  # the next row is their autoreset
     if self._part.size >= _PART_BYTES or time.monotonic() >= self._part.due_s:
-      self._start_writing()
+      self._finish_part()
+      if self._thread is None or not self._thread.is_alive():
+        self._thread = threading.Thread(
+          target=self._write_pending, name="recorder", daemon=True
+        )
+        self._thread.start()
 
   def close(self) -> int:
     """Writes all complete episodes.
@@ -231,28 +236,14 @@ class Recorder:
     part.size += _EPISODE_BYTES
     self.episodes += 1
 
-  def _start_writing(self) -> None:
-    """Makes a thread write the part, and those that the disk has rejected.
-
-    While a slow disk keeps the thread busy, the part grows instead.
-    """
-    pending = sum(part.size for part in self._pending)
-    is_over = bool(pending) and pending + self._part.size > _MAX_BYTES
-    if is_over or self._part.is_full:
-      self._lost += len(self._part.episodes)
-      self._part = _Part()
-    if self._thread is None or not self._thread.is_alive():
-      self._finish_part()
-      self._thread = threading.Thread(
-        target=self._write_pending, name="recorder", daemon=True
-      )
-      self._thread.start()
-
   def _finish_part(self) -> None:
-    """Adds the part, if it has episodes, to those to write; begins another."""
-    if self._part.episodes:
-      self._pending.append(self._part)
-    self._part = _Part()
+    """Adds the part to those to write, if there is memory; begins another."""
+    part, self._part = self._part, _Part()
+    pending = sum(part.size for part in self._pending)
+    if pending and pending + part.size > _MAX_BYTES:
+      self._lost += len(part.episodes)
+    elif part.episodes:
+      self._pending.append(part)
 
   def _write_pending(self) -> None:
     """Writes finished parts until none is left or the disk rejects one."""
@@ -362,11 +353,6 @@ class _Part:
   due_s: float = dataclasses.field(
     default_factory=lambda: time.monotonic() + _PART_S
   )
-
-  @property
-  def is_full(self) -> bool:
-    """Whether no file can have more episodes."""
-    return len(self.episodes) >= episode_file.MOST_EPISODES
 
 
 def make_for_worker(
