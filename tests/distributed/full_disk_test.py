@@ -97,7 +97,7 @@ def test_a_disk_that_stays_full_fails_the_final_snapshot(disk, start_run):
   run.check_nothing_left()
 
 
-def test_recorded_episodes_wait_for_space(tmp_path, start_run):
+def test_recorded_episodes_wait_for_space(tmp_path, start_run, control):
   """The disk of the episodes is full, which the panel says, and ends nothing.
 
   A worker writes them for the first time after a minute.
@@ -114,7 +114,7 @@ def test_recorded_episodes_wait_for_space(tmp_path, start_run):
     run.wait_until(lambda: run.status()["trainer_steps"] > steps + 500)
     run.wait_until(lambda: "not written yet: episodes" in run.stdout)
     filler.unlink()
-    run.launcher.terminate()
+    control(run, "stop")
     assert run.wait() == 0, run.stderr
     config = ml_collections.ConfigDict({"name": "CartPole-v1", "kwargs": {}})
     episodes = recordings.read(folder, factory.make_spec(config))

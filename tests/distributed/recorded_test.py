@@ -145,7 +145,9 @@ def test_a_run_records_the_episodes_of_its_workers(
 
 
 @pytest.mark.chaos
-def test_the_episodes_of_a_killed_worker_are_whole(start_run, tmp_path):
+def test_the_episodes_of_a_killed_worker_are_whole(
+  start_run, control, tmp_path
+):
   folder = tmp_path / "episodes"
   run = start_run(
     f"--config.recording.path={folder}",
@@ -163,7 +165,7 @@ def test_the_episodes_of_a_killed_worker_are_whole(start_run, tmp_path):
     )
   steps = run.status()["env_steps"]
   run.wait_until(lambda: run.status()["env_steps"] > steps + 3_000)
-  run.launcher.terminate()
+  control(run, "stop")
   assert run.wait() == 0, run.stdout + run.stderr
   parts = read_parts(folder)
   assert {*parts} == {"worker-0-000000-v0"}  # the last process wrote it
