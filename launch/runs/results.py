@@ -13,6 +13,7 @@ from absl import logging
 
 from slipway.configs import fields
 from slipway.launch.runs import (
+  comparison,
   curves,
   events,
   outbox,
@@ -145,7 +146,10 @@ class Results:
     if self._folder.curves_csv.name in outbox.unwritten():
       return
     try:
-      outbox.replace(self._folder.curves_png, curves.draw(self._folder))
+      target = self._folder.read_config().limits.target_return
+      group = comparison.read_run(self._folder)
+      picture = comparison.draw([group], target=target)
+      outbox.replace(self._folder.curves_png, picture)
     except Exception:  # also any error of Matplotlib
       logging.exception(
         "curves.png can't be drawn: `slipway plot` draws curves.csv once the "
