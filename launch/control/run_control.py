@@ -426,9 +426,8 @@ class RunControl(control_service.ControlService):
     return self._watchdog.explain(
       status,
       self._nodes.find_silent_nodes(),
-      # The watchdog itself explains waits for the limiter, and a long
-      # evaluation delays no other node.
-      self._nodes.describe_waits(ignored=(*waits.LIMITER, waits.EPISODES)),
+      # A long evaluation delays no other node.
+      self._nodes.describe_waits(ignored=[waits.EPISODES]),
     )
 
   def _check_limits(self, status: run_status.RunStatus) -> None:
