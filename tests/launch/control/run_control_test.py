@@ -462,6 +462,14 @@ def test_a_stall_is_explained(make_control, caplog):
   assert wait(99.0).stalled_s is None
 
 
+def test_only_external_processes_are_told_to_stop(make_control):
+  control = make_control()
+  roles = ("worker", "proxy", "trainer", "replay", "evaluator", "external")
+  for told in ([], ["external"]):
+    assert [x for x in roles if command(control, x).stop] == told
+    control.stop("SIGTERM")
+
+
 def test_the_best_evaluation(make_control):
   control = make_control()
   replies = [evaluate(control, value) for value in (3.0, 2.0, 4.0)]
@@ -563,7 +571,6 @@ def test_a_snapshot_is_requested_from_the_trainer(make_control):
   control.save()
   control.save()
   assert command(control, "trainer").saves_requested == 2
-  assert command(control, "worker").saves_requested == 0
   control.stop("SIGINT")
   with pytest.raises(ValueError, match="stopping"):
     control.save()
