@@ -126,7 +126,7 @@ class RunState:
     self._advisor.update(
       report.metrics,
       evaluations.returns,
-      evaluations.info,
+      evaluations.last and evaluations.last.info,
       self._training_return(),
     )
     if self._first_step_at_s is None and report.first_step_at_s is not None:

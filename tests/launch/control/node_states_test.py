@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from slipway.launch.control import messages, node_state, node_states, waits
+from slipway.launch.control import messages, node_states, waits
 from slipway.launch.runs import run_status
 from tests.launch.control import given
 
@@ -29,7 +29,7 @@ def record_all(nodes, reports):
 @pytest.fixture
 def clock(monkeypatch):
   """Returns a simulated clock, which a test sets by `clock.now_s`."""
-  return given.set_clock(monkeypatch, node_states, node_state)
+  return given.set_clock(monkeypatch, node_states)
 
 
 def trainer_waits(wait_s):

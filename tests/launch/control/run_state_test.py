@@ -5,7 +5,7 @@ import pytest
 
 from slipway.configs import apex_dqn, ppo
 from slipway.environments import factory
-from slipway.launch.control import messages, node_state, node_states, run_state
+from slipway.launch.control import messages, node_states, run_state
 from slipway.launch.control import rates as rates_lib
 from slipway.launch.runs import curves, records, run_counters, run_status
 from slipway.replay.tables import table_status
@@ -52,7 +52,7 @@ def report_all(state, reports):
 
 @pytest.fixture
 def clock(monkeypatch):
-  return given.set_clock(monkeypatch, run_state, node_states, node_state)
+  return given.set_clock(monkeypatch, run_state, node_states)
 
 
 # reports of two machines' proxies, and of their workers
