@@ -3,12 +3,13 @@
 import time
 
 import ml_collections
+import numpy as np
 
 from slipway.agents import core
 from slipway.agents.updates import core as updates_core
 from slipway.launch.control import limits, messages, waits
 from slipway.launch.control import rates as rates_lib
-from slipway.launch.nodes import policy_age, ports
+from slipway.launch.nodes import ports
 
 # The default command: train without limits.
 _RUN = messages.Command()
@@ -141,7 +142,7 @@ class Trainer:
     else:
       self._metrics = {
         **last.metrics,
-        **policy_age.metrics(last.versions, self.version),
+        **_measure_ages(last.versions, self.version),
       }
       self._waiting_since_s = None
     if self._steps > self._started_at:
@@ -152,3 +153,25 @@ class Trainer:
   def _publish(self) -> int:
     """Publishes the learner's variables; returns the newest version."""
     return self._variables.publish(self._learner.get_variables())
+
+
+def _measure_ages(versions: np.ndarray | None, newest: int) -> dict[str, float]:
+  """Returns by how many versions a batch's policies lag the newest variables.
+
+  A version is published every `variables.publish_period` trainer steps, or
+  after each call of the learner's updates if one call runs more steps.
+
+  Args:
+    versions: int64 [B, ...], versions of the variables that chose the actions
+      of a batch of B items, or None if the data was recorded.
+    newest: newest version that was published before the update.
+
+  Returns:
+    Mean and maximum by metric name; none for recorded data.
+  """
+  if versions is None:
+    return {}
+  return {
+    "policy_age_versions_mean": newest - float(versions.mean()),
+    "policy_age_versions_max": float(newest - versions.min()),
+  }
