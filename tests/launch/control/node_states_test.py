@@ -181,11 +181,3 @@ def test_proxies_share_the_rate_by_their_live_workers(live, shares):
     nodes, [("proxy", i, Proxy(live_workers=n)) for i, n in live.items()]
   )
   assert [nodes.compute_proxy_share(i) for i in range(3)] == shares
-
-
-def test_the_workers_of_a_lost_machine_have_no_share_of_the_rate():
-  nodes = make_nodes(proxy=2)
-  record_all(nodes, [("proxy", i, Proxy(live_workers=3)) for i in range(2)])
-  assert nodes.compute_proxy_share(0) == 0.5
-  nodes.set_absent([("proxy", 1)])
-  assert nodes.compute_proxy_share(0) == 1.0

@@ -470,12 +470,6 @@ def test_only_external_processes_are_told_to_stop(make_control):
     control.stop("SIGTERM")
 
 
-def test_the_best_evaluation(make_control):
-  control = make_control()
-  replies = [evaluate(control, value) for value in (3.0, 2.0, 4.0)]
-  assert replies == [True, False, True]
-
-
 def test_results(make_control):
   control = make_control(age_s=50.0)
   control.report("worker", 1, Worker(env_steps=40, items_confirmed=30))
@@ -725,39 +719,6 @@ def test_a_run_without_workers(without_workers):
   control.finished("trainer", 0, Trainer(trainer_steps=6))
   control.close()
   assert json.loads(control.folder.summary.read_text())["trainer_steps"] == 6
-
-
-def test_a_stall_without_workers(without_workers):
-  control = without_workers(period_s=30.0)
-  report = Trainer(trainer_steps=5, first_step_at_s=1.0)
-  for seconds in (0.0, 31.0):
-    control.clock.now_s += seconds
-    control.report("trainer", 0, report)
-    control.report("evaluator", 0, messages.EvaluatorReport())
-    control.tick()
-  status = control.status()
-  assert status.stalled_s == 31.0
-  assert "no node waits, so one hangs" in status.waiting
-  control.report("trainer", 0, msgspec.structs.replace(report, trainer_steps=6))
-  control.tick()
-  assert control.status().stalled_s is None
-  assert control.status().waiting is None
-
-
-# limits, the trainer's report, expected reason of the stop (None: no stop)
-WITHOUT_WORKERS = [
-  ({"trainer_steps": 7}, Trainer(trainer_steps=6), None),
-  ({"trainer_steps": 7}, Trainer(trainer_steps=7), "trainer_steps"),
-  ({"environment_steps": 7}, Trainer(trainer_steps=99), None),
-]
-
-
-@pytest.mark.parametrize(("limits", "report", "reason"), WITHOUT_WORKERS)
-def test_limits_without_workers(without_workers, limits, report, reason):
-  control = without_workers(**limits)
-  control.report("trainer", 0, report)
-  control.tick()
-  assert control.status().stopped_because == reason
 
 
 def test_evaluations_after_the_one_that_ended_the_run_are_ignored(make_control):

@@ -166,19 +166,6 @@ def test_targets_of_a_queue_are_in_the_status():
   assert replay.is_queue
 
 
-def test_a_run_without_workers_and_without_a_table():
-  rates = rates_lib.Rates(apex_dqn.get_config(), table=None)
-  state = make_state(rates=rates, worker=0, proxy=0)
-  state.report("trainer", 0, Trainer(trainer_steps=7, first_step_at_s=1.0))
-  state.update_rates()
-  status = state.status()
-  assert status.replay is None
-  assert status.trainer_steps == 7
-  assert status.variables.loads_per_trainer_step is None
-  assert "worker" not in status.nodes
-  assert state.nodes.collected_version() == 0
-
-
 def test_a_restarted_node_continues_its_counts():
   state = make_state()
 
