@@ -7,7 +7,6 @@ import time
 import types
 from concurrent import futures
 
-import msgspec
 import pytest
 
 from slipway.configs import dqn
