@@ -98,7 +98,7 @@ class RunControl(control_service.ControlService):
     # What users want, from which each node's command is made: the steps per
     # second are those of all workers together.
     self._wanted = messages.Command(
-      paused=earlier is not None and earlier.paused,
+      paused=earlier is not None and earlier.status.phase == "paused",
       steps_per_s=config.rates.environment_steps_per_s,
       workers=expected.get("worker", 0),
     )
@@ -369,16 +369,9 @@ class RunControl(control_service.ControlService):
       What the run has reached, of which the resumed one continues.
     """
     with self._lock:
+      status = self.status()
       self._closed = True
-      status = self._state.status()
-      return run_state.Earlier(
-        status.resumes,
-        self._state.variables_version(),
-        status.wall_s,
-        self._changes,
-        self._wanted.paused,
-        self._hooks,
-      )
+      return run_state.Earlier(status, self._changes, self._hooks)
 
   def close(self) -> None:
     """Writes the run's final metrics, summary and curves, and ends the hooks.

@@ -2,7 +2,6 @@
 
 import math
 import time
-import types
 import typing
 from collections.abc import Iterable, Mapping
 
@@ -23,25 +22,17 @@ from slipway.replay.tables import table_status
 
 
 class Earlier(typing.NamedTuple):
-  """What a run had reached before it was resumed.
+  """What a run had reached when it lost a state, and is resumed.
 
   Attributes:
-    resumes: number of resumes before; -1 for a run that is new.
-    variables_version: highest version of the variables that any node had. A
-      process that outlives the resume, an external one, may have it still.
-    wall_s: duration of the run in seconds.
+    status: the run's status.
     changes: values of the config's fields that users have changed meanwhile.
-    paused: whether the run was paused.
-    hooks: caller of the run's hooks, which outlive the resume; None for a run
-      that a command starts.
+    hooks: caller of the run's hooks, which outlive the resume.
   """
 
-  resumes: int
-  variables_version: int
-  wall_s: float
-  changes: Mapping[str, typing.Any] = types.MappingProxyType({})
-  paused: bool = False
-  hooks: caller.Caller | None = None
+  status: run_status.RunStatus
+  changes: Mapping[str, typing.Any]
+  hooks: caller.Caller
 
 
 class RunState:
@@ -89,12 +80,10 @@ class RunState:
     # Monotonic seconds of the user's command.
     self._began_s = time.monotonic() - max(0.0, time.time() - started_at_s)
     self._resumed = resumed
-    # The run never falls behind it, except in what the lost state was.
-    self._earlier = earlier or Earlier(
-      resumed.status.resumes if resumed else -1,
-      resumed.status.variables.version if resumed else 0,
-      resumed.status.wall_s if resumed else 0.0,
-    )
+    # The run never falls behind its resumes, duration and version of the
+    # variables: a process that outlives a resume, an external one, may have it.
+    found = earlier or resumed
+    self._before = found.status if found else run_status.RunStatus(resumes=-1)
     # Unix seconds of the first update, and the counts at it; None before it.
     self._first_step_at_s: float | None = None
     self._learning_since: run_status.Milestone | None = None
@@ -146,7 +135,7 @@ class RunState:
 
   def variables_version(self) -> int:
     """Returns the highest version of the variables that any node reported."""
-    return max(self._earlier.variables_version, self.nodes.variables_version())
+    return max(self._before.variables.version, self.nodes.variables_version())
 
   def update_rates(self) -> None:
     """Computes all rates from the current counts; must be called regularly."""
@@ -244,12 +233,12 @@ class RunState:
 
     Steps of the system clock do not change it.
     """
-    return time.monotonic() - self._began_s + self._earlier.wall_s
+    return time.monotonic() - self._began_s + self._before.wall_s
 
   @property
   def _resumes(self) -> int:
     """Number of resumes of the run, by commands and after lost states."""
-    return self._earlier.resumes + 1
+    return self._before.resumes + 1
 
   def _rates_status(self, env_steps: int) -> run_status.RatesStatus:
     """Returns the status's section about rates, given the current count."""
