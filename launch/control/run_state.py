@@ -1,5 +1,6 @@
 """RunState: the sums over all nodes' reports, and the run's status."""
 
+import collections
 import math
 import time
 import typing
@@ -11,7 +12,6 @@ import msgspec
 from slipway.launch.control import (
   advice,
   evaluation_record,
-  measured_rates,
   messages,
   node_states,
 )
@@ -19,6 +19,8 @@ from slipway.launch.control import rates as rates_lib
 from slipway.launch.hooks import caller
 from slipway.launch.runs import run_counters, run_status
 from slipway.replay.tables import table_status
+
+_WINDOW_S = 5.0  # seconds over which a rate is averaged
 
 
 class Earlier(typing.NamedTuple):
@@ -90,7 +92,10 @@ class RunState:
     has_table = schedule.table is not None
     self.nodes = node_states.NodeStates(expected, has_table, resumed)
     self.evaluations = evaluation_record.EvaluationRecord(resumed)
-    self._measured_rates = measured_rates.MeasuredRates()
+    # Monotonic seconds and counts of the samples of the last seconds.
+    self._samples: collections.deque[tuple[float, dict[str, int]]] = (
+      collections.deque()
+    )
     self._rates: Mapping[str, float] = {}  # per second, by name
 
   def report(
@@ -138,23 +143,33 @@ class RunState:
     return max(self._before.variables.version, self.nodes.variables_version())
 
   def update_rates(self) -> None:
-    """Computes all rates from the current counts; must be called regularly."""
-    counts = self.nodes.sum_counts()
-    self._rates = self._measured_rates.add(
-      {
-        "env_steps": counts.env_steps,
-        "trainer_steps": self._trainer_steps(),
-        "items": counts.items_confirmed,
-        "episodes": counts.episodes,
-        "bytes_up": counts.bytes_up,
-        "variable_loads": counts.variable_loads,
-      },
-      time.monotonic(),
-    )
+    """Computes all rates, over the last 5 s; must be called regularly."""
+    sums, now_s = self.nodes.sum_counts(), time.monotonic()
+    counts = {
+      "env_steps": sums.env_steps,
+      "trainer_steps": self._trainer_steps(),
+      "items": sums.items_confirmed,
+      "episodes": sums.episodes,
+      "bytes_up": sums.bytes_up,
+      "variable_loads": sums.variable_loads,
+    }
+    samples = self._samples
+    # A count falls where a node was restarted.
+    if samples and any(counts[x] < n for x, n in samples[-1][1].items()):
+      samples.clear()
+    samples.append((now_s, counts))
+    while now_s - samples[0][0] > _WINDOW_S:
+      samples.popleft()
+    oldest_s, oldest = samples[0]
+    passed_s = now_s - oldest_s
+    self._rates = {
+      name: (count - oldest[name]) / passed_s if passed_s > 0 else 0.0
+      for name, count in counts.items()
+    }
 
   def clear_rates(self) -> None:
     """Sets all rates to 0, and discards the samples of earlier counts."""
-    self._measured_rates.clear()
+    self._samples.clear()
     self._rates = {}
 
   def status(self) -> run_status.RunStatus:

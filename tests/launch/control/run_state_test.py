@@ -240,6 +240,27 @@ def test_rates_of_the_status(clock):
   assert status.variables.loads_per_trainer_step == 1.5 / 3
 
 
+# samples (seconds, steps) in the order of time, rate after the last sample
+RATES = [
+  ([(0.0, 100)], 0.0),
+  ([(0.0, 0), (0.0, 50)], 0.0),
+  ([(0.0, 0), (4.0, 0), (5.0, 10)], 2.0),
+  # Samples that are older than 5 s are dropped.
+  ([(0.0, 0), (10.0, 1000), (12.0, 1030)], 15.0),
+  # A trainer that was resumed has fewer steps.
+  ([(0.0, 900), (1.0, 1000), (2.0, 30), (4.0, 50)], 10.0),
+]
+
+
+@pytest.mark.parametrize(("samples", "rate"), RATES)
+def test_a_rate_is_that_of_the_last_5_s(clock, samples, rate):
+  state = make_state()
+  for clock.now_s, steps in samples:
+    state.report("trainer", 0, Trainer(trainer_steps=steps))
+    state.update_rates()
+  assert state.status().rates.trainer_steps_per_s == pytest.approx(rate)
+
+
 # environment steps, trainer steps and seconds after the first update; rates
 # since then: environment steps/s, trainer steps/s, their ratio
 LEARNED = [
