@@ -88,7 +88,6 @@ class EvaluationRecord:
       run_status.recent_mean_return(returns) if returns else None,
       self.best_return,
       self._without_improvement,
-      limits.count_at_target(config_limits, returns),
-      limits.count_at_target_info(config_limits, self.infos),
+      *limits.count_at_targets(config_limits, returns, self.infos),
       last.info if last else {},
     )
