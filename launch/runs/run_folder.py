@@ -29,9 +29,6 @@ MIN_FREE_BYTES = 50_000_000
 # fsspec as a pattern or as a chain of URLs.
 _SPECIAL = ("[", "]", "*", "?", "\\", "::")
 
-# Size in bytes above which a run's JSON file is not read. Runs write kilobytes.
-_MAX_JSON_BYTES = 100_000_000
-
 # Size in bytes of the file that tests whether the disk accepts data: a whole
 # block, which a full disk or quota rejects.
 _PROBE_BYTES = 4_096
@@ -122,13 +119,12 @@ class RunFolder:
 
     Raises:
       ValueError: there is no run at `path`, and the message suggests the run
-        with the nearest path; or this user may not read the folder; or a
-        file in it has no end; or the folder is not trusted.
+        with the nearest path; or this user may not read the folder, or does
+        not trust it.
     """
     folder = cls(path)
     try:
       if folder.is_run():
-        folder._check_files()
         if not trust:
           folder._check_owners()
         return folder
@@ -212,24 +208,6 @@ class RunFolder:
       ValueError: config.json can't be read.
     """
     return config_file.read(self.config)
-
-  def _check_files(self) -> None:
-    """Checks that each file of the run can be read to an end."""
-    for path in self.path.iterdir():
-      try:
-        status = path.stat()
-      except OSError:  # it was just deleted, or is a link to nothing
-        continue
-      if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-        raise ValueError(
-          f"{str(path)!r} is no regular file, so reading it may never end: "
-          "delete it"
-        )
-      if path.suffix == ".json" and status.st_size > _MAX_JSON_BYTES:
-        raise ValueError(
-          f"{str(path)!r} has {status.st_size:_} bytes, which no run writes, "
-          "so it is not read: replace it by the run's own file"
-        )
 
   def _check_owners(self) -> None:
     """Checks that this user has written what a command executes."""
