@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import ml_collections
 import msgspec
@@ -261,12 +261,23 @@ class RunControl(control_service.ControlService):
       self._config.topology.workers = count
       self._changes["topology.workers"] = count
 
-  def place(self, placement: messages.Placement) -> None:
-    expected, absent = placement.expected, placement.absent
+  def place(
+    self,
+    machines: Mapping[str, run_status.MachineStatus],
+    expected: Mapping[str, int],
+    absent: Sequence[tuple[str, int]],
+  ) -> None:
+    """Records on which machines the run's nodes are currently placed.
+
+    Args:
+      machines: state of each node group's machine, by the group's name.
+      expected: number of nodes that the run should have, by role.
+      absent: role and index of each node that currently has no machine.
+    """
     with self._lock:
       if self.stopping:
         return
-      self._machines = placement.machines
+      self._machines = machines
       for role, count in expected.items():
         self._nodes.set_expected(role, count)
       self._nodes.set_absent(absent)

@@ -602,7 +602,7 @@ def test_the_machines_of_a_run(make_control, tmp_path):
   }
   expected = {"worker": 6, "proxy": 3, "trainer": 1}
   absent = [("proxy", 1), ("worker", 2), ("worker", 3)]
-  control.place(messages.Placement(machines, expected, absent))
+  control.place(machines, expected, absent)
   status = control.status()
   assert status.machines == machines
   assert status.nodes["worker"] == run_status.NodesStatus(0, 6)
@@ -617,7 +617,7 @@ def test_the_machines_of_a_run(make_control, tmp_path):
   with pytest.raises(ValueError, match="its machines"):
     control.set_workers(3)
   control.stop("a test")
-  control.place(messages.Placement({}, {"worker": 9, "proxy": 9}, []))
+  control.place({}, {"worker": 9, "proxy": 9}, [])
   assert control.status().nodes["worker"] == run_status.NodesStatus(0, 6)
 
 

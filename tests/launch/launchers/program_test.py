@@ -15,7 +15,7 @@ from absl.testing import absltest
 
 from slipway.configs import ppo, prioritized_dqn
 from slipway.environments import factory
-from slipway.launch.control import messages, rates
+from slipway.launch.control import rates
 from slipway.launch.launchers import host_plan, threads
 from slipway.launch.launchers import program as program_lib
 from slipway.launch.runs import run, run_folder
@@ -265,7 +265,7 @@ def test_a_queue_counts_the_workers_of_all_machines(launch):
   )
   # The control then no longer waits for workers that do not exist.
   elsewhere = [("worker", index) for index in (1, 2, 3)]
-  program.control.place(messages.Placement({}, {"worker": 4}, elsewhere))
+  program.control.place({}, {"worker": 4}, elsewhere)
 
 
 def wait_for(control, wanted):
