@@ -121,8 +121,7 @@ def run(
       standard_streams.print_line(message)
       launch(run_lib.Run(config, spec, folder, started_at_s), signal_handler)
       standard_streams.print_line(ending.describe(folder, config, shown))
-      ending.check_learned(folder, config)
-      ending.check_saved(folder, config)
+      ending.check(folder, config)
     except KeyboardInterrupt:
       print(
         "train: killed at once; what was not saved is lost", file=sys.stderr
