@@ -327,7 +327,7 @@ FIELDS: fields.Fields = {
   "recording.share": Field(
     1.0,
     "share of the workers that record, the first of them always",
-    checks.above(0, "no worker would record").up_to(1, "there are no more"),
+    checks.above(0, "no worker would record", most=1),
   ),
   # Rates and limits.
   "rates.environment_steps_per_s": Field(
