@@ -170,18 +170,12 @@ class Builder(typing.Protocol):
 
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> table_spec.TableSpec | None:
+  ) -> table_spec.TableSpec:
     """Returns the spec of the table that workers write and the trainer samples.
 
-    Returns None if the algorithm has no workers, and learns from recorded data
-    of `make_batches`.
+    With `dataset.path`, the items of such a table are made of recorded
+    episodes, by the adder.
     """
-    ...
-
-  def make_batches(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> "Batches":
-    """Makes the batches of recorded data, if the algorithm has no table."""
     ...
 
   def make_adder(
@@ -267,15 +261,3 @@ def load_optimizer(name: str) -> typing.Any:
       "it this method"
     )
   return found
-
-
-class Batches(typing.Protocol):
-  """Batches of recorded data, as a function of the number of the update."""
-
-  def batch(self, step: int) -> typing.Any:
-    """Returns the batch of one update, a structure of arrays [B, ...].
-
-    Args:
-      step: number of updates done before this one.
-    """
-    ...

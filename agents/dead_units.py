@@ -16,7 +16,9 @@ _PERIOD = 500
 
 
 class DeadUnitsMetric(tf.Module):
-  """The newest part of dead units, measured at the first of many updates.
+  """The share of a network's units that are dead, as last measured.
+
+  It is measured once per `period` updates, and the same in between.
 
   Learners save it, so that a resumed run reports what one that never stopped
   reports.
@@ -30,11 +32,11 @@ class DeadUnitsMetric(tf.Module):
   def update(
     self, steps: typing.Any, measure: Callable[[], tf.Tensor]
   ) -> tf.Tensor:
-    """Returns the newest part of dead units, [].
+    """Returns the share of dead units, [], after measuring it if that is due.
 
     Args:
       steps: updates done before this one, int64 [].
-      measure: computes the part, []; see `Network.compute_dead_units`.
+      measure: computes the share, []; see `Network.compute_dead_units`.
     """
     newest: typing.Any = self._newest
     return tf.cond(

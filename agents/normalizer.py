@@ -1,4 +1,7 @@
-"""Running statistics of observations and returns, and their normalization."""
+"""Running statistics of observations and returns, and their normalization.
+
+Also shifts images, where a learner wants that.
+"""
 
 import math
 import typing
@@ -9,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
+from slipway.agents import augmentation
 from slipway.agents.networks import normalization, tf_ops
 from slipway.replay.items import returns, sequences, transitions
 
@@ -91,6 +95,8 @@ class RunningStatistics(tf.Module):
 class Normalizer(tf.Module):
   """Normalizes a learner's batches, as `config.normalization` selects.
 
+  It also shifts images, as `config.learner.random_shift` selects.
+
   Learners normalize each batch with this class, so their networks have no
   normalization. Acting networks normalize observations in their first layer,
   with the variables of `get_variables`. If the config normalizes nothing,
@@ -111,6 +117,8 @@ class Normalizer(tf.Module):
     """
     super().__init__(name="normalizer")
     self._prefix = f"{name}/" if name else ""
+    self._spec = spec.observations
+    self._shift = config.learner.get("random_shift", 0)
     self._observations = self._returns = None
     if normalization.normalizes_observations(config):
       self._observation_shape = spec.observations.shape
@@ -148,6 +156,7 @@ class Normalizer(tf.Module):
     self,
     batch: transitions.Transition,
     weights: tf.Tensor | None = None,
+    seed: tf.Tensor | None = None,
   ) -> transitions.Transition:
     """Adds a batch to the statistics, then returns normalized transitions.
 
@@ -156,18 +165,24 @@ class Normalizer(tf.Module):
 
     Args:
       weights: results [B] of `batch_weights.compute_inverse_rates`.
+      seed: int32 [2], which differs between updates; None if no images are
+        shifted. `o_tm1` and `o_t` have different shifts.
     """
-    self.add_observations(batch.o_tm1, weights=weights)
+    o_tm1, o_t = self._shift_images(seed, batch.o_tm1, batch.o_t)
+    self.add_observations(o_tm1, weights=weights)
     return batch._replace(
-      o_tm1=self.normalize_observations(batch.o_tm1),
-      o_t=self.normalize_observations(batch.o_t),
+      o_tm1=self.normalize_observations(o_tm1),
+      o_t=self.normalize_observations(o_t),
       r_t=self.normalize_rewards(
         batch.r_t, batch.running_return, weights=weights
       ),
     )
 
   def normalize_sequences(
-    self, batch: sequences.Sequence, weights: tf.Tensor | None = None
+    self,
+    batch: sequences.Sequence,
+    weights: tf.Tensor | None = None,
+    seed: tf.Tensor | None = None,
   ) -> sequences.Sequence:
     """Returns sequences with normalized observations and rewards.
 
@@ -176,9 +191,11 @@ class Normalizer(tf.Module):
 
     Args:
       weights: as for `normalize_transitions`.
+      seed: the same. Each observation has a shift of its own.
     """
+    (observation,) = self._shift_images(seed, batch.observation)
     return batch._replace(
-      observation=self.normalize_observations(batch.observation),
+      observation=self.normalize_observations(observation),
       reward=self.normalize_rewards(
         batch.reward,
         batch.extras.get(returns.FIELD),
@@ -221,11 +238,8 @@ class Normalizer(tf.Module):
       return observations
     mean = tf.cast(self._observations.mean, tf.float32)
     scale = self._observations.scale
-    shape = self._observation_shape
-    if self._normalized_shape == shape:
-      return normalization.apply(tf_ops, observations, mean, scale)
     # Batch and time become one axis.
-    flat = tf.reshape(observations, (-1, *shape))
+    flat = tf.reshape(observations, (-1, *self._observation_shape))
     normalized = normalization.apply_to_first(tf_ops, flat, mean, scale)
     return tf.reshape(normalized, tf.shape(observations))
 
@@ -264,6 +278,19 @@ class Normalizer(tf.Module):
     self._returns.update(found, weights=weights)
     clip = self._reward_clip
     return tf.clip_by_value(rewards * self._returns.scale, -clip, clip)
+
+  def _shift_images(
+    self, seed: tf.Tensor | None, *observations: tf.Tensor
+  ) -> Sequence[tf.Tensor]:
+    """Returns each of the observations [..., N] with its images shifted."""
+    if seed is None or not self._shift:
+      return observations
+    # They are independent of what the seed itself is used for.
+    seeds = tf.random.split(seed, len(observations))
+    return [
+      augmentation.random_shift(x, self._spec, self._shift, seeds[i])
+      for i, x in enumerate(observations)
+    ]
 
 
 def _repeat(weights: tf.Tensor | None, size: tf.Tensor) -> tf.Tensor | None:

@@ -231,7 +231,7 @@ class Dual(tf.Module):
     Args:
       values: initial values of the dual variables, above 0.
       is_logarithm: whether they are e^x. Then large steps of x can make them
-        leave any bound: docs/learning.md, "Multipliers of MPO".
+        leave any bound (benchmarks/results/learning.md).
     """
     super().__init__()
     self._is_logarithm = is_logarithm

@@ -1,4 +1,4 @@
-"""Items of recorded episodes, for learners that else sample a replay table."""
+"""Items of recorded episodes, as workers would have written them."""
 
 from collections.abc import Iterator
 
@@ -56,7 +56,6 @@ def _make_items(
 ) -> tuple[table_spec.TableSpec, Iterator[np.ndarray]]:
   """Returns the spec of a table, and its items, made one after the other."""
   table = builder.make_table(config, spec)
-  assert table is not None
   alone = fields.replace(config, "topology.environments_per_worker", 1)
   adder = builder.make_adder(alone, spec)
   episodes = recordings.read(config.dataset.path, spec)

@@ -3,23 +3,21 @@
 import difflib
 import importlib
 import inspect
+import pathlib
 
 from slipway.agents import core
 from slipway.configs import checks
 from slipway.environments import user_code
 
-# Name of the module with the `Builder` of each family, by name of the family. A
-# module is imported on demand, so that no run imports other families.
-_BUILDERS = {
-  "actor_critic": "slipway.agents.actor_critic.builder",
-  "bc": "slipway.agents.bc.builder",
-  "dqn": "slipway.agents.dqn.builder",
-  "policy_gradient": "slipway.agents.policy_gradient.builder",
-  "r2d2": "slipway.agents.r2d2.builder",
-}
-# Methods of `core.Builder` that a user's builder may lack: algorithms on
-# recorded data have no workers, and other algorithms have no `make_batches`.
-_OPTIONAL_METHODS = ("make_batches", "make_adder", "make_actor")
+# Names of the families: the folders with a builder. Each builder is imported on
+# demand, so that no run imports other families.
+FAMILIES = sorted(
+  path.parent.name
+  for path in pathlib.Path(__file__).parent.glob("*/builder.py")
+)
+# Method of `core.Builder` that a user's builder may lack, if its algorithm
+# learns from recorded data only and so has no workers.
+_OPTIONAL_METHODS = ("make_actor",)
 
 
 def make_builder(name: str) -> core.Builder:
@@ -33,14 +31,14 @@ def make_builder(name: str) -> core.Builder:
     ValueError: there is no such algorithm, or its builder lacks a method.
     user_code.UserCodeError: the constructor of a user's builder failed.
   """
-  if name in _BUILDERS:
-    return importlib.import_module(_BUILDERS[name]).Builder()
+  if name in FAMILIES:
+    return importlib.import_module(f"slipway.agents.{name}.builder").Builder()
   if not checks.is_user_code(name):
-    near = difflib.get_close_matches(name, _BUILDERS, n=1)
+    near = difflib.get_close_matches(name, FAMILIES, n=1)
     advice = f"did you mean {near[0]}? " if near else ""
     raise ValueError(
       f"config.agent={name!r} is no algorithm, so nothing could learn: {advice}"
-      f"give one of {', '.join(_BUILDERS)}, or 'module:Name' of your own"
+      f"give one of {', '.join(FAMILIES)}, or 'module:Name' of your own"
     )
   expected = "a class that implements slipway.agents.core.Builder"
   make = user_code.load(f"config.agent={name!r}", name, expected)

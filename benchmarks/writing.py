@@ -65,6 +65,10 @@ class _Rows:
     del num_envs
     return 0
 
+  def describe(self) -> dict[str, typing.Any]:
+    """Returns that an item is bytes, without fields."""
+    return {"item": "bytes"}
+
 
 def make_rows(items: str) -> np.ndarray:
   """Makes records for writers, uint8 [64, record_bytes].

@@ -9,14 +9,10 @@ from slipway.configs import policy_gradient, recipes, tasks
 
 _PAPER = {
   "mode": "sync",
-  "network.activation": "tanh",
-  "topology.workers": 1,
   "learner.policy_loss": "policy_gradient",
 }
 
 _IMAGES = {
-  "network.activation": "relu",
-  "network.shared": True,  # section 5.1
   "adder.unroll": 5,  # section 5.1
   "adder.discount": 0.99,  # section 5.1
   "learner.learning_rate": 7e-4,  # Stable-Baselines3's default
@@ -25,19 +21,10 @@ _IMAGES = {
 
 _TASKS = {
   "cartpole": {
-    **tasks.CARTPOLE,
+    **policy_gradient.CARTPOLE,
     "topology.environments_per_worker": 16,  # the paper's threads
     "learner.batch_size": 16,
     "adder.unroll": 20,  # section 5.1: 5
-    # 0.98 does not see the edge of the track, and falls back; docs/learning.md.
-    "adder.discount": 0.99,
-    "environment.reward_scale": 0.05,  # so that values are at most 5
-    # No entropy bonus (the paper's weight is 0.01, section 5.2): once all
-    # episodes are long, it would outweigh the small advantages, and the policy
-    # would get worse again.
-    "learner.learning_rate": 2e-3,
-    "learner.decay_steps": 625,  # batches: 200,000 environment steps
-    "evaluation.period_steps": 100,  # batches
   },
   "lunarlander": {  # RL Baselines3 Zoo's values for 200,000 steps
     **tasks.LUNARLANDER,
@@ -55,5 +42,5 @@ _TASKS = {
   **policy_gradient.make_image_tasks(_IMAGES, workers=1, environments=16),
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=policy_gradient.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=policy_gradient.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

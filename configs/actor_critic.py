@@ -32,6 +32,7 @@ FIELDS: fields.Fields = {
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.NORMALIZED_REWARDS,
   **groups.LEARNER,
+  **groups.AUGMENTATION,
   **groups.DATASET,
   **groups.REPLAY,
   **groups.PRIORITIES,
@@ -43,24 +44,22 @@ FIELDS: fields.Fields = {
     0,
     "units of a core, the memory that policy and critics share, between their "
     "torso and their last layer; 0: no memory",
-    checks.at_least(0, "there would be no features", "0: no memory").up_to(
-      16_384, "no memory holds the weights"
+    checks.at_least(
+      0, "there would be no features", "0: no memory", most=16_384
     ),
   ),
   **groups.STACKED_FRAMES,
   "adder.unroll": Field(
     10,
     "T, the steps of a sequence after the burn-in, for 'retrace' or a core",
-    checks.at_least(2, "there would be no later steps to trace").up_to(
-      1_000, "no memory holds the values of a batch"
-    ),
+    checks.at_least(2, "there would be no later steps to trace", most=1_000),
   ),
   "network.critics": Field(
     2,
     "C, the number of critics, each with its own target network; Fujimoto et "
     "al. 2018, section 4.2",
-    checks.at_least(1, "the policy would have no values to improve on").up_to(
-      100, "no memory holds their activations"
+    checks.at_least(
+      1, "the policy would have no values to improve on", most=100
     ),
   ),
   "network.critic_head": Field(
@@ -74,9 +73,7 @@ FIELDS: fields.Fields = {
     25,
     "M, the number of quantiles of each critic with the head 'quantile'; "
     "Kuznetsov et al. 2020, section 5",
-    checks.at_least(1, "there would be no distribution").up_to(
-      1_000, "no memory holds the pairs of quantiles"
-    ),
+    checks.at_least(1, "there would be no distribution", most=1_000),
   ),
   "learner.dropped_quantiles": Field(
     2,
@@ -153,8 +150,8 @@ FIELDS: fields.Fields = {
     "weight of the mean squared error of actions, as an imitation of the "
     "stored ones, in 'deterministic', whose values then have a mean size of 1; "
     "Fujimoto and Gu 2021, section 5: 1 / 2.5; 0: no imitation",
-    checks.at_least(0, "actions would leave the stored ones", "0: none").up_to(
-      1e6, "the policy would ignore the values"
+    checks.at_least(
+      0, "actions would leave the stored ones", "0: none", most=1e6
     ),
   ),
   "learner.target_bc_weight": Field(
@@ -162,8 +159,8 @@ FIELDS: fields.Fields = {
     "weight of the same error of the next actions, which the critics' targets "
     "subtract from the values of these, in units of returns; Tarasov et al. "
     "2023; 0: none",
-    checks.at_least(0, "actions would leave the stored ones", "0: none").up_to(
-      1e6, "the error would outweigh all rewards"
+    checks.at_least(
+      0, "actions would leave the stored ones", "0: none", most=1e6
     ),
   ),
   "learner.cql_weight": Field(
@@ -171,8 +168,8 @@ FIELDS: fields.Fields = {
     "alpha, the weight of the penalty by which CQL lowers values of actions "
     "that the data lacks, for 'soft' with continuous actions; Kumar et al. "
     "2020, equation 4; 0: no penalty",
-    checks.at_least(0, "values of unseen actions would rise", "0: none").up_to(
-      1e6, "the penalty would outweigh all rewards"
+    checks.at_least(
+      0, "values of unseen actions would rise", "0: none", most=1e6
     ),
   ),
   "learner.cql_actions": Field(
@@ -197,9 +194,7 @@ FIELDS: fields.Fields = {
     0.005,
     "tau, the weight of the learned networks in the moving average that is "
     "made of the target networks; Haarnoja et al. 2018, table 1",
-    checks.above(0, "targets would not follow the critics").up_to(
-      1, "targets would overshoot the critics"
-    ),
+    checks.above(0, "targets would not follow the critics", most=1),
   ),
   "learner.target_critics": Field(
     0,
@@ -211,8 +206,8 @@ FIELDS: fields.Fields = {
     0.0,
     "standard deviation of the noise on the target policy's actions, for "
     "'deterministic'; Fujimoto et al. 2018, section 6.1: 0.2",
-    checks.at_least(0, "a deviation is never negative", "0: no noise").up_to(
-      1e3, "all actions would be at their bounds"
+    checks.at_least(
+      0, "a deviation is never negative", "0: no noise", most=1e3
     ),
   ),
   "learner.target_noise_clip": Field(
@@ -225,9 +220,7 @@ FIELDS: fields.Fields = {
     1.0,
     "initial temperature, which the learner adapts: alpha, the weight of the "
     "entropy in the loss 'soft'; eta of the actions' weights in 'constrained'",
-    checks.above(0, "the policy would become deterministic").up_to(
-      1e6, "the entropy would outweigh the returns"
-    ),
+    checks.above(0, "the policy would become deterministic", most=1e6),
   ),
   "learner.discrete_entropy": Field(
     0.5,
@@ -274,24 +267,20 @@ FIELDS: fields.Fields = {
     0.0,
     "the optimizer's step size of the policy; 0: learner.learning_rate, which "
     "is that of the critics",
-    checks.at_least(0, "the policy would get worse", "0: the critics'").up_to(
-      1e3, "the first update would ruin the variables"
+    checks.at_least(
+      0, "the policy would get worse", "0: the critics'", most=1e3
     ),
   ),
   "learner.temperature_learning_rate": Field(
     0.0,
     "the optimizer's step size of the temperature in 'soft'; 0: "
     "learner.learning_rate",
-    checks.at_least(0, "it would diverge", "0: the critics'").up_to(
-      1e3, "the temperature would overflow"
-    ),
+    checks.at_least(0, "it would diverge", "0: the critics'", most=1e3),
   ),
   "learner.dual_learning_rate": Field(
     1e-2,
     "Adam's step size of temperature and multipliers in 'constrained'; Acme",
-    checks.above(0, "temperature and multipliers would not change").up_to(
-      1e3, "they would overflow"
-    ),
+    checks.above(0, "temperature and multipliers would not change", most=1e3),
   ),
   "exploration.noise": Field(
     "gaussian",
@@ -304,8 +293,8 @@ FIELDS: fields.Fields = {
     0.1,
     "standard deviation of the noise, for actions in [-1, 1]; Fujimoto et al. "
     "2018, section 6.1",
-    checks.at_least(0, "a deviation is never negative", "0: no noise").up_to(
-      1e3, "all actions would be at their bounds"
+    checks.at_least(
+      0, "a deviation is never negative", "0: no noise", most=1e3
     ),
   ),
   "exploration.lowest_noise_std": Field(
@@ -327,128 +316,64 @@ FIELDS: fields.Fields = {
     "environment steps for which each of these actions is repeated, with which "
     "a car gets up a hill that independent actions do not climb; Dabney et al. "
     "2021, section 3, sample the number",
-    checks.at_least(1, "there would be no actions").up_to(
-      10_000, "an environment would get one random action only"
-    ),
+    checks.at_least(1, "there would be no actions", most=10_000),
   ),
   **groups.BONUS,
 }
 
-# Values that IQL's preset sets; see `rules.Requirement.presets`.
-_IQL = {"learner.advantage_temperature": (1 / 3,), "learner.max_weight": (100,)}
-
-# The fields that have an effect only with certain values of other fields.
-_REQUIREMENTS = (
-  *rules.BONUS_REQUIREMENTS,
-  rules.Requirement(
-    "learner.critic_target",
-    ("n_step", "expectile"),
-    ("adder.n_step",),
-    presets={"adder.n_step": (5,)},
-  ),
-  rules.Requirement(
-    "learner.critic_target", ("retrace",), ("learner.retrace_lambda",)
-  ),
-  rules.Requirement("network.core_size", None, (*groups.CORE, "adder.burn_in")),
-  *rules.CORE_REQUIREMENTS,
-  rules.Requirement(
-    "learner.policy_loss",
-    ("deterministic",),
-    (
-      "learner.target_noise",
-      "learner.target_noise_clip",
-      "learner.bc_weight",
-      "learner.target_bc_weight",
-      "exploration.noise",
-      "exploration.noise_std",
-      "exploration.lowest_noise_std",
-    ),
-  ),
-  rules.Requirement(
-    "learner.target_noise", None, ("learner.target_noise_clip",)
-  ),
-  rules.Requirement(
-    "exploration.random_steps",
-    None,
-    ("exploration.random_repeats",),
-    presets={"exploration.random_repeats": (16,)},
-  ),
-  rules.Requirement(
-    "replay.sampler", ("prioritized",), (*groups.PRIORITIES, "replay.eta")
-  ),
-  # The presets of D4PG set lowest_return and highest_return for their tasks.
-  rules.Requirement(
-    "network.critic_head", ("categorical",), ("network.atoms",)
-  ),
-  rules.Requirement(
-    "network.critic_head",
-    ("quantile",),
-    ("network.critic_quantiles", "learner.dropped_quantiles"),
-  ),
-  rules.Requirement(
-    "learner.policy_loss", ("soft", "constrained"), ("learner.temperature",)
-  ),
-  rules.Requirement(
-    "learner.policy_loss",
-    ("soft",),
-    (
-      "learner.discrete_entropy",
-      "learner.temperature_learning_rate",
-      "learner.cql_weight",
-    ),
-  ),
-  rules.Requirement("learner.cql_weight", None, ("learner.cql_actions",)),
-  # A deterministic policy has nothing to sample from.
-  rules.Requirement(
-    "learner.policy_loss",
-    ("soft", "constrained", "advantage_weighted"),
-    ("evaluation.policy",),
-  ),
-  rules.Requirement(
-    "learner.policy_loss",
-    ("constrained", "advantage_weighted"),
-    ("learner.action_samples",),
-    presets={"learner.action_samples": (4,)},  # CRR
-  ),
+# The fields that have an effect only with certain values of other fields. The
+# presets of D4PG set lowest_return and highest_return for their tasks.
+_REQUIREMENTS: rules.Requirements = {
+  **rules.BONUS_REQUIREMENTS,
+  **rules.CORE_REQUIREMENTS,
+  ("network.core_size",): [*groups.CORE, "adder.burn_in"],
+  ("learner.critic_target", "n_step", "expectile"): ["adder.n_step"],
   # The expectiles value no other than the stored actions.
-  rules.Requirement(
-    "learner.critic_target",
-    ("n_step", "retrace"),
-    ("learner.action_samples", "learner.target_critics"),
-    presets={"learner.action_samples": (4,)},
-  ),
-  rules.Requirement(
-    "learner.critic_target", ("expectile",), ("learner.expectile",)
-  ),
-  rules.Requirement(
-    "learner.policy_loss",
-    ("advantage_weighted",),
-    (
-      "learner.advantage_weight",
-      "learner.advantage_temperature",
-      "learner.max_weight",
-    ),
-    presets=_IQL,
-  ),
-  rules.Requirement(
-    "learner.advantage_weight",
-    ("exp",),
-    ("learner.advantage_temperature", "learner.max_weight"),
-    presets=_IQL,
-  ),
-  rules.Requirement(
-    "learner.policy_loss",
-    ("constrained",),
-    (
-      "learner.temperature_bound",
-      "learner.kl_bound",
-      "learner.std_kl_bound",
-      "learner.kl_multiplier",
-      "learner.std_kl_multiplier",
-      "learner.dual_learning_rate",
-    ),
-  ),
-)
+  ("learner.critic_target", "n_step", "retrace"): [
+    *("learner.action_samples", "learner.target_critics"),
+  ],
+  ("learner.critic_target", "expectile"): ["learner.expectile"],
+  ("learner.critic_target", "retrace"): ["learner.retrace_lambda"],
+  ("learner.policy_loss", "deterministic"): [
+    *("learner.target_noise", "learner.target_noise_clip"),
+    *("learner.bc_weight", "learner.target_bc_weight"),
+    *("exploration.noise", "exploration.noise_std"),
+    "exploration.lowest_noise_std",
+  ],
+  ("learner.target_noise",): ["learner.target_noise_clip"],
+  ("exploration.random_steps",): ["exploration.random_repeats"],
+  ("replay.sampler", "prioritized"): [*groups.PRIORITIES, "replay.eta"],
+  ("network.critic_head", "categorical"): ["network.atoms"],
+  ("network.critic_head", "quantile"): [
+    *("network.critic_quantiles", "learner.dropped_quantiles"),
+  ],
+  # A deterministic policy has nothing to sample from.
+  ("learner.policy_loss", "soft", "constrained", "advantage_weighted"): [
+    "evaluation.policy",
+  ],
+  ("learner.policy_loss", "soft", "constrained"): ["learner.temperature"],
+  ("learner.policy_loss", "constrained", "advantage_weighted"): [
+    "learner.action_samples",
+  ],
+  ("learner.policy_loss", "advantage_weighted"): [
+    *("learner.advantage_weight", "learner.advantage_temperature"),
+    "learner.max_weight",
+  ],
+  ("learner.advantage_weight", "exp"): [
+    *("learner.advantage_temperature", "learner.max_weight"),
+  ],
+  ("learner.policy_loss", "soft"): [
+    *("learner.discrete_entropy", "learner.temperature_learning_rate"),
+    "learner.cql_weight",
+  ],
+  ("learner.cql_weight",): ["learner.cql_actions"],
+  ("learner.policy_loss", "constrained"): [
+    "learner.temperature_bound",
+    *("learner.kl_bound", "learner.std_kl_bound"),
+    *("learner.kl_multiplier", "learner.std_kl_multiplier"),
+    "learner.dual_learning_rate",
+  ],
+}
 
 
 # Four environments, and one update per step of an environment.
@@ -515,15 +440,11 @@ RECIPE = recipes.Recipe(
     "network.hidden_sizes": (256, 256),
     # PyTorch's, so Stable-Baselines3's; docs/learning.md compares returns.
     "network.initializer": "uniform",
-    "adder.discount": 0.99,
     "learner.batch_size": 256,
     "learner.learning_rate": 3e-4,
     "learner.max_gradient_norm": 1e6,  # the papers do not clip gradients
     "learner.threads": 0,  # arithmetic-bound: all cores
     "learner.threads_per_operation": 1,  # critics and policy side by side
-    "replay.sampler": "uniform",
-    "topology.workers": 1,
-    "variables.publish_period": 20,
   },
   _TASKS,
   fields=FIELDS,

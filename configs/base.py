@@ -60,8 +60,8 @@ FIELDS: fields.Fields = {
   "seed": Field(
     1,
     "seed of all random number generators of the run",
-    checks.at_least(0, "random generators take no negative seed").up_to(
-      2**31 - 1, "environments take seeds of 31 bits"
+    checks.at_least(
+      0, "random generators take no negative seed", most=2**31 - 1
     ),
   ),
   "hooks": Field(
@@ -104,17 +104,15 @@ FIELDS: fields.Fields = {
     1,
     "frames for which each action is repeated, with summed rewards, inside of "
     "the wrappers; for ALE/* ids, set environment.kwargs.frameskip instead",
-    checks.at_least(1, "no action would be taken").up_to(
-      10_000, "an environment step could not be interrupted for hours"
-    ),
+    checks.at_least(1, "no action would be taken", most=10_000),
   ),
   "environment.frame_stack": Field(
     0,
     "number of latest observations that are stacked along a new first axis, "
     "outside of the wrappers; 0: no stacking; for ALE/* ids, set environment."
     "kwargs.stack_num instead",
-    checks.at_least(0, "there would be no observation", "0: no stacking").up_to(
-      255, "no memory holds the observations"
+    checks.at_least(
+      0, "there would be no observation", "0: no stacking", most=255
     ),
   ),
   "environment.time_limit": Field(
@@ -122,16 +120,14 @@ FIELDS: fields.Fields = {
     "environment steps after which an episode is truncated; 0: the "
     "environment's own limit",
     checks.at_least(
-      0, "no episode would begin", "0: the environment's own limit"
-    ).up_to(10**8, "games of ALE count their frames in 32 bits"),
+      0, "no episode would begin", "0: the environment's own limit", most=10**8
+    ),
   ),
   "environment.reward_scale": Field(
     1.0,
     "factor by which the rewards for learning are multiplied; reported "
     "returns are not scaled",
-    checks.above(0, "rewards would be zero or change their sign").up_to(
-      1e6, "rewards would be infinite in float32"
-    ),
+    checks.above(0, "rewards would be zero or change their sign", most=1e6),
   ),
   "environment.reward_clip": Field(
     0.0,
@@ -172,9 +168,7 @@ FIELDS: fields.Fields = {
   "topology.environments_per_worker": Field(
     8,
     "number of environments that each worker steps as one batch",
-    checks.at_least(1, "nothing would be collected").up_to(
-      65_536, "one process can't step more"
-    ),
+    checks.at_least(1, "nothing would be collected", most=65_536),
   ),
   "topology.proxy": Field(
     True,
@@ -193,8 +187,11 @@ FIELDS: fields.Fields = {
     "number of machines that run workers, for --launch=ray; 0: all but the "
     "driver host",
     checks.at_least(
-      0, "no machine would run workers", "0: all but the driver host"
-    ).up_to(10_000, "no cluster has more"),
+      0,
+      "no machine would run workers",
+      "0: all but the driver host",
+      most=10_000,
+    ),
   ),
   "topology.home_workers": Field(
     0,
@@ -210,23 +207,17 @@ FIELDS: fields.Fields = {
   "topology.trainer_cpus": Field(
     1.0,
     "CPU cores that Ray reserves for the trainer and the replay server",
-    checks.at_least(0, "a reservation is never negative").up_to(
-      10_000, "no machine has more"
-    ),
+    checks.at_least(0, "a reservation is never negative", most=10_000),
   ),
   "topology.trainer_gpus": Field(
     0.0,
     "GPUs that Ray reserves for the trainer",
-    checks.at_least(0, "a reservation is never negative").up_to(
-      10_000, "no machine has more"
-    ),
+    checks.at_least(0, "a reservation is never negative", most=10_000),
   ),
   "topology.cpus_per_worker": Field(
     1.0,
     "CPU cores that Ray reserves for each worker",
-    checks.at_least(0, "a reservation is never negative").up_to(
-      10_000, "no machine has more"
-    ),
+    checks.at_least(0, "a reservation is never negative", most=10_000),
   ),
   # Variables and evaluation.
   "variables.publish_period": Field(
@@ -237,9 +228,7 @@ FIELDS: fields.Fields = {
   "evaluation.episodes": Field(
     20,
     "episodes per evaluation, played in parallel without exploration",
-    checks.at_least(1, "an evaluation would have no return").up_to(
-      65_536, "one process can't step more environments"
-    ),
+    checks.at_least(1, "an evaluation would have no return", most=65_536),
   ),
   "evaluation.info": Field(
     (),
@@ -264,23 +253,19 @@ FIELDS: fields.Fields = {
     "environment steps after which an evaluation's episode is truncated; 0: "
     "environment.time_limit",
     checks.at_least(
-      0, "no episode would begin", "0: environment.time_limit"
-    ).up_to(10**8, "games of ALE count their frames in 32 bits"),
+      0, "no episode would begin", "0: environment.time_limit", most=10**8
+    ),
   ),
   "evaluation.period_s": Field(
     0.5,
     "seconds from the end of an evaluation to the start of the next",
-    checks.at_least(0, "a duration is never negative").up_to(
-      _LONGEST_S, "no timer runs longer"
-    ),
+    checks.at_least(0, "a duration is never negative", most=_LONGEST_S),
   ),
   "evaluation.max_share": Field(
     1.0,
     "largest part of the time that evaluations take, in modes 'async' and "
     "'sync': after a long one, the next starts later than evaluation.period_s",
-    checks.above(0, "no evaluation would ever start").up_to(
-      1, "evaluations take all of their process's time at most"
-    ),
+    checks.above(0, "no evaluation would ever start", most=1),
   ),
   "evaluation.period_steps": Field(
     500,
@@ -294,16 +279,12 @@ FIELDS: fields.Fields = {
   "snapshot.period_s": Field(
     60.0,
     "seconds between two snapshots of the whole run, from which it can resume",
-    checks.above(0, "the trainer would do nothing but save").up_to(
-      _LONGEST_S, "no timer runs longer"
-    ),
+    checks.above(0, "the trainer would do nothing but save", most=_LONGEST_S),
   ),
   "snapshot.keep": Field(
     2,
     "number of newest snapshots to keep, in addition to the best variables",
-    checks.at_least(1, "nothing could be resumed").up_to(
-      10_000, "no disk holds more"
-    ),
+    checks.at_least(1, "nothing could be resumed", most=10_000),
   ),
   "snapshot.url": Field(
     "",
@@ -321,32 +302,39 @@ FIELDS: fields.Fields = {
     "seconds without progress after which the log reports each waiting node "
     "and the cause; must exceed the nodes' start-up and a call of the trainer",
     checks.above(
-      0, "each pause between two steps would count as a stall"
-    ).up_to(_LONGEST_S, "no timer runs longer"),
+      0, "each pause between two steps would count as a stall", most=_LONGEST_S
+    ),
   ),
   "restarts.budget": Field(
     5,
     "restarts of one node within restarts.period_s that the run survives; a "
     "further failure ends the run",
-    checks.at_least(0, "a count is never negative", "0: no restarts").up_to(
-      1_000_000, "the time of each failure is kept in memory"
+    checks.at_least(
+      0, "a count is never negative", "0: no restarts", most=1_000_000
     ),
   ),
   "restarts.period_s": Field(
     300.0,
     "seconds after which a restart no longer counts towards restarts.budget",
-    checks.above(0, "no restart would ever count").up_to(
-      _LONGEST_S, "no timer runs longer"
-    ),
+    checks.above(0, "no restart would ever count", most=_LONGEST_S),
+  ),
+  # Recorded episodes.
+  "recording.path": Field(
+    "",
+    "folder to which workers append their complete episodes as Minari "
+    "datasets, each on its own machine; '': none",
+  ),
+  "recording.share": Field(
+    1.0,
+    "share of the workers that record, the first of them always",
+    checks.above(0, "no worker would record", most=1),
   ),
   # Rates and limits.
   "rates.environment_steps_per_s": Field(
     0.0,
     "highest rate of all workers together, in environment steps per second; 0: "
     "no limit",
-    checks.at_least(0, "a rate is never negative", "0: no limit").up_to(
-      1e9, "no machine is as fast"
-    ),
+    checks.at_least(0, "a rate is never negative", "0: no limit", most=1e9),
   ),
   "limits.environment_steps": Field(
     0,
@@ -368,8 +356,8 @@ FIELDS: fields.Fields = {
     "seconds since the start of the command after which the run ends; 0: no "
     "limit",
     checks.at_least(
-      0, "the run would end before it starts", "0: no limit"
-    ).up_to(_LONGEST_S, "no timer runs longer"),
+      0, "the run would end before it starts", "0: no limit", most=_LONGEST_S
+    ),
   ),
   "limits.target_return": Field(
     math.inf,
@@ -410,14 +398,6 @@ FIELDS: fields.Fields = {
     checks.one_of(("any", "all"), "the run would have no end condition"),
   ),
 }
-
-# Declaration of "topology.workers" for a command that changes the number of
-# workers of a run: with 0 workers, nothing would be collected.
-_AT_LEAST_ONE_WORKER = FIELDS["topology.workers"]._replace(
-  check=checks.within(
-    1, 256, "without workers nothing is collected; a proxy controls up to 256"
-  )
-)
 
 
 def check(name: str, value: typing.Any) -> None:
@@ -506,4 +486,8 @@ def check_workers(count: int) -> None:
   Args:
     count: number of workers; valid are 1 to 256.
   """
-  fields.check("topology.workers", count, _AT_LEAST_ONE_WORKER)
+  if not 1 <= count <= 256:
+    raise ValueError(
+      f"config.topology.workers={count} must be in [1, 256]: without workers "
+      "nothing is collected; a proxy controls up to 256"
+    )

@@ -2,7 +2,7 @@
 networks for autonomous navigation".
 
 The learner imitates the actions of recorded episodes, without workers. `slipway
-evaluate --record` and Minari write such recordings.
+record` and Minari write such recordings.
 """
 
 import ml_collections
@@ -23,7 +23,6 @@ FIELDS: fields.Fields = {
 _PAPER = {
   "agent": "bc",
   "topology.workers": 0,
-  "learner.batch_size": 64,
   "learner.learning_rate": 1e-3,
   "learner.steps_per_call": 50,
   "variables.publish_period": 100,
@@ -42,4 +41,4 @@ def check(config: ml_collections.ConfigDict) -> None:
       "from recorded episodes only: workers would have no effect; use 0"
     )
   rules.check_dataset(config)
-  rules.check_requirements(config, FIELDS, ())
+  rules.check_requirements(config, FIELDS, {})

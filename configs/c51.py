@@ -19,6 +19,6 @@ _TASKS = {
 }
 
 RECIPE = recipes.Recipe(
-  {"network.head": "categorical"}, _TASKS, parent=dqn.RECIPE
+  {"network.head": "categorical"}, _TASKS, family=dqn.RECIPE
 )
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

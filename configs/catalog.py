@@ -4,6 +4,7 @@ import importlib
 import pathlib
 import re
 import types
+import typing
 from collections.abc import Mapping
 
 from slipway.configs import names
@@ -42,6 +43,16 @@ def presets() -> dict[str, list[str]]:
     for preset in module.PRESETS:
       found.setdefault(preset, []).append(algorithm)
   return found
+
+
+def list_values(agent: str, name: str) -> list[typing.Any]:
+  """Returns the values that presets of `config.agent` set for a field."""
+  tables = []
+  for recipe in (module.RECIPE for module in algorithms().values()):
+    if recipe.get_config().agent == agent:
+      for part in filter(None, (recipe, recipe.family)):
+        tables += [part.paper, *part.tasks.values()]
+  return [table[name] for table in tables if name in table]
 
 
 def find_config_file(name: str) -> pathlib.Path | None:

@@ -20,8 +20,7 @@ class Check(typing.NamedTuple):
     wanted: phrase for the valid values, such as 'at least 1'.
     consequence: clause that states the consequence of an invalid value.
     invalid: an example of an invalid value, which tests use.
-    maximum: the largest value that a machine can handle; inf: no maximum.
-    beyond: clause that states the consequence of a value above `maximum`.
+    most: the largest value that a run can handle; inf: no maximum.
     choices: the valid texts, of which the message suggests a similar one.
   """
 
@@ -29,19 +28,16 @@ class Check(typing.NamedTuple):
   wanted: str
   consequence: str
   invalid: typing.Any
-  maximum: float = math.inf
-  beyond: str = ""
+  most: float = math.inf
   choices: Sequence[str] = ()
 
-  def up_to(self, maximum: float, beyond: str) -> "Check":
-    """Returns this check with an upper bound; see the attributes."""
-    return self._replace(maximum=maximum, beyond=beyond)
 
-
-def at_least(minimum: float, consequence: str, note: str = "") -> Check:
-  """Returns the check that a value is at least `minimum`."""
+def at_least(
+  minimum: float, consequence: str, note: str = "", most: float = math.inf
+) -> Check:
+  """Returns the check that a value is in [minimum, most]."""
   wanted = f"at least {minimum}{_in_brackets(note)}"
-  return Check(lambda x: x >= minimum, wanted, consequence, minimum - 1)
+  return Check(lambda x: x >= minimum, wanted, consequence, minimum - 1, most)
 
 
 def below(bound: float, consequence: str) -> Check:
@@ -49,9 +45,9 @@ def below(bound: float, consequence: str) -> Check:
   return Check(lambda x: x < bound, f"below {bound}", consequence, bound)
 
 
-def above(bound: float, consequence: str) -> Check:
-  """Returns the check that a value is greater than `bound`."""
-  return Check(lambda x: x > bound, f"above {bound}", consequence, bound)
+def above(bound: float, consequence: str, most: float = math.inf) -> Check:
+  """Returns the check that a value is above `bound`, and at most `most`."""
+  return Check(lambda x: x > bound, f"above {bound}", consequence, bound, most)
 
 
 def within(low: float, high: float, consequence: str, note: str = "") -> Check:

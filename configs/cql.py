@@ -2,7 +2,7 @@
 reinforcement learning".
 
 Double DQN on recorded episodes, which lowers the values of actions that were
-not recorded. `slipway evaluate --record` and Minari write such episodes.
+not recorded. `slipway record` and Minari write such episodes.
 """
 
 from slipway.configs import dqn, recipes
@@ -23,5 +23,5 @@ _TASKS = {
   },
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=dqn.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=dqn.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -14,5 +14,5 @@ _PAPER = {
   "learner.batch_size": 64,
 }
 
-RECIPE = recipes.Recipe(_PAPER, parent=offline.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, family=offline.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

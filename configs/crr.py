@@ -11,5 +11,5 @@ _PAPER = {
   "learner.action_samples": 4,  # Acme
 }
 
-RECIPE = recipes.Recipe(_PAPER, parent=offline.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, family=offline.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -48,5 +48,5 @@ _TASKS = {
   for preset, (lowest, highest) in _RETURNS.items()
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=actor_critic.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=actor_critic.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -13,5 +13,5 @@ _PAPER = {
   "learner.learning_rate": 1e-3,  # RL Baselines3 Zoo
 }
 
-RECIPE = recipes.Recipe(_PAPER, parent=actor_critic.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, family=actor_critic.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -7,5 +7,5 @@ evaluates that action.
 
 from slipway.configs import dqn, recipes
 
-RECIPE = recipes.Recipe({"learner.double": True}, parent=dqn.RECIPE)
+RECIPE = recipes.Recipe({"learner.double": True}, family=dqn.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -95,7 +95,6 @@ _TASKS = {
     "evaluation.period_steps": 2_500,
   },
   "generic": {
-    **tasks.CARTPOLE,
     **tasks.GENERIC,
     "network.hidden_sizes": (256, 256),
     "replay.capacity": 200_000,
@@ -103,7 +102,6 @@ _TASKS = {
     "replay.samples_per_insert": 32.0,  # an update per four steps
     "learner.batch_size": 128,
     "learner.learning_rate": 3e-4,
-    "learner.decay_steps": 0,  # the run's length is not known
     "learner.target_update_period": 250,
     "learner.huber_delta": 10.0,  # the scale of normalized returns
     "adder.n_step": 3,

@@ -17,7 +17,6 @@ fields.validate(config, FIELDS)
 Checks raise a ValueError that names the field, its value and the consequence.
 """
 
-import copy
 import math
 import typing
 from collections.abc import Collection, Iterable, Mapping
@@ -58,28 +57,14 @@ class Field(typing.NamedTuple):
 Fields = Mapping[str, Field]
 
 
-def make_config(
-  *groups: Fields, like: ml_collections.ConfigDict | None = None
-) -> ml_collections.ConfigDict:
+def make_config(fields: Fields) -> ml_collections.ConfigDict:
   """Returns a config with the default values of all declared fields.
 
   Args:
-    *groups: declarations by dotted name; each word before a dot names a
-      section of the config.
-    like: another config; its values replace the defaults of the fields that
-      both configs have. None: all fields have their defaults.
+    fields: declarations by dotted name; each word before a dot names a section
+      of the config.
   """
-  tree: dict[str, typing.Any] = {}
-  for name, field in ((n, f) for group in groups for n, f in group.items()):
-    *sections, last = name.split(".")
-    inner = tree
-    for section in sections:
-      inner = inner.setdefault(section, {})
-    inner[last] = (
-      field.default if like is None else get(like, name, field.default)
-    )
-  # A copy: neither the defaults nor `like` are shared.
-  return typed_config.TypedConfig(copy.deepcopy(tree))
+  return add_defaults(ml_collections.ConfigDict(), fields, fields)
 
 
 def flatten(config: ml_collections.ConfigDict) -> dict[str, typing.Any]:
@@ -232,8 +217,11 @@ def check(name: str, value: typing.Any, field: Field) -> None:
     raise ValueError(
       f"{shown} must be {rule.wanted}: {rule.consequence}{advice}"
     )
-  if rule is not None and rule.maximum < math.inf and value > rule.maximum:
-    raise ValueError(f"{shown} must be at most {rule.maximum}: {rule.beyond}")
+  if rule is not None and rule.most < math.inf and value > rule.most:
+    raise ValueError(
+      f"{shown} must be at most {rule.most}: with more, no run could learn, or "
+      "no machine, library or timer could handle it"
+    )
   for number in value if isinstance(value, tuple) else (value,):
     if infinite or not isinstance(number, int | float):
       continue

@@ -14,13 +14,15 @@ Field = fields.Field
 # Most steps over which the graph of a recurrent network can be unrolled.
 LONGEST_UNROLL = 1_000
 
-# Fields of a network's torso, the layers from observations to features.
+# Fields of a network's torso, the layers from observations to features, and of
+# all initial weights.
 TORSO: fields.Fields = {
   "network.torso": Field(
     "mlp",
     "layers that turn observations into features: 'mlp', 'minatar_cnn', "
     "'nature_cnn', 'nature_cnn_bfloat16', which is twice as fast on processors "
-    "with AVX512_BF16 or AMX, or 'module:name' of the user's own function",
+    "with AVX512_BF16 or AMX, or 'module:name' of the user's own function or "
+    "tf.Module",
     checks.one_of(
       ("mlp", "minatar_cnn", "nature_cnn", "nature_cnn_bfloat16"),
       "there would be no network",
@@ -38,10 +40,6 @@ TORSO: fields.Fields = {
       (64, 0),
     ),
   ),
-}
-
-# The field of the initial weights of a network.
-INITIALIZER: fields.Fields = {
   "network.initializer": Field(
     "truncated_normal",
     "initial weights of linear layers and convolutions: 'truncated_normal' "
@@ -74,9 +72,7 @@ CORE: fields.Fields = {
   "network.core_window": Field(
     16,
     "earlier steps that 'attention' sees",
-    checks.at_least(1, "there would be no memory").up_to(
-      512, "no memory holds the states of a batch"
-    ),
+    checks.at_least(1, "there would be no memory", most=512),
   ),
 }
 
@@ -84,8 +80,8 @@ CORE: fields.Fields = {
 DATASET: fields.Fields = {
   "dataset.path": Field(
     "",
-    "folder of a Minari dataset with recorded episodes, from which the run "
-    "learns without workers; '': none",
+    "folder of recorded episodes, or name of one of Minari's local datasets, "
+    "from which the run learns without workers; '': none",
   ),
 }
 
@@ -95,9 +91,7 @@ LEARNER: fields.Fields = {
     64,
     "transitions (or sequences, or rollouts) per batch; Mnih et al. 2015 use "
     "32",
-    checks.at_least(1, "there would be no batch").up_to(
-      2**20, "no memory holds the batch"
-    ),
+    checks.at_least(1, "there would be no batch", most=2**20),
   ),
   "learner.optimizer": Field(
     "adam",
@@ -112,9 +106,7 @@ LEARNER: fields.Fields = {
   "learner.learning_rate": Field(
     2e-3,
     "the optimizer's step size; Mnih et al. 2015 use RMSProp with 2.5e-4",
-    checks.above(0, "nothing would be learned").up_to(
-      1e3, "the first update would ruin the variables"
-    ),
+    checks.above(0, "nothing would be learned", most=1e3),
   ),
   "learner.warmup_steps": Field(
     0,
@@ -137,17 +129,13 @@ LEARNER: fields.Fields = {
     0.0,
     "part of the weights (not of biases) that 'adamw' subtracts in a step, "
     "times the learning rate",
-    checks.at_least(0, "weights would grow", "0: none").up_to(
-      1e3, "weights would vanish"
-    ),
+    checks.at_least(0, "weights would grow", "0: none", most=1e3),
   ),
   "learner.adam_epsilon": Field(
     1e-8,
     "term of the optimizer's denominator: Kingma and Ba 2015, section 2; in "
     "'rmsprop' it is under the root",
-    checks.above(0, "updates could divide by zero").up_to(
-      1e3, "updates would vanish"
-    ),
+    checks.above(0, "updates could divide by zero", most=1e3),
   ),
   "learner.max_gradient_norm": Field(
     10.0,
@@ -158,9 +146,7 @@ LEARNER: fields.Fields = {
   "learner.steps_per_call": Field(
     20,
     "trainer steps per call of the compiled tf.function",
-    checks.at_least(1, "the trainer would make no steps").up_to(
-      10_000, "a call could not be interrupted for hours"
-    ),
+    checks.at_least(1, "the trainer would make no steps", most=10_000),
   ),
   "learner.init_from": Field(
     "",
@@ -183,8 +169,8 @@ LEARNER: fields.Fields = {
     1,
     "TensorFlow threads of the trainer, 1 for small networks; 0: one per core",
     checks.at_least(
-      0, "the trainer could not compute", "0: one per core"
-    ).up_to(1_024, "no machine has more cores"),
+      0, "the trainer could not compute", "0: one per core", most=1_024
+    ),
   ),
   "learner.threads_per_operation": Field(
     0,
@@ -192,8 +178,8 @@ LEARNER: fields.Fields = {
     "convolution; with 1, threads compute different ones, which is faster "
     "where several small networks are independent; 0: learner.threads",
     checks.at_least(
-      0, "the trainer could not compute", "0: learner.threads"
-    ).up_to(1_024, "no machine has more cores"),
+      0, "the trainer could not compute", "0: learner.threads", most=1_024
+    ),
   ),
 }
 
@@ -220,8 +206,8 @@ REPLAY: fields.Fields = {
     8.0,
     "average number of times that each transition or sequence is sampled, "
     "which a rate limiter enforces; Mnih et al. 2015 use 32 / 4; 0: no limit",
-    checks.at_least(0, "the limiter would block for ever", "0: no limit").up_to(
-      1e9, "the limiter counts in doubles"
+    checks.at_least(
+      0, "the limiter would block for ever", "0: no limit", most=1e9
     ),
   ),
   "replay.tolerance": Field(
@@ -229,17 +215,12 @@ REPLAY: fields.Fields = {
     "largest deviation of the number of samples from samples_per_insert x "
     "inserts, as a fraction of samples_per_insert x min_size; beyond it, the "
     "side that is ahead waits",
-    checks.above(0, "the limiter would block for ever").up_to(
-      1e3,
-      "no side would ever wait; replay.samples_per_insert=0 removes the limit",
-    ),
+    checks.above(0, "the limiter would block for ever", most=1e3),
   ),
   "replay.transitions_per_item": Field(
     1,
     "transitions per item of the table: they are stored and sampled together",
-    checks.at_least(1, "items would be empty").up_to(
-      10_000, "no batch consists of such items"
-    ),
+    checks.at_least(1, "items would be empty", most=10_000),
   ),
   "replay.shards": Field(
     1,
@@ -263,9 +244,7 @@ PRIORITIES: fields.Fields = {
     0.6,
     "alpha: items are sampled in proportion to |TD error| ** alpha; Schaul et "
     "al. 2016, table 3",
-    checks.at_least(0, "large errors would be sampled least").up_to(
-      10, "powers of errors would be infinite"
-    ),
+    checks.at_least(0, "large errors would be sampled least", most=10),
   ),
   "replay.importance_exponent_start": Field(
     0.4,
@@ -286,14 +265,6 @@ PRIORITIES: fields.Fields = {
     checks.at_least(1, "beta would have no schedule"),
   ),
 }
-
-# The fields of `PRIORITIES` but importance_steps, which the presets of the DQN
-# family set for their tasks, whatever the sampler is.
-PRIORITY_EXPONENTS = (
-  "replay.priority_exponent",
-  "replay.importance_exponent_start",
-  "replay.importance_exponent_end",
-)
 
 # Fields of epsilon-greedy exploration.
 EPSILON: fields.Fields = {
@@ -341,9 +312,7 @@ EPSILON: fields.Fields = {
     7.0,
     "alpha of 'ladder', by which environment i of N has the epsilon base ** (1 "
     "+ alpha i / (N - 1)); Horgan et al. 2018, section 4.1",
-    checks.at_least(0, "epsilons would exceed 1").up_to(
-      100, "most epsilons would be zero"
-    ),
+    checks.at_least(0, "epsilons would exceed 1", most=100),
   ),
 }
 
@@ -352,9 +321,7 @@ N_STEP: fields.Fields = {
   "adder.n_step": Field(
     1,
     "n, the environment steps per transition, whose rewards are summed",
-    checks.at_least(1, "there would be no transition").up_to(
-      10_000, "no worker could hold the unfinished transitions"
-    ),
+    checks.at_least(1, "there would be no transition", most=10_000),
   ),
   "adder.discount": Field(
     0.99,
@@ -370,8 +337,8 @@ SEQUENCES: fields.Fields = {
     "steps from the start of one sequence to the start of the next; "
     "Kapturowski et al. 2019 use 40, table 2",
     checks.at_least(
-      1, "the same sequence would be written again and again"
-    ).up_to(1_000, "a sequence has no more steps"),
+      1, "the same sequence would be written again and again", most=1_000
+    ),
   ),
   "replay.eta": Field(
     0.9,
@@ -387,8 +354,8 @@ BURN_IN: fields.Fields = {
     10,
     "steps at the start of a sequence that only update the core's state, "
     "without a loss; Kapturowski et al. 2019 use 40, table 2",
-    checks.at_least(0, "sequences would end before they begin").up_to(
-      LONGEST_UNROLL, "the unrolled graph could not be built"
+    checks.at_least(
+      0, "sequences would end before they begin", most=LONGEST_UNROLL
     ),
   ),
 }
@@ -400,8 +367,22 @@ STACKED_FRAMES: fields.Fields = {
     "number of frames that an observation stacks, so that each frame is stored "
     "only once; 0: observations are stored whole",
     checks.at_least(
-      0, "there would be no frames", "0: observations are stored whole"
-    ).up_to(255, "the number of a frame is stored in one byte"),
+      0,
+      "there would be no frames",
+      "0: observations are stored whole",
+      most=255,
+    ),
+  ),
+}
+
+# The field of image augmentation.
+AUGMENTATION: fields.Fields = {
+  "learner.random_shift": Field(
+    0,
+    "largest random shift, in pixels, of the images of a batch, which keeps "
+    "networks from overfitting to few images; Kostrikov et al. 2021 use 4 of "
+    "84 x 84 pixels; 0: none",
+    checks.at_least(0, "a shift has a size", "0: none", most=32),
   ),
 }
 
@@ -441,9 +422,7 @@ QUEUE: fields.Fields = {
     "published versions, at which workers wait in mode 'async': the queue is "
     "full then; a worker that is slower than others, or gets variables late, "
     "can exceed it",
-    checks.at_least(2, "the queue could hold no batch").up_to(
-      10_000, "no memory holds the rollouts"
-    ),
+    checks.at_least(2, "the queue could hold no batch", most=10_000),
   ),
   "replay.shards": REPLAY["replay.shards"],
 }
@@ -451,7 +430,6 @@ QUEUE: fields.Fields = {
 # Fields of a policy's network.
 POLICY: fields.Fields = {
   **TORSO,
-  **INITIALIZER,
   "network.activation": Field(
     "relu",
     "activation function of the linear layers: 'relu' or 'tanh'",
@@ -465,9 +443,7 @@ ATOMS: fields.Fields = {
     51,
     "number of atoms of a 'categorical' head with a support; Bellemare et al. "
     "2017, section 5",
-    checks.at_least(2, "there would be no distribution").up_to(
-      10_000, "no memory holds the outputs"
-    ),
+    checks.at_least(2, "there would be no distribution", most=10_000),
   ),
   "network.lowest_return": Field(
     -math.inf,
@@ -531,25 +507,19 @@ BONUS: fields.Fields = {
     1.0,
     "factor of the bonus, whose returns have about this deviation, in units of "
     "the rewards; Burda et al. 2019, section 3.4, use 1, and 2 for rewards",
-    checks.above(0, "there would be no bonus").up_to(
-      1e6, "the bonus would outweigh any reward"
-    ),
+    checks.above(0, "there would be no bonus", most=1e6),
   ),
   "bonus.features": Field(
     64,
     "outputs of the bonus's networks of observations; Burda et al. 2019 use "
     "512 on Atari, Pathak et al. 2017 288",
-    checks.at_least(1, "there would be nothing to predict").up_to(
-      65_536, "no memory holds the weights"
-    ),
+    checks.at_least(1, "there would be nothing to predict", most=65_536),
   ),
   "bonus.learning_rate": Field(
     1e-4,
     "Adam's step size for the bonus's networks: with a larger one, all steps "
     "are soon old; Burda et al. 2019, table 1",
-    checks.above(0, "all steps would stay new").up_to(
-      1e3, "the first update would ruin the variables"
-    ),
+    checks.above(0, "all steps would stay new", most=1e3),
   ),
   "bonus.batch_size": Field(
     256,

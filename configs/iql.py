@@ -14,5 +14,5 @@ _PAPER = {  # section 5, and the authors' code
   "learner.max_weight": 100.0,
 }
 
-RECIPE = recipes.Recipe(_PAPER, parent=offline.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, family=offline.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

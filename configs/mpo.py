@@ -30,5 +30,5 @@ _TASKS = {
   "lunarlander": {"replay.samples_per_insert": 16.0},
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=actor_critic.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=actor_critic.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -16,6 +16,6 @@ _TASKS = {
 RECIPE = recipes.Recipe(
   {"learner.munchausen_scale": 0.9},  # alpha; section 4
   _TASKS,
-  parent=dqn.RECIPE,
+  family=dqn.RECIPE,
 )
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -29,5 +29,5 @@ _TASKS = {
   "lunarlander": {"learner.decay_steps": 200_000},  # as many environment steps
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=dqn.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=dqn.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -1,6 +1,6 @@
 """Offline: what actor-critic algorithms on recorded episodes share.
 
-`slipway evaluate --record` and Minari write such episodes. Without a preset,
+`slipway record` and Minari write such episodes. Without a preset,
 observations and rewards are normalized, so `environment.name` is enough.
 """
 

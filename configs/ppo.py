@@ -8,19 +8,14 @@ from slipway.configs import policy_gradient, recipes, tasks
 
 _PAPER = {
   "mode": "sync",
-  "network.activation": "tanh",  # Stable-Baselines3's default
-  "topology.workers": 1,
   "learner.policy_loss": "clipped",
   "learner.value_weight": 1.0,  # Stable-Baselines3: 0.5 of the whole error
-  "learner.normalize_advantages": True,  # the same
+  "learner.normalize_advantages": True,  # Stable-Baselines3
 }
 
 _IMAGES = policy_gradient.make_image_tasks(
   {
-    "network.activation": "relu",
-    "network.shared": True,
     "adder.unroll": 128,
-    "adder.discount": 0.99,
     "learner.gae_lambda": 0.95,
     "learner.epochs": 4,
     "learner.minibatch_size": 256,
@@ -69,7 +64,6 @@ _TASKS = {
     "topology.environments_per_worker": 8,
     "learner.batch_size": 8,
     "adder.unroll": 256,  # 2,048 steps per batch
-    "adder.discount": 0.99,
     "learner.gae_lambda": 0.95,
     "learner.epochs": 10,
     "learner.minibatch_size": 64,
@@ -84,17 +78,14 @@ _TASKS = {
   # Stable-Baselines3's defaults, with the rollouts of its Atari values: 8
   # environments, 128 steps each.
   "generic": {
-    **tasks.CARTPOLE,
     **tasks.GENERIC,
     "topology.environments_per_worker": 8,
     "learner.batch_size": 8,
     "adder.unroll": 128,
-    "adder.discount": 0.99,
     "learner.gae_lambda": 0.95,
     "learner.epochs": 10,
     "learner.minibatch_size": 128,
     "learner.learning_rate": 3e-4,
-    "learner.decay_steps": 0,  # the run's length is not known
     "learner.entropy_weight": 0.01,  # Schulman et al. 2017, section 6.1: Atari
     "learner.value_weight": 0.5,
     "evaluation.period_s": 2.0,
@@ -113,5 +104,5 @@ _TASKS = {
   },
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=policy_gradient.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=policy_gradient.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

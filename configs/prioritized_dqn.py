@@ -6,25 +6,24 @@ by four, since it samples larger errors more often. Here it is kept, since the
 steps of Adam do not grow with the errors.
 """
 
-from slipway.configs import double_dqn, dqn, recipes
+from slipway.configs import dqn, recipes
+
+_PAPER = {
+  "learner.double": True,  # section 4: "we use double DQN"
+  "replay.sampler": "prioritized",
+}
 
 _TASKS = {
   # Workers compute the first priorities, of rewards as they are.
   "generic": {"normalization.rewards": False},
   "cartpole": {
-    **dqn.WITHOUT_AVERAGE,  # Ape-X keeps its returns in this way, too
-    # With DQN's 500,000, half of the seeds of Ape-X did not learn; with 50,000,
-    # more of them fell back; docs/learning.md.
-    "replay.capacity": 75_000,
+    **dqn.WITHOUT_AVERAGE,  # as Ape-X
+    "replay.capacity": 75_000,  # the same
   },
   # With DQN's 100,000, updates become small before it has learned to land: 173
   # at the end of one run.
   "lunarlander": {"learner.decay_steps": 200_000},  # as many environment steps
 }
 
-RECIPE = recipes.Recipe(
-  {"replay.sampler": "prioritized"},
-  _TASKS,
-  parent=double_dqn.RECIPE,  # section 4: "we use double DQN"
-)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=dqn.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -21,5 +21,5 @@ _TASKS = {
   },
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=dqn.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=dqn.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -7,9 +7,9 @@ Ape-X DQN with memory, whose items are sequences: table 2 and section 2.3.
 import ml_collections
 
 from slipway.configs import (
-  apex_dqn,
   base,
   checks,
+  dqn,
   fields,
   groups,
   recipes,
@@ -23,16 +23,14 @@ _R2D2_FIELDS: fields.Fields = {
     64,
     "units of the core; Kapturowski et al. 2019 use an LSTM of 512, section "
     "2.3",
-    checks.at_least(1, "there would be no recurrent state").up_to(
-      16_384, "no memory holds its weights"
-    ),
+    checks.at_least(1, "there would be no recurrent state", most=16_384),
   ),
   "adder.unroll": fields.Field(
     20,
     "steps of a sequence after the burn-in, from which the learner learns; "
     "Kapturowski et al. 2019 use 80, table 2",
-    checks.at_least(1, "there would be nothing to learn from").up_to(
-      groups.LONGEST_UNROLL, "the unrolled graph could not be built"
+    checks.at_least(
+      1, "there would be nothing to learn from", most=groups.LONGEST_UNROLL
     ),
   ),
 }
@@ -41,7 +39,6 @@ _R2D2_FIELDS: fields.Fields = {
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.TORSO,
-  **groups.INITIALIZER,
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.Q_LEARNING,
   **groups.N_STEP,
@@ -55,27 +52,20 @@ FIELDS: fields.Fields = {
   **_R2D2_FIELDS,
 }
 
-# The fields that have an effect only with certain values of others, without
-# replay.importance_steps, which the presets set for their tasks.
-_REQUIREMENTS = (
-  *rules.EPSILON_REQUIREMENTS,
-  *rules.CORE_REQUIREMENTS,
-  rules.Requirement(
-    "replay.sampler",
-    ("prioritized",),
-    (*groups.PRIORITY_EXPONENTS, "replay.eta"),
-    presets={  # those of `_PAPER`
-      "replay.priority_exponent": (0.9,),
-      "replay.importance_exponent_start": (0.6,),
-      "replay.importance_exponent_end": (0.6,),
-    },
-  ),
-)
+# The fields that have an effect only with certain values of others.
+_REQUIREMENTS: rules.Requirements = {
+  **rules.EPSILON_REQUIREMENTS,
+  **rules.CORE_REQUIREMENTS,
+  ("replay.sampler", "prioritized"): (*groups.PRIORITIES, "replay.eta"),
+}
 
 _PAPER = {
   "agent": "r2d2",
+  "network.dueling": True,  # section 2.3, with the next two
+  "exploration.schedule": "ladder",
+  "replay.sampler": "prioritized",
+  "topology.workers": 2,
   "adder.n_step": 5,  # section 2.3
-  "replay.transitions_per_item": 1,  # an item is one sequence
   "learner.batch_size": 16,  # sequences; table 2: 64
   # Table 2 has squared errors, as these are up to 1. Since values are rescaled,
   # 100 to 9, few are larger, and the others do not outweigh a batch.
@@ -94,6 +84,8 @@ _PAPER = {
   "variables.publish_period": 4,
 }
 
+# As Ape-X DQN, for tasks with small observations.
+_SMALL = {"topology.environments_per_worker": 32}
 _ATARI = {
   "environment.reward_clip": 0.0,  # section 2.3: rescaled values instead
   "environment.kwargs.stack_num": 1,  # the core keeps the history; paper: 4
@@ -111,18 +103,26 @@ _ATARI = {
 # Evaluations have Ape-X DQN's periods in environment steps.
 _TASKS = {
   "cartpole": {
+    **_SMALL,
+    "network.dueling": False,  # as Ape-X
+    "adder.discount": 0.99,  # the same
+    "learner.averaging": 0.0,  # the same
     "learner.decay_steps": 5_000,  # 200,000 environment steps
     "replay.capacity": 50_000,  # Ape-X's 75,000 was not tried
     "evaluation.period_steps": 50,
   },
-  "lunarlander": {"evaluation.period_steps": 250},
-  "minatar_breakout": {"evaluation.period_steps": 1_000},
+  "lunarlander": {**_SMALL, "evaluation.period_steps": 250},
+  "minatar_breakout": {**_SMALL, "evaluation.period_steps": 1_000},
   # An update takes 320 environment steps.
   "pong": {**_ATARI, "evaluation.period_steps": 125},
-  "atari57": {**_ATARI, "evaluation.period_steps": 625},
+  "atari57": {
+    **_ATARI,
+    "learner.max_gradient_norm": 40.0,  # as Ape-X
+    "evaluation.period_steps": 625,
+  },
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=apex_dqn.RECIPE, fields=FIELDS)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=dqn.RECIPE, fields=FIELDS)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config
 
 

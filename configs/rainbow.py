@@ -2,9 +2,10 @@
 reinforcement learning".
 """
 
-from slipway.configs import c51, dqn, recipes
+from slipway.configs import dqn, recipes
 
 _PAPER = {
+  "network.head": "categorical",
   "learner.double": True,
   "network.dueling": True,
   "network.noisy": True,
@@ -41,9 +42,13 @@ _TASKS = {
   # With DQN's 100,000, updates become small before it has learned to land: 110
   # at the end of one run.
   "lunarlander": {"learner.decay_steps": 200_000},  # as many environment steps
+  "minatar_breakout": {  # as C51
+    "learner.target_update_period": 250,
+    "learner.adam_epsilon": 0.01 / 32,
+  },
   "pong": _ATARI,
   "atari57": _ATARI,
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=c51.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=dqn.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -18,5 +18,5 @@ _PAPER = {
   "learner.target_bc_weight": 0.01,
 }
 
-RECIPE = recipes.Recipe(_PAPER, parent=offline.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, family=offline.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -1,13 +1,16 @@
-"""Recipes: the values of an algorithm, in two tables on top of its parent's.
+"""Recipes: the values of an algorithm, in two tables.
 
 ```python
 RECIPE = recipes.Recipe(
-  parent=dqn.RECIPE,
   paper={"learner.double": True},  # what the paper changes
   tasks={"cartpole": {"replay.capacity": 50_000}},  # tuned for a preset's task
+  family=dqn.RECIPE,
 )
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config
 ```
+
+Nothing else is inherited: a family's recipe has the same two tables, and no
+family.
 """
 
 import dataclasses
@@ -31,23 +34,26 @@ class UnknownPresetError(ValueError):
 class Recipe:
   """The values of an algorithm's config, for each of its presets.
 
+  A field has the first value of: `tasks`, `paper`, the family's `tasks`, the
+  family's `paper`, and the field's default.
+
   Attributes:
-    paper: values of all presets, which replace those of the parent.
-    tasks: values by preset, which replace those of `paper`.
-    parent: recipe that is extended, with its presets; None: the fields'
+    paper: values of all presets.
+    tasks: values by preset.
+    family: recipe that these values change, with its presets; None: the fields'
       defaults.
-    fields: declarations of the config's fields; None: those of the parent.
+    fields: declarations of the config's fields; None: those of the family.
   """
 
   paper: Values
   tasks: Mapping[str, Values] = dataclasses.field(default_factory=dict)
-  parent: "Recipe | None" = None
-  fields: fields_lib.Fields | None = None
+  family: "Recipe | None" = None
+  fields: fields_lib.Fields = dataclasses.field(default_factory=dict)
 
   @property
   def presets(self) -> tuple[str, ...]:
     """Names of the presets; the first one is the default."""
-    inherited = self.parent.presets if self.parent else ()
+    inherited = self.family.tasks if self.family else ()
     return tuple(dict.fromkeys((*inherited, *self.tasks)))
 
   def get_config(self, preset: str | None = None) -> ml_collections.ConfigDict:
@@ -64,18 +70,14 @@ class Recipe:
         f"config preset {preset!r} is unknown, so there are no values to run "
         f"with: {advice}choose one of {', '.join(self.presets)}"
       )
-    return self._make(preset)
-
-  def _make(self, preset: str) -> ml_collections.ConfigDict:
-    """Returns the config of a preset, which the parent may not have."""
-    config = self.parent and self.parent._make(preset)
-    if self.fields is not None:
-      config = fields_lib.make_config(self.fields, like=config)
-    assert config is not None
-    for name, value in (
-      *self.paper.items(),
-      *self.tasks.get(preset, {}).items(),
-    ):
+    family = self.family or Recipe({})
+    declared = self.fields or family.fields
+    config = fields_lib.make_config(declared)
+    values = {**family.paper, **family.tasks.get(preset, {})}
+    for name in family.fields.keys() - declared:
+      values.pop(name, None)
+    values |= {**self.paper, **self.tasks.get(preset, {})}
+    for name, value in values.items():
       section, _, field = name.rpartition(".")
       fields_lib.get(config, section, config)[field] = value
     return config

@@ -10,8 +10,6 @@ from slipway.configs import policy_gradient, recipes, tasks
 
 _PAPER = {
   "mode": "sync",
-  "network.activation": "tanh",
-  "topology.workers": 1,
   "learner.gae_lambda": 1.0,  # returns up to the end of episode or rollout
   "learner.policy_loss": "policy_gradient",
   "learner.normalize_advantages": True,
@@ -23,7 +21,6 @@ _TASKS = {
     "topology.environments_per_worker": 8,
     "learner.batch_size": 8,
     "adder.unroll": 512,  # an episode has at most 500 steps
-    "adder.discount": 0.99,
     # With 2e-2, it meets the target sooner and loses it; docs/learning.md.
     "learner.learning_rate": 5e-3,
     "learner.decay_steps": 250,  # batches: 1,024,000 environment steps
@@ -31,5 +28,5 @@ _TASKS = {
   },
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=policy_gradient.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=policy_gradient.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -5,12 +5,11 @@ raise a ValueError that names the fields, their values and the consequence.
 """
 
 import math
-import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import ml_collections
 
-from slipway.configs import fields, groups
+from slipway.configs import catalog, fields, groups
 
 # The smallest valid distance of neighbouring atoms, relative to the largest
 # absolute atom. Closer atoms may be equal in float32.
@@ -19,99 +18,70 @@ _MIN_ATOM_DISTANCE = 2.0**-22
 CORE_HEADS = 4
 
 
-class Requirement(typing.NamedTuple):
-  """Fields that have no effect unless another field has certain values.
-
-  Attributes:
-    other: dotted name of the other field, such as 'learner.policy_loss'.
-    values: values of the other field with which the fields have an effect;
-      None: all values above 0.
-    names: dotted names of the fields, such as 'learner.clip'.
-    presets: by name of a field, the values that presets set besides its
-      default. They are always valid, so that a user of such a preset can change
-      the other field alone.
-  """
-
-  other: str
-  values: tuple[str | bool, ...] | None
-  names: tuple[str, ...]
-  presets: Mapping[str, tuple[float, ...]] = {}
-
+# Names of fields that have no effect unless another field has certain values:
+# by that field and its values, or by the field alone if it must be above 0.
+Requirements = Mapping[tuple[str | bool, ...], Sequence[str]]
 
 # The fields of `groups.EPSILON` that have an effect with one schedule only. The
 # presets set epsilon_end and decay_steps for their tasks, with both schedules.
-EPSILON_REQUIREMENTS = (
-  Requirement(
-    "exploration.schedule",
-    ("linear",),
-    ("exploration.epsilon_start",),
-    presets={"exploration.epsilon_start": (0.0,)},
-  ),
-  Requirement(
-    "exploration.schedule",
-    ("ladder",),
-    ("exploration.ladder_base", "exploration.ladder_exponent"),
-  ),
-)
+EPSILON_REQUIREMENTS: Requirements = {
+  ("exploration.schedule", "linear"): ["exploration.epsilon_start"],
+  ("exploration.schedule", "ladder"): [
+    *("exploration.ladder_base", "exploration.ladder_exponent"),
+  ],
+}
 
 # The field of `groups.CORE` that has an effect with one core only.
-CORE_REQUIREMENTS = (
-  Requirement("network.core", ("attention",), ("network.core_window",)),
-)
+CORE_REQUIREMENTS: Requirements = {
+  ("network.core", "attention"): ["network.core_window"],
+}
 
 # The fields of `groups.LEARNER` that have an effect with some optimizers or a
 # decay only.
-_LEARNER_REQUIREMENTS = (
-  Requirement("learner.optimizer", ("adamw",), ("learner.weight_decay",)),
-  Requirement(
-    "learner.optimizer",
-    ("adam", "adamw", "rmsprop"),
-    ("learner.adam_epsilon",),
-    presets={"learner.adam_epsilon": (1e-3, 1.5e-4, 0.01 / 32, 1e-5)},
-  ),
-  Requirement("learner.decay_steps", None, ("learner.schedule",)),
-)
+_LEARNER_REQUIREMENTS: Requirements = {
+  ("learner.optimizer", "adamw"): ["learner.weight_decay"],
+  ("learner.optimizer", "adam", "adamw", "rmsprop"): ["learner.adam_epsilon"],
+  ("learner.decay_steps",): ["learner.schedule"],
+}
 
 # The fields of `groups.BONUS` that have an effect with some kinds only.
-BONUS_REQUIREMENTS = (
-  Requirement(
-    "bonus.kind",
-    ("rnd", "icm"),
-    (
-      "bonus.weight",
-      "bonus.features",
-      "bonus.learning_rate",
-      "bonus.batch_size",
-    ),
-  ),
-  Requirement("bonus.kind", ("icm",), ("bonus.forward_weight",)),
-)
+BONUS_REQUIREMENTS: Requirements = {
+  ("bonus.kind", "rnd", "icm"): [
+    *("bonus.weight", "bonus.features"),
+    *("bonus.learning_rate", "bonus.batch_size"),
+  ],
+  ("bonus.kind", "icm"): ["bonus.forward_weight"],
+}
 
 
 def check_requirements(
   config: ml_collections.ConfigDict,
   declared: fields.Fields,
-  requirements: Iterable[Requirement],
+  requirements: Requirements,
 ) -> None:
   """Checks that fields without an effect have their default values.
 
-  Values that presets set are valid, too; see `Requirement.presets`. The fields
-  of `groups.LEARNER` are checked, too, where they are declared.
+  Values that any preset sets are valid, too, so that a user of that preset can
+  change the other field alone. The fields of `groups.LEARNER` are checked, too,
+  where they are declared.
 
   Args:
     declared: the declarations of the config's fields, by dotted name.
     requirements: the fields that may have no effect.
   """
   if "learner.optimizer" in declared:
-    requirements = (*_LEARNER_REQUIREMENTS, *requirements)
-  for other, values, names, presets in requirements:
-    found = fields.get(config, other)
-    if found > 0 if values is None else found in values:
+    requirements = {**_LEARNER_REQUIREMENTS, **requirements}
+  for (other, *values), names in requirements.items():
+    found = fields.get(config, str(other))
+    if found in values if values else found > 0:
       continue
-    wanted = " or ".join(map(repr, values or ())) or "a value above 0"
+    wanted = " or ".join(map(repr, values)) or "a value above 0"
     for name in names:
       value, default = fields.get(config, name), declared[name].default
-      if value not in (default, *presets.get(name, ())):
+      known = value == default or value in catalog.list_values(
+        config.agent, name
+      )
+      if not known:
         raise ValueError(
           f"config.{name}={value!r} has no effect with config.{other}="
           f"{found!r}, so the run would ignore it: use {default!r} for the "

@@ -30,10 +30,10 @@ _TASKS = {
   "bipedalwalker": {"learner.learning_rate": 7.3e-4},  # RL Baselines3 Zoo
   **dict.fromkeys(tasks.MUJOCO, _MUJOCO),
   "generic": {
-    **tasks.PENDULUM,
-    **actor_critic.SMALL_REPLAY,
-    "replay.capacity": 200_000,
     **tasks.GENERIC,
+    **actor_critic.SMALL_REPLAY,
+    "environment.name": "Pendulum-v1",
+    "replay.capacity": 200_000,
     # LunarLander's, with an update per two environment steps.
     "replay.samples_per_insert": 128.0,
     "network.hidden_sizes": (128, 128),
@@ -43,7 +43,6 @@ _TASKS = {
     # Independent actions don't climb a hill: MountainCarContinuous stayed at 0.
     "exploration.random_steps": 5_000,
     "exploration.random_repeats": 16,
-    "evaluation.period_s": 2.0,
   },
   "cartpole": {  # with discrete actions: Christodoulou 2019
     **tasks.CARTPOLE,
@@ -66,5 +65,5 @@ _TASKS = {
 }
 
 # The family's values are those of the paper's table 1.
-RECIPE = recipes.Recipe({}, _TASKS, parent=actor_critic.RECIPE)
+RECIPE = recipes.Recipe({}, _TASKS, family=actor_critic.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

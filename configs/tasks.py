@@ -4,11 +4,9 @@ Each table has a task's environment, the torso for its observations, and the
 return or the number of environment steps at which a run ends.
 """
 
-import math
-
 from slipway.configs import recipes
 
-# Values for a first try on an unknown task, which no task has been tuned for:
+# Values for a first try on an unknown task, for which nothing has been tuned:
 # observations and rewards of any size, and evaluations that cost little however
 # long they take. The environment stands for the user's own.
 GENERIC: recipes.Values = {
@@ -16,7 +14,6 @@ GENERIC: recipes.Values = {
   "normalization.rewards": True,
   "evaluation.episodes": 10,
   "evaluation.max_share": 0.05,
-  "limits.target_return": math.inf,
 }
 
 # Returns that end a run are gymnasium's reward thresholds, but for Pendulum.

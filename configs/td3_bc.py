@@ -3,14 +3,13 @@
 TD3 on recorded episodes, whose policy also imitates the recorded actions.
 """
 
-from slipway.configs import ddpg, offline, recipes, td3
+from slipway.configs import offline, recipes, td3
 
 _PAPER = {
-  **ddpg.RECIPE.paper,
   **td3.RECIPE.paper,
   "learner.learning_rate": 3e-4,
   "learner.bc_weight": 1 / 2.5,  # section 5
 }
 
-RECIPE = recipes.Recipe(_PAPER, parent=offline.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, family=offline.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -18,5 +18,5 @@ _TASKS = {
   for preset in actor_critic.RECIPE.presets
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=actor_critic.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=actor_critic.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

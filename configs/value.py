@@ -23,16 +23,14 @@ _DQN_ONLY_FIELDS: fields.Fields = {
     200,
     "number of quantiles of each return in the loss, for 'quantile' and "
     "'implicit_quantile'; Dabney et al. 2018a, section 5",
-    checks.at_least(1, "there would be no distribution").up_to(
-      10_000, "no memory holds the pairs of quantiles"
-    ),
+    checks.at_least(1, "there would be no distribution", most=10_000),
   ),
   "network.cosines": Field(
     64,
     "number of cosine features that encode a quantile's fraction, for "
     "'implicit_quantile'; Dabney et al. 2018b, section 3.1",
-    checks.at_least(1, "the values of all quantiles would be equal").up_to(
-      10_000, "no memory holds the features"
+    checks.at_least(
+      1, "the values of all quantiles would be equal", most=10_000
     ),
   ),
   "network.layer_norm": Field(
@@ -46,9 +44,7 @@ _DQN_ONLY_FIELDS: fields.Fields = {
     "tau, the least probability of an action in the data, relative to that of "
     "the most probable one, with which it is chosen, for acting and as the "
     "bootstrap; Fujimoto et al. 2019: 0.3; 0: all actions",
-    checks.at_least(0, "a probability is never negative", "0: all").up_to(
-      0.999, "no action would be chosen"
-    ),
+    checks.at_least(0, "a probability is never negative", "0: all", most=0.999),
   ),
   "network.noisy": Field(
     False,
@@ -59,9 +55,7 @@ _DQN_ONLY_FIELDS: fields.Fields = {
     0.5,
     "sigma_0, the initial scale of the noise; Fortunato et al. 2018, section "
     "3.2",
-    checks.above(0, "there would be no noise").up_to(
-      1e3, "values would be nothing but noise"
-    ),
+    checks.above(0, "there would be no noise", most=1e3),
   ),
   "learner.double": Field(
     False,
@@ -72,8 +66,8 @@ _DQN_ONLY_FIELDS: fields.Fields = {
     0.0,
     "alpha, the weight of the penalty by which CQL lowers values of actions "
     "that the data lacks; Kumar et al. 2020, equation 4; 0: no penalty",
-    checks.at_least(0, "values of unseen actions would rise", "0: none").up_to(
-      1e6, "the penalty would outweigh all rewards"
+    checks.at_least(
+      0, "values of unseen actions would rise", "0: none", most=1e6
     ),
   ),
   "learner.munchausen_scale": Field(
@@ -100,7 +94,6 @@ _DQN_ONLY_FIELDS: fields.Fields = {
 FIELDS: fields.Fields = {
   **base.FIELDS,
   **groups.TORSO,
-  **groups.INITIALIZER,
   **groups.ATOMS,
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.NORMALIZED_REWARDS,
@@ -111,42 +104,29 @@ FIELDS: fields.Fields = {
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.LEARNER,
+  **groups.AUGMENTATION,
   **groups.DATASET,
   **_DQN_ONLY_FIELDS,
   **groups.BONUS,
 }
 
 # The fields that have an effect only with certain values of others. Fields that
-# presets set for their tasks, whatever the head or the sampler, are missing:
-# network.lowest_return and highest_return, learner.huber_delta (without effect
-# with the head 'categorical'), replay.importance_steps and learner.double
-# (without effect with a Munchausen bonus).
-_REQUIREMENTS = (
-  *rules.EPSILON_REQUIREMENTS,
-  *rules.BONUS_REQUIREMENTS,
-  rules.Requirement("network.head", ("categorical",), ("network.atoms",)),
-  rules.Requirement(
-    "network.head",
-    ("quantile", "implicit_quantile"),
-    ("network.quantiles",),
-    presets={"network.quantiles": (8, 32)},  # IQN, QR-DQN
-  ),
-  rules.Requirement(
-    "network.head", ("implicit_quantile",), ("network.cosines",)
-  ),
-  rules.Requirement("network.noisy", (True,), ("network.noisy_std",)),
-  rules.Requirement(
-    "learner.munchausen_scale",
-    None,
-    ("learner.munchausen_temperature", "learner.munchausen_lowest"),
-  ),
-  rules.Requirement(
-    "replay.sampler",
-    ("prioritized",),
-    groups.PRIORITY_EXPONENTS,
-    presets={"replay.priority_exponent": (0.5,)},  # Rainbow
-  ),
-)
+# users may set for a task, whatever the head, are missing: lowest_return and
+# highest_return of the network, learner.huber_delta (without effect with the
+# head 'categorical') and learner.double (without effect with a Munchausen
+# bonus).
+_REQUIREMENTS: rules.Requirements = {
+  **rules.EPSILON_REQUIREMENTS,
+  **rules.BONUS_REQUIREMENTS,
+  ("network.head", "categorical"): ["network.atoms"],
+  ("network.head", "quantile", "implicit_quantile"): ["network.quantiles"],
+  ("network.head", "implicit_quantile"): ["network.cosines"],
+  ("network.noisy", True): ["network.noisy_std"],
+  ("learner.munchausen_scale",): [
+    *("learner.munchausen_temperature", "learner.munchausen_lowest"),
+  ],
+  ("replay.sampler", "prioritized"): tuple(groups.PRIORITIES),
+}
 
 
 def check(config: ml_collections.ConfigDict) -> None:

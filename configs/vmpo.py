@@ -8,16 +8,11 @@ from slipway.configs import policy_gradient, recipes, tasks
 
 _PAPER = {
   "mode": "sync",
-  "network.activation": "tanh",
-  "topology.workers": 1,
   "learner.policy_loss": "vmpo",
 }
 
 _IMAGES = {
-  "network.activation": "relu",
-  "network.shared": True,
   "adder.unroll": 128,
-  "adder.discount": 0.99,
   "learner.gae_lambda": 0.95,
   "learner.epochs": 4,  # passes until the workers get the new policy
   "learner.minibatch_size": 256,
@@ -40,5 +35,5 @@ _TASKS = {
   **policy_gradient.make_image_tasks(_IMAGES, workers=1, environments=8),
 }
 
-RECIPE = recipes.Recipe(_PAPER, _TASKS, parent=policy_gradient.RECIPE)
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=policy_gradient.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config

@@ -12,11 +12,10 @@ worker.
 
 import queue
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
-import numpy as np
 
 # A reset or a step with its arguments; the function returns the call's result.
 _Call = Callable[[], Any]
@@ -48,7 +47,7 @@ class ThreadedEnvironment(gymnasium.Wrapper):
   def reset(self, *, seed=None, options=None):
     """Returns the result of the started reset; if none was started, resets."""
     if not self._is_started:
-      self._start_call(lambda: self.env.reset(seed=seed, options=options))
+      self.start_reset(seed)
     return self._wait_for_result()
 
   def step(self, action):
@@ -113,33 +112,6 @@ def find_threaded(
   """
   inner = [getattr(env, "env", None) for env in getattr(envs, "envs", ())]
   return [env for env in inner if isinstance(env, ThreadedEnvironment)]
-
-
-def start_resets(envs: Sequence[ThreadedEnvironment], seed: int | None) -> None:
-  """Starts a reset of every environment, whose results gymnasium collects.
-
-  Args:
-    seed: seed of the batch; environment i gets seed + i. None: no seeds.
-  """
-  for index, env in enumerate(envs):
-    env.start_reset(None if seed is None else seed + index)
-
-
-def start_steps(
-  envs: Sequence[ThreadedEnvironment], actions: Any, done: np.ndarray
-) -> None:
-  """Starts a step or an autoreset of every environment; see `start_resets`.
-
-  Args:
-    actions: an action for each environment.
-    done: bool [B], whether each environment's episode has ended, so that an
-      autoreset replaces its step.
-  """
-  for env, action, is_done in zip(envs, actions, done, strict=True):
-    if is_done:
-      env.start_reset(None)
-    else:
-      env.start_step(action)
 
 
 def _run_calls(calls: queue.SimpleQueue, results: queue.SimpleQueue) -> None:

@@ -7,7 +7,7 @@ whether observations form a batch.
 """
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -21,16 +21,17 @@ _NO_INFO: dict = {}
 # The accepted values of NumPy's `dtype.kind`, by the kind of value that `step`
 # must return.
 _DTYPE_KINDS = {"a number": "biuf", "a bool": "biu"}
-# What each call of gymnasium's API returns.
-_RESULTS = {
-  "reset()": "(observation, info)",
-  "step()": "(observation, reward, terminated, truncated, info)",
-}
-# The advice for environments of the package gym before version 0.26.
+# The advice for results of another API than gymnasium's, by call.
 _OLD_API = (
-  "as in the API of gym before 0.26: {change}, or wrap an environment of that "
-  "package in shimmy.GymV21CompatibilityV0(env=...)"
+  ", or wrap an environment of gym before 0.26 in "
+  "shimmy.GymV21CompatibilityV0(env=...)"
 )
+_API = {
+  "reset()": "declare reset(self, *, seed=None, options=None), and return "
+  f"(observation, info){_OLD_API}",
+  "step()": "return (observation, reward, terminated, truncated, info)"
+  f"{_OLD_API}",
+}
 
 
 class EnvironmentFault(Exception):
@@ -110,14 +111,14 @@ class CheckedEnvironment(gymnasium.Wrapper):
   """Wrapper that checks the results of one environment of a batch.
 
   If the environment raises an error or returns an invalid value, the wrapper's
-  methods raise an `EnvironmentFault`.
+  methods raise an `EnvironmentFault`. It returns copies of observations, since
+  several environments may return the same array, such as a class attribute.
 
   Attributes:
     index: index of the environment in its batch.
     seed: seed of the last seeded reset, or None if there was none.
     steps: number of steps since that reset.
-    copies: whether `reset` and `step` return copies of observations, because
-      other environments of the batch may overwrite them.
+    observation: what the environment's last reset or step returned.
     ignores_mask: whether the last reset's info had an action mask, which is not
       read.
   """
@@ -136,10 +137,8 @@ class CheckedEnvironment(gymnasium.Wrapper):
     self._infos = episode_infos.InfoReader(info_names) if info_names else None
     self.seed: int | None = None
     self.steps = 0
-    self.copies = True
     self.ignores_mask = False
-    # Returned by the environment's last reset or step.
-    self._observation: Any = None
+    self.observation: Any = None
     # The leaves whose values could wrap around in a batch.
     self._integers = [
       leaf
@@ -147,28 +146,20 @@ class CheckedEnvironment(gymnasium.Wrapper):
       if getattr(leaf.space.dtype, "kind", "") in "iu"
     ]
 
-  @property
-  def buffers(self) -> Iterator[int]:
-    """Addresses of the arrays and containers in the last observation."""
-    yield from _list_buffers(self._observation)
-
   def reset(self, *, seed=None, options=None):
     """Resets the environment; the info has only the action mask, if any."""
     if seed is not None:
       self.seed, self.steps = seed, 0
     try:
-      self._observation, info = self.env.reset(seed=seed, options=options)
+      self.observation, info = self.env.reset(seed=seed, options=options)
     except BaseException as error:
       raise EnvironmentFault.from_error(self.index, "reset()", error) from error
     if not isinstance(info, dict | None):  # an observation of two items
-      raise EnvironmentFault(
-        self.index, f"reset() {_describe_old_result('reset()')}"
-      )
-    observation = self._observation
+      text = f"reset() returned an observation without info: {_API['reset()']}"
+      raise EnvironmentFault(self.index, text)
     if self._integers:
       self._check_integers("reset()")
-    if self.copies:
-      observation = copy_observation(observation)
+    observation = copy_observation(self.observation)
     if self._masks is None:
       self.ignores_mask = masks.KEY in (info or {})
       return observation, _NO_INFO
@@ -191,11 +182,10 @@ class CheckedEnvironment(gymnasium.Wrapper):
       self._check_number("terminated", terminated, "a bool")
     if type(truncated) is not bool:
       self._check_number("truncated", truncated, "a bool")
-    self._observation = observation
+    self.observation = observation
     if self._integers:
       self._check_integers("step()")
-    if self.copies:
-      observation = copy_observation(observation)
+    observation = copy_observation(observation)
     kept = _NO_INFO
     if self._masks is not None:
       kept = self._read_mask("step()", info, terminated=bool(terminated))
@@ -220,7 +210,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     """
     space = self.env.observation_space
     try:
-      mismatch = spaces.find_mismatch(space, self._observation)
+      mismatch = spaces.find_mismatch(space, self.observation)
     except BaseException as error:  # raised by a method such as __array__
       call = f"reading the observation of {call}"
       return EnvironmentFault.from_error(self.index, call, error)
@@ -234,7 +224,7 @@ class CheckedEnvironment(gymnasium.Wrapper):
     """Checks that the types of integer leaves can hold the last observation."""
     for leaf in self._integers:
       try:
-        value = spaces.select(self._observation, leaf.path)
+        value = spaces.select(self.observation, leaf.path)
         # `is`: gymnasium's environments keep the type of their space.
         if getattr(value, "dtype", None) is leaf.space.dtype:
           continue
@@ -277,65 +267,26 @@ class CheckedEnvironment(gymnasium.Wrapper):
 
 
 def _find_wrong_api(call: str, error: BaseException) -> str | None:
-  """Returns how an environment differs from gymnasium's API, or None."""
+  """Returns how a call differs from gymnasium's API and what to do, or None."""
   text = str(error) if isinstance(error, (TypeError, ValueError)) else ""
-  if call not in _RESULTS or not text or user_code.is_in_user_code(error):
+  if call not in _API or not text or user_code.is_in_user_code(error):
     return None
+  if "values to unpack" in text or "cannot unpack" in text:
+    return f"returned another result than gymnasium's ({text}): {_API[call]}"
   if call == "reset()" and "argument 'seed'" in text:
-    change = "declare reset(self, *, seed=None, options=None)"
-    return f"takes no seed, {_OLD_API.format(change=change)}"
-  if "values to unpack" in text:
-    is_old = call == "reset()" or "got 4" in text
-    if is_old:
-      return _describe_old_result(call)
-    return f"returned a tuple of another length: return {_RESULTS[call]}"
-  if "cannot unpack" in text:
-    return f"returned no tuple ({text}): return {_RESULTS[call]}"
+    return f"takes no seed: {_API[call]}"
   return None
-
-
-def _describe_old_result(call: str) -> str:
-  """Returns a clause about a result of a call that has too few values."""
-  returned = "4 values" if call == "step()" else "an observation without info"
-  advice = _OLD_API.format(change=f"return {_RESULTS[call]}")
-  return f"returned {returned}, {advice}"
-
-
-def share_observations(envs: Sequence[CheckedEnvironment]) -> bool:
-  """Returns whether several environments returned the same array or container.
-
-  An example is an array in a class attribute, to which each environment of the
-  class writes its observations.
-  """
-  seen: set[int] = set()
-  for env in envs:
-    buffers = set(env.buffers)
-    if not seen.isdisjoint(buffers):
-      return True
-    seen |= buffers
-  return False
 
 
 def copy_observation(observation: Any) -> Any:
   """Returns a copy of an observation of any structure."""
   if isinstance(observation, np.ndarray):
     return observation.copy()
+  if type(observation) is dict:
+    return {key: copy_observation(x) for key, x in observation.items()}
+  if type(observation) is tuple:
+    return tuple(map(copy_observation, observation))
   return copy.deepcopy(observation)
-
-
-def _list_buffers(observation: Any) -> Iterator[int]:
-  """Yields the addresses of the arrays and containers in an observation."""
-  if isinstance(observation, np.ndarray):
-    if observation.size:
-      yield observation.__array_interface__["data"][0]
-  elif isinstance(observation, (dict, list, tuple)):
-    if not isinstance(observation, tuple):
-      yield id(observation)
-    parts = (
-      observation.values() if isinstance(observation, dict) else observation
-    )
-    for part in parts:
-      yield from _list_buffers(part)
 
 
 class BatchChecker:

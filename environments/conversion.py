@@ -18,6 +18,7 @@ from gymnasium import spaces
 from slipway.environments import arrays, checked
 from slipway.environments import spaces as spaces_lib
 
+_LARGEST_EXACT = 2**24  # the integers up to this one are exact in float32
 # A function that converts a batch of values [B, ...] to another array.
 Convert = Callable[[np.ndarray], np.ndarray]
 
@@ -109,12 +110,13 @@ def make_recorded_space(
   """Returns the space in which recordings store an environment's observations.
 
   Discrete spaces, and Boxes without images, are returned unchanged. For other
-  spaces, and for images, which Minari would store as lossy JPEG, the result is
-  a Box of vectors.
+  spaces, for images, which Minari would store as lossy JPEG, and for integers
+  that float32 can't hold, the result is a Box of vectors.
   """
   if isinstance(space, spaces.Discrete):
     return space
-  if isinstance(space, spaces.Box) and not _is_image(space):
+  is_box = isinstance(space, spaces.Box)
+  if is_box and not _is_image(space) and _is_exact(space):
     return space
   size, dtype = math.prod(observations.shape), observations.dtype
   if dtype == np.uint8:
@@ -244,15 +246,11 @@ def _make_component_converter_to_space(
   shape: Any = space.shape
   start = np.reshape(getattr(space, "start", 0), -1)
   sizes = spaces_lib.component_sizes(space) or ()
-  table: np.ndarray | None = None
-  if math.prod(sizes) <= arrays.MAX_JOINT_ACTIONS:
-    table = arrays.list_joint_actions(sizes)
 
   def convert(actions: np.ndarray) -> np.ndarray:
     """Converts actions [B, K] or [B] of the spec to those of the space."""
     if actions.ndim == 1:
-      assert table is not None
-      actions = table[actions]
+      actions = np.stack(np.unravel_index(actions, sizes), axis=1)
     own = (actions + start).astype(space.dtype, copy=False)
     return own.reshape(len(own), *shape)
 
@@ -265,6 +263,13 @@ def _is_image(space: spaces.Box) -> bool:
   if space.dtype != np.uint8 or len(shape) not in (2, 3):
     return False
   return len(shape) == 2 or shape[-1] in (1, 3) or min(shape[:2]) >= 32
+
+
+def _is_exact(space: spaces.Box) -> bool:
+  """Returns whether float32 holds all integers of a Box, if it has integers."""
+  low, high = _bounds(space)
+  is_small = low.min() >= -_LARGEST_EXACT and high.max() <= _LARGEST_EXACT
+  return space.dtype.kind not in "iu" or bool(is_small)
 
 
 def _bounds(space: Any) -> tuple[np.ndarray, np.ndarray]:

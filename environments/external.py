@@ -20,9 +20,6 @@ An adder returns the last transitions of an episode only after that last
 the last observation again, so that these transitions are not lost.
 """
 
-import copy
-import enum
-import functools
 import math
 import threading
 import typing
@@ -30,7 +27,6 @@ from collections.abc import Callable
 
 import gymnasium
 import numpy as np
-from gymnasium.vector import utils
 
 from slipway.environments import (
   checked,
@@ -72,13 +68,6 @@ class Step(typing.NamedTuple):
   info: dict[str, np.ndarray]
 
 
-class _NextCall(enum.Enum):
-  """The method of `Exchange` that the external loop must call next."""
-
-  ACT = "act"
-  OBSERVE = "observe"
-
-
 class Exchange:
   """Passes observations from an external loop to a worker, and actions back.
 
@@ -101,11 +90,14 @@ class Exchange:
       bounded: whether observations beyond the space's bounds are errors.
       masked: whether the loop passes action masks.
     """
-    self._space, self._bounded = observation_space, bounded
-    self._masked = masked
-    self._inputs = inputs.InputReader(observation_space, action_space)
+    self._space, self._masked = observation_space, masked
+    self._inputs = inputs.InputReader(observation_space, action_space, bounded)
+    # The conversion of a batch of observations to the agents' float32.
+    self._convert = conversion.make_observation_converter_to_spec(
+      observation_space, np.dtype(np.float32), copy=True
+    )
     self._changed = threading.Condition()
-    self._next = _NextCall.ACT
+    self._has_acted = False  # whether the next call is `observe`
     # Whether the next `act` has the first observation of an episode.
     self._begins_episode = True
     self._pending_step: Step | None = None  # not taken by the worker yet
@@ -125,12 +117,16 @@ class Exchange:
     with self._changed:
       if self._is_closed:
         raise Interrupted
-      self._check_order(_NextCall.ACT)
-      observation = self._check_observation(observation)
+      if self._has_acted:
+        raise ValueError(
+          "act was called twice in a row, so the first action would have no "
+          "result: call observe after each act"
+        )
+      observation = self._read_observation(observation)
       info = self._read_mask("act", action_mask)
       reward = 0.0 if self._begins_episode else self._reward
       self._begins_episode = False
-      self._next = _NextCall.OBSERVE
+      self._has_acted = True
       self._pass_step(Step(observation, reward, False, False, info))
       while not self._has_action:
         if self._is_closed:
@@ -163,15 +159,19 @@ class Exchange:
     with self._changed:
       if self._is_closed:
         raise Interrupted
-      self._check_order(_NextCall.OBSERVE)
+      if not self._has_acted:
+        raise ValueError(
+          "observe was called before act, so there is no action whose result "
+          "it could report: call act first, and observe once after it"
+        )
       reward = _read_reward(reward)
       terminated = _read_flag("terminated", terminated)
       truncated = _read_flag("truncated", truncated)
-      observation = self._check_observation(observation)
+      observation = self._read_observation(observation)
       info: dict[str, np.ndarray] = {}
       if action_mask is not None or (truncated and not terminated):
         info = self._read_mask("observe", action_mask)
-      self._next = _NextCall.ACT
+      self._has_acted = False
       self._reward = reward
       if terminated or truncated:
         self._begins_episode = True
@@ -214,20 +214,6 @@ class Exchange:
     self._pending_step = step
     self._changed.notify_all()
 
-  def _check_order(self, called: _NextCall) -> None:
-    """Checks that the loop called `act` and `observe` in the right order."""
-    if called is self._next:
-      return
-    if called is _NextCall.ACT:
-      raise ValueError(
-        "act was called twice in a row, so the first action would have no "
-        "result: call observe after each act"
-      )
-    raise ValueError(
-      "observe was called before act, so there is no action whose result "
-      "it could report: call act first, and observe once after it"
-    )
-
   def _read_mask(self, method: str, mask: typing.Any) -> dict[str, np.ndarray]:
     """Returns the info with an observation's action mask, if there are any."""
     if not self._masked:
@@ -245,42 +231,23 @@ class Exchange:
       )
     return {masks.KEY: self._inputs.read_masks(mask, 1)[0]}
 
-  def _check_observation(self, observation: typing.Any) -> typing.Any:
-    mismatch = spaces.find_mismatch(self._space, observation)
-    for leaf in spaces.leaves(self._space) if mismatch is None else ():
-      value = np.asarray(spaces.select(observation, leaf.path))
-      if (overflow := spaces.find_overflow(leaf.space, value)) is not None:
-        mismatch = (
-          f"an observation with {overflow}, which the type of "
-          f"{spaces.one_line(leaf.space)} can't hold"
-        )
-      elif self._bounded:
-        inputs.check_bounds(value, leaf)
-    if mismatch is not None:
-      raise ValueError(f"act or observe got {mismatch}: correct one of them")
-    # The conversions that the worker will make.
-    with np.errstate(over="ignore"):
-      batch = utils.concatenate(
-        self._space, [observation], utils.create_empty_array(self._space, n=1)
+  def _read_observation(self, observation: typing.Any) -> typing.Any:
+    """Returns a checked copy of an observation, as an element of its space."""
+    is_single, batch = self._inputs.read_observation(observation)
+    if not is_single:
+      raise ValueError(
+        "act or observe got a batch of observations, but a loop has one "
+        "environment: give an element of its observation_space"
       )
-      try:
-        values = self._convert(batch)
-      except checked.EnvironmentFault as fault:
-        raise ValueError(f"act or observe failed: {fault.message}") from None
+    # The conversions that the worker will make.
     try:
-      inputs.check_size(values)
-    except ValueError as error:
-      raise ValueError(f"act or observe failed: {error}") from None
-    if self._space.shape is None:  # a structure such as a Dict
-      return copy.deepcopy(observation)
-    return np.array(observation)
-
-  @functools.cached_property
-  def _convert(self) -> Callable[[typing.Any], np.ndarray]:
-    """The conversion of a batch of observations to the agents' float32."""
-    return conversion.make_observation_converter_to_spec(
-      self._space, np.dtype(np.float32), copy=True
-    )
+      with np.errstate(over="ignore"):
+        inputs.check_size(self._convert(batch))
+    except checked.EnvironmentFault as fault:
+      raise ValueError(f"act or observe failed: {fault.message}") from None
+    leaves = spaces.leaves(self._space)
+    values = (np.copy(spaces.select(batch, leaf.path)[0]) for leaf in leaves)
+    return spaces.nest(self._space, values)
 
 
 class ExternalEnvironment(gymnasium.Env):

@@ -84,14 +84,6 @@ def make(
     user_code.UserCodeError: The user's own code failed: the module that
       registers the id, the constructor or a wrapper.
   """
-  if num_envs < 1:
-    raise ValueError(
-      f"num_envs is {num_envs}: there would be nothing to step; give 1 or more"
-    )
-  if seed < 0:
-    raise ValueError(
-      f"seed is {seed}: NumPy's generators take none below 0; give 0 or more"
-    )
   name, kwargs = ids.get_name_and_kwargs(config)
   spec = ids.find_spec(name)
   masked = bool(config.get("action_mask", False))
@@ -320,7 +312,7 @@ def _explain_failure(
   if isinstance(error, ImportError | gymnasium.error.DependencyNotInstalled):
     return ValueError(
       f"config.environment.name is {name!r}, which needs a package that is not "
-      f"installed here, so it cannot be made: {_first_line(error)}"
+      f"installed here, so it cannot be made: {user_code.describe(error)}"
     )
   if user_code.is_in_user_code(error):
     call = "its constructor"
@@ -436,13 +428,6 @@ def _explain_constructor_failure(
     f"config.environment.kwargs is {kwargs}, with which the constructor of "
     f"{name!r} fails, so it cannot be made: {text}"
   )
-
-
-def _first_line(error: Exception) -> str:
-  """Returns the first line of an error's text; without a text, its type."""
-  text = user_code.format_object(error, str)
-  line = (text or type(error).__name__).splitlines()[0]
-  return user_code.make_printable(line)
 
 
 def _spread_seed(seed: int) -> int:

@@ -23,16 +23,12 @@ _MIN_PERIOD_S, _MAX_PERIOD_S = 0.05, 1.0
 
 # The classes whose resets and steps are inspected.
 _Environment = checked.CheckedEnvironment | vector.VectorEnvironment
-# Calls of a single environment that are inspected: names by compiled code.
-_ENVIRONMENT_CALLS = {
-  checked.CheckedEnvironment.reset.__code__: "reset()",
-  checked.CheckedEnvironment.step.__code__: "step()",
-}
-# Calls of a whole batch that are inspected: names by compiled code.
-_BATCH_CALLS = {
-  vector.VectorEnvironment.reset.__code__: "reset()",
-  vector.VectorEnvironment.step.__code__: "step()",
-}
+# Calls that are inspected, of a single environment and of a whole batch: names
+# by compiled code.
+_ENVIRONMENT_CALLS, _BATCH_CALLS = (
+  {owner.reset.__code__: "reset()", owner.step.__code__: "step()"}
+  for owner in (checked.CheckedEnvironment, vector.VectorEnvironment)
+)
 
 
 class _Call(typing.NamedTuple):

@@ -53,8 +53,7 @@ class InputReader:
     if not is_single and found != [(*size, *shape) for shape in wanted]:
       raise ValueError(
         f"observation has shape {_format_shapes(found)}, so there is no action "
-        f"for it: give one of shape {_format_shapes(wanted)}, or a batch along "
-        "a first axis"
+        f"for it: give one of shape {_format_shapes(wanted)}"
       )
     if size == (0,) and not is_single:
       raise ValueError(

@@ -66,9 +66,8 @@ class MinAtar(gymnasium.Env):
     super().reset(seed=seed)
     if seed is not None:
       self._game.seed(int(self.np_random.integers(2**31)))
-    self._game.last_action = (
-      0  # a sticky action must not repeat the last game's
-    )
+    # A sticky action must not repeat the last game's.
+    self._game.last_action = 0
     self._game.reset()
     return self._observe(), {}
 

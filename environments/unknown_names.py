@@ -1,6 +1,5 @@
 """Unknown names: advises on environment names that name no environment."""
 
-import difflib
 import importlib.util
 import re
 import sys
@@ -14,7 +13,7 @@ from slipway.configs import names
 # The lowest similarity, in [0, 1], of two names without versions at which one
 # is suggested for the other. 'GridWorld' and 'Earthworld' have 0.63.
 _MIN_SIMILARITY = 0.75
-_VERSION = re.compile(r"(-v(\d+))+$")
+_VERSION = re.compile(r"(-v\d+)+$")
 _MAX_LISTED = 8  # classes of a module in an error message
 
 
@@ -83,21 +82,14 @@ def _find_module(name: str) -> str | None:
 
 
 def _find_nearest_id(env_id: str) -> str | None:
-  """Returns the registered id most similar to an unknown id, or None."""
-  version = _VERSION.search(env_id)
+  """Returns the newest of the ids most similar to an unknown one, or None."""
 
-  def compare(known: str) -> tuple[float, bool, int, float]:
-    """Returns a registered id's sort key; its first number is in [0, 1]."""
-    its_version = gymnasium.registry[known].version or 0
-    one, other = (
-      _VERSION.sub("", x).rpartition("/")[2].lower() for x in (env_id, known)
-    )
-    return (
-      difflib.SequenceMatcher(None, one, other).ratio(),
-      version is not None and int(version[2]) == its_version,
-      its_version,
-      difflib.SequenceMatcher(None, env_id, known).ratio(),
-    )
+  def get_stem(name: str) -> str:
+    return _VERSION.sub("", name).rpartition("/")[2].lower()
 
-  nearest = max(gymnasium.registry, key=compare)
-  return nearest if compare(nearest)[0] >= _MIN_SIMILARITY else None
+  def get_age(name: str) -> tuple[int, bool]:
+    return gymnasium.registry[name].version or 0, "/" not in name
+
+  newest = {get_stem(x): x for x in sorted(gymnasium.registry, key=get_age)}
+  near = names.find_word(get_stem(env_id), newest, _MIN_SIMILARITY)
+  return newest[near] if near else None

@@ -98,6 +98,8 @@ def describe(error: BaseException) -> str:
   Control characters are escaped, and a long line is cut.
   """
   lines = format_object(error, str).strip().splitlines()
+  if lines and lines[0].startswith("Exception encountered when calling layer"):
+    lines = lines[2:]  # Keras names the layer before the reason
   return make_printable(": ".join([type(error).__name__, *lines[:1]]))
 
 
@@ -344,11 +346,7 @@ def _is_user_frame(frame: traceback.FrameSummary) -> bool:
 
 
 def _find_owner(frame: traceback.FrameSummary) -> str:
-  """Returns whose code a traceback's frame is in.
-
-  It is 'slipway', without configs; 'python'; 'library', a package that calls
-  user code; 'package', any other; or 'user'.
-  """
+  """Returns 'slipway', 'python', 'library' (ours), 'package' or 'user'."""
   path = pathlib.Path(frame.filename).resolve()
   if frame.filename.startswith("<frozen "):
     return "python"

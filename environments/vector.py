@@ -148,8 +148,6 @@ class VectorEnvironment:
     self.name = name
     self._seed: int | None = seed  # of the next reset
     self._first_seed, self._steps = seed, 0
-    # Whether environments returned the same array in the first reset.
-    self._observations_are_shared = False
     # bool [B]: whether each environment's episode ended in the last step; None
     # before the first reset.
     self._done: np.ndarray | None = None
@@ -209,12 +207,13 @@ class VectorEnvironment:
       checked.EnvironmentFailedError: An environment failed.
     """
     try:
-      if self._threads:
-        asynchronous.start_resets(self._threads, self._seed)
+      for index, env in enumerate(self._threads):
+        # As gymnasium, which then collects the results.
+        env.start_reset(None if self._seed is None else self._seed + index)
       observation, infos = self._envs.reset(seed=self._seed)
+      self._check_not_shared("reset()")
       if self._seed is not None:
         self._steps = 0
-        self._observations_are_shared = self._share_observations("reset()")
       self._seed = None
       rewards = np.zeros(self.num_envs, np.float32)
       terminated, truncated, self._done = np.zeros((3, self.num_envs), np.bool_)
@@ -251,12 +250,13 @@ class VectorEnvironment:
     try:
       if self._threads:
         each = vector_utils.iterate(self._envs.action_space, actions)
-        asynchronous.start_steps(self._threads, each, first)
+        for env, action, ended in zip(self._threads, each, first, strict=True):
+          # Where an episode has ended, an autoreset replaces the step.
+          env.start_reset(None) if ended else env.start_step(action)
       observation, reward, terminated, truncated, infos = self._envs.step(
         actions
       )
-      if self._steps == 1:
-        self._stop_needless_copies()
+      self._check_not_shared("step()")
       terminated = self._copy_flags("terminated", terminated)
       truncated = self._copy_flags("truncated", truncated)
       self._done = terminated | truncated
@@ -333,24 +333,19 @@ class VectorEnvironment:
       self._envs.closed = True  # or gymnasium would close it again at exit
       raise self._make_error("close()", error) from error
 
-  def _stop_needless_copies(self) -> None:
-    """Stops the copies of each environment's observations, after one step."""
-    if self._share_observations("step()") or self._observations_are_shared:
+  def _check_not_shared(self, call: str) -> None:
+    """Checks that no two threads write observations to the same array."""
+    if not self._threads:
       return
-    for env in self.environments:
-      env.copies = False
-
-  def _share_observations(self, call: str) -> bool:
-    """Returns whether several environments returned the same array."""
-    shared = checked.share_observations(self.environments)
-    if shared and self._threads:
+    found = [env.observation for env in self.environments]
+    own = [id(x) for x in found if isinstance(x, np.ndarray)]
+    if len({*own}) < len(own):
       raise checked.EnvironmentFault(
         None,
         f"{call} of several environments returned the same array, which they "
         "overwrite for each other with config.environment.asynchronous=True: "
         "return a new array in each call, or set it to False",
       )
-    return shared
 
   def _copy_flags(self, field: str, flags: Any) -> np.ndarray:
     """Returns a copy of the flags that a batch's step returned, bool [B]."""

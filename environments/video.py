@@ -45,19 +45,10 @@ def record(
     max_steps: Steps after which a longer episode is cut, at least 1.
 
   Raises:
-    ValueError: An argument is invalid, or the environment has no `rgb_array`
-      frames, or this machine can't render them, or the folder of `path` can't
-      be written.
+    ValueError: The environment has no `rgb_array` frames, or this machine can't
+      render them, or the folder of `path` can't be written.
   """
   path = pathlib.Path(path)
-  if path.suffix != ".mp4":
-    raise ValueError(
-      f"path is {str(path)!r}, whose format is unknown: end it in .mp4"
-    )
-  if max_steps < 1:
-    raise ValueError(
-      f"max_steps is {max_steps}: the video would be empty; give 1 or more"
-    )
   remedy = "make the folder writable, or evaluate without video"
   with temporary.make_folder_next_to(path, "path", remedy) as folder:
     return _record(config_environment, act, path, folder, seed, max_steps)

@@ -7,6 +7,7 @@ with the same arguments.
 """
 
 import contextlib
+import functools
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -102,11 +103,6 @@ class WorkerProxy:
       ValueError: an argument is invalid, or another proxy uses the control
         block.
     """
-    if poll_period_s <= 0:
-      raise ValueError(
-        f"poll_period_s is {poll_period_s}, so the proxy would poll the server"
-        " without a pause; pass a number of seconds above 0."
-      )
     self._handle = control_block.ProxyHandle(control_block_path)
     if tls is None and not isinstance(server_address, str):
       tls = relay_tls.INSECURE
@@ -114,7 +110,11 @@ class WorkerProxy:
       relay_lib.Relay(
         where,
         server,
-        control_block.ShardAdmission(self._handle, shard),
+        relay_lib.Admission(
+          self._handle.admit,
+          self._handle.mark_broken,
+          functools.partial(self._handle.set_reachable, shard),
+        ),
         upstream_tls=tls,
       )
       for shard, (where, server) in enumerate(

@@ -45,6 +45,7 @@ class Builder(policies.PolicyBuilder):
     cores.check(config.network)
     _check_actions(config, spec.actions)
     normalization.check(config, spec)
+    torsos.check_shift(config, spec)
     self.make_table(config, spec)
 
   def make_table(

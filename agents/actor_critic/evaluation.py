@@ -48,7 +48,9 @@ class TransitionEvaluation:
     critic_seed: tf.Tensor,
   ) -> critics_lib.CriticInputs:
     """Normalizes a batch, and returns its steps with their targets."""
-    data = self._normalizer.normalize_transitions(data, inverse_rates)
+    data = self._normalizer.normalize_transitions(
+      data, inverse_rates, action_seed
+    )
     features_t = self._critics.encode_for_targets(data.o_t)
     seen = features_t
     if not self._policy.has_target:
@@ -131,7 +133,9 @@ class SequenceEvaluation:
     self._normalizer.add_observations(
       data.observation[:, :-1], weights=inverse_rates
     )
-    data = self._normalizer.normalize_sequences(data, inverse_rates)
+    data = self._normalizer.normalize_sequences(
+      data, inverse_rates, action_seed
+    )
     features = self._encode(data)
     data = self._drop_burn_in(data)
     learned = _find_learned(data)

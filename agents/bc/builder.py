@@ -1,17 +1,17 @@
 """The builder of behaviour cloning."""
 
-import typing
-
 import ml_collections
 from acme import specs
 
 from slipway.agents import core, policies
 from slipway.agents.networks import normalization, torsos
 from slipway.configs import bc
+from slipway.replay.items import adder, transitions
+from slipway.replay.tables import table_spec
 
 
 class Builder(policies.PolicyBuilder):
-  """Makes the batches, actors and learner of behaviour cloning."""
+  """Makes the items, actors and learner of behaviour cloning."""
 
   fields = bc.FIELDS
 
@@ -19,27 +19,18 @@ class Builder(policies.PolicyBuilder):
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:
     """Raises ValueError if config fields contradict each other or the spec."""
-    from slipway.agents.bc import batches
-
     bc.check(config)
     torsos.check(config.network, spec)
     normalization.check(config, spec)
-    batches.Batches(config, spec)
 
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> None:
-    """Returns None: behaviour cloning learns from recorded episodes."""
-    del config, spec
-
-  def make_batches(
-    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> core.Batches:
-    """Makes the batches, from recorded episodes in `config.dataset.path`."""
-    # Imported here, since only the trainer needs Minari.
-    from slipway.agents.bc import batches
-
-    return batches.Batches(config, spec)
+  ) -> table_spec.TableSpec:
+    """Returns the spec of items with one recorded step each."""
+    schema = transitions.TransitionSchema(spec, n_step=1)
+    return table_spec.TableSpec(
+      schema, capacity=1, batch_size=config.learner.batch_size, steps_per_item=1
+    )
 
   def make_learner(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -52,7 +43,8 @@ class Builder(policies.PolicyBuilder):
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> typing.NoReturn:
-    """Raises TypeError: behaviour cloning has no workers and no adder."""
-    del config, spec
-    raise TypeError("behaviour cloning has no workers, and so no adder")
+  ) -> core.Adder:
+    """Makes the adder of recorded steps; there are no workers."""
+    schema = transitions.TransitionSchema(spec, n_step=1)
+    environments = config.topology.environments_per_worker
+    return adder.NStepAdder(schema, environments, n_step=1, discount=1.0)

@@ -43,15 +43,13 @@ class BCLearner:
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
   def update(self, batch: dataset_lib.Batch) -> core.Update:
-    self._normalizer.add_observations(batch.data.observation)
-    observation = self._normalizer.normalize_observations(
-      batch.data.observation
-    )
+    self._normalizer.add_observations(batch.data.o_tm1)
+    observation = self._normalizer.normalize_observations(batch.data.o_tm1)
     with tf.GradientTape() as tape:
       policy = self._declaration.head.distribution(
         tf_ops, self._policy(observation)
       )
-      loss = -tf.reduce_mean(policy.log_prob(batch.data.action))
+      loss = -tf.reduce_mean(policy.log_prob(batch.data.a_tm1))
     factor = optimizer.rate_factor(self._learner, self.steps)
     norm = self._optimizer.minimize(
       loss, tape, self._learner.learning_rate * factor

@@ -7,7 +7,7 @@ import numpy as np
 from acme import specs
 
 from slipway.agents import core, discrete, epsilon_greedy, q_builder
-from slipway.agents.networks import normalization, q_network
+from slipway.agents.networks import normalization, q_network, torsos
 from slipway.configs import value
 from slipway.replay.items import adder, priorities, transitions
 from slipway.replay.tables import table_spec
@@ -26,6 +26,7 @@ class Builder(q_builder.QBuilder):
     value.check(config)
     discrete.check(config, spec)
     normalization.check(config, spec)
+    torsos.check_shift(config, spec)
     self.make_table(config, spec)
 
   def make_table(

@@ -55,7 +55,8 @@ class DQNLearner(q_learner.QLearner):
   def normalize(
     self, data: transitions.Transition, inverse_rates: tf.Tensor | None
   ) -> transitions.Transition:
-    return self.normalizer.normalize_transitions(data, inverse_rates)
+    seed = tf.stack([self._seed, tf.cast(self.steps, tf.int32)])
+    return self.normalizer.normalize_transitions(data, inverse_rates, seed)
 
   def compute_dead_units(self, data: transitions.Transition) -> tf.Tensor:
     return self.online.compute_dead_units(

@@ -5,7 +5,7 @@ import typing
 import ml_collections
 import numpy as np
 
-from slipway.agents.networks import initializers, torsos
+from slipway.agents.networks import initializers
 from slipway.agents.networks import layers as layers_lib
 from slipway.configs import checks, rules
 from slipway.environments import user_code
@@ -60,7 +60,8 @@ def check(network: ml_collections.ConfigDict) -> None:
     core = make(network)
     state = np.zeros((2, core.state_size), np.float32)
     inputs = np.zeros((2, 3), np.float32)
-    features, after = core.step(torsos.make_layers(), inputs, state)
+    trial = layers_lib.make_trial_layers(layers_lib.VariableShapes())
+    features, after = core.step(trial, inputs, state)
     shape, after_shape = np.shape(features), np.shape(after)
   except BaseException as error:
     user_code.raise_interrupt(error)
@@ -142,7 +143,7 @@ class _AttentionCore:
   ) -> tuple[Array, Array]:
     ops, size, window = layers.ops, self._size, self._window
     x = layers.linear("embedding", x, size)
-    normalized = _normalize(layers, "norm_1", x)
+    normalized = layers.layer_norm("norm_1", x)
     projected = layers.linear("projections", normalized, 3 * size)
     query, key, value = ops.split(projected, 3)
     own = ops.concat([key, value, 0.0 * key[:, :1] + 1.0])
@@ -152,7 +153,7 @@ class _AttentionCore:
     )
     y = self._attend(layers, query, places)
     x = _gate(layers, "gate_1", x, ops.relu(layers.linear("output", y, size)))
-    y = _normalize(layers, "norm_2", x)
+    y = layers.layer_norm("norm_2", x)
     y = layers.linear("mlp_1", ops.relu(layers.linear("mlp_0", y, size)), size)
     x = _gate(layers, "gate_2", x, ops.relu(y))
     return x, ops.reshape(places[:, 1:], (-1, self.state_size))
@@ -187,6 +188,7 @@ class _UserCore:
   def step(
     self, layers: layers_lib.Layers, x: Array, state: Array
   ) -> tuple[Array, Array]:
+    """Returns the user's outputs and next state, from inputs and a state."""
     return self._core.step(layers.for_user_code(), x, state)
 
 
@@ -196,17 +198,6 @@ def _load(name: str) -> typing.Any:
     f"config.network.core={name!r}",
     name,
     "a class with state_size and step(layers, x, state)",
-  )
-
-
-def _normalize(layers: layers_lib.Layers, name: str, x: Array) -> Array:
-  """Returns x [B, H] after layer normalization, with a gain and a bias."""
-  ops, size = layers.ops, x.shape[1]
-  x = x - ops.mean(x, axis=1, keepdims=True)
-  x = x / ops.sqrt(ops.mean(x * x, axis=1, keepdims=True) + 1e-5)
-  gain = layers.variable(f"{name}/gain", (size,), initializers.zeros)
-  return x * (1.0 + gain) + layers.variable(
-    f"{name}/bias", (size,), initializers.zeros
   )
 
 

@@ -71,42 +71,26 @@ class Categorical:
     return (other,)
 
 
-class ProductCategorical:
+class ProductCategorical(Categorical):
   """Distribution of K independent components, each a `Categorical` of N values.
 
     log p(a) = sum_k log p_k(a_k)
 
-  If a component has fewer than N values, its surplus logits must be
-  `action_masks.ILLEGAL`.
+  Logits are [B, K, N], and actions int32 [B, K]. If a component has fewer than
+  N values, its surplus logits must be `action_masks.ILLEGAL`.
   """
-
-  def __init__(self, ops: Ops, logits: Array):
-    """Makes B distributions from logits [B, K, N]."""
-    self._ops, self._components = ops, Categorical(ops, logits)
-
-  def sample(self, random: Random) -> Array:
-    """Samples actions int32 [B, K]."""
-    return self._components.sample(random)
-
-  def mode(self) -> Array:
-    """Returns the most probable actions, int32 [B, K]."""
-    return self._components.mode()
 
   def log_prob(self, action: Array) -> Array:
     """Returns log p(action) [B] of actions int [B, K]."""
-    return self._ops.sum(self._components.log_prob(action), -1)
+    return self._ops.sum(super().log_prob(action), -1)
 
   def entropy(self, random: Random = None) -> Array:
     """Returns the entropies [B], each the sum over the components."""
-    return self._ops.sum(self._components.entropy(random), -1)
+    return self._ops.sum(super().entropy(random), -1)
 
   def kl(self, other: typing.Any) -> Array:
     """Returns KL(self || other) [B], the sum over the components."""
-    return self._ops.sum(self._components.kl(other._components), -1)
-
-  def replace_parts(self, other: typing.Any) -> tuple[typing.Any, ...]:
-    """Returns `other` in a tuple; see `Gaussian.replace_parts`."""
-    return (other,)
+    return self._ops.sum(super().kl(other), -1)
 
 
 class Gaussian:

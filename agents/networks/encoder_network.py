@@ -74,7 +74,9 @@ class RecurrentEncoder:
     self.prefers_numpy = self._torso.prefers_numpy
     *inputs, state = (np.zeros((2, *x.shape), x.dtype) for x in self.inputs)
     features = self._torso.step(
-      torsos.make_layers(), recurrent.Inputs(*inputs), state
+      layers_lib.make_trial_layers(layers_lib.VariableShapes()),
+      recurrent.Inputs(*inputs),
+      state,
     )
     self.spec = _replace_observations(spec, features.hidden.shape[1])
 

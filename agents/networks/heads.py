@@ -83,7 +83,7 @@ def make_atoms(config: ml_collections.ConfigDict) -> np.ndarray:
 
 
 def has_support(config: ml_collections.ConfigDict) -> bool:
-  """Returns whether a config's `network` section limits the returns."""
+  """Returns whether a config's `network` section has bounds for returns."""
   return math.isfinite(config.highest_return)
 
 

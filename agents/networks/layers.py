@@ -4,19 +4,26 @@ A layer gets its variables by name, and computes with the module `numpy_ops`
 or `tf_ops`. Only the functions of these modules exist twice.
 """
 
+import functools
 import math
+import types
 import typing
 from collections.abc import Callable
 
 import ml_collections
+import numpy as np
 
-from slipway.agents.networks import initializers
+from slipway.agents.networks import initializers, numpy_ops
 
 Array = typing.Any  # np.ndarray with `numpy_ops`, tf.Tensor with `tf_ops`
 
 # Function of a name, a shape and an initializer that returns a variable, and
 # creates it at its first use.
 Variable = Callable[[str, tuple[int, ...], initializers.Initializer], Array]
+
+# Function of a name, a function that makes a user's tf.Module, and inputs
+# [B, ...] that returns the module's outputs, and makes it at its first use.
+Module = Callable[[str, Callable[[], typing.Any], Array], Array]
 
 
 class VariableShapes:
@@ -65,6 +72,8 @@ class Layers:
     ops: array operations: `numpy_ops` or `tf_ops`.
     variable: function of a name, a shape and an initializer that returns the
       variable, and creates it at its first use.
+    module: function of a name, a function without arguments that makes a user's
+      tf.Module, and inputs [B, ...] that returns the module's outputs.
   """
 
   def __init__(
@@ -72,19 +81,23 @@ class Layers:
     ops: typing.Any,
     variable: Variable,
     user_variable: Variable | None = None,
+    module: Module | None = None,
   ):
     """Keeps the arguments; see the attributes of the class.
 
     Args:
       user_variable: the function for layers of a user's torso, which may reject
         names; None if it is `variable`.
+      module: the function for a user's modules, which are not in NumPy; None if
+        there are none.
     """
     self.ops, self.variable = ops, variable
+    self.module: typing.Any = module
     self._user_variable = user_variable or variable
 
   def for_user_code(self) -> "Layers":
     """Returns layers for a user's torso, with the same variables."""
-    return Layers(self.ops, self._user_variable)
+    return Layers(self.ops, self._user_variable, module=self.module)
 
   def in_bfloat16(self) -> "Layers":
     """Returns layers with the same variables, and products in bfloat16.
@@ -93,7 +106,7 @@ class Layers:
     other `ops` stay as they are.
     """
     ops = getattr(self.ops, "bfloat16", self.ops)
-    return Layers(ops, self.variable, self._user_variable)
+    return Layers(ops, self.variable, self._user_variable, self.module)
 
   def scoped(self, scope: str) -> "Layers":
     """Returns layers whose variables' names start with 'SCOPE/'.
@@ -103,12 +116,11 @@ class Layers:
     if not scope:
       return self
 
-    def add_scope(variable: Variable) -> Variable:
-      return lambda name, *arguments: variable(f"{scope}/{name}", *arguments)
+    def add_scope(function: typing.Any) -> typing.Any:
+      return lambda name, *arguments: function(f"{scope}/{name}", *arguments)
 
-    return Layers(
-      self.ops, add_scope(self.variable), add_scope(self._user_variable)
-    )
+    given = (self.variable, self._user_variable, self.module)
+    return Layers(self.ops, *map(add_scope, given))
 
   def linear(
     self,
@@ -238,6 +250,52 @@ class Layers:
       self.variable(f"{name}/w", shape, initializer.weights),
       self.variable(f"{name}/b", shape[-1:], biases),
     )
+
+
+def make_trial_layers(shapes: VariableShapes) -> Layers:
+  """Returns layers in NumPy with variables of zeros, for a trial of a network.
+
+  A user's module is made for each call.
+
+  Args:
+    shapes: gets the shape of each variable.
+  """
+
+  def variable(
+    is_users: bool,
+    name: str,
+    shape: tuple[int, ...],
+    initializer: initializers.Initializer,
+  ) -> np.ndarray:
+    """Notes the shape of a variable; returns zeros of that shape."""
+    del initializer  # no values are needed
+    shapes.add(name, shape, is_users)
+    # Zeros that take the memory of one number, whatever the shape.
+    return np.broadcast_to(np.float32(0.0), shape)
+
+  def module(name: str, make: Callable[[], typing.Any], x: Array) -> Array:
+    # Imported here, since other networks don't need TensorFlow.
+    import tensorflow as tf
+
+    from slipway.agents.networks import modules
+
+    inputs = tf.constant(x)
+    made = modules.make_module(make, inputs, seed=0)
+    for key, value in modules.name_variables(name, made).items():
+      shapes.add(key, tuple(value.shape), is_users=True)
+    return made(inputs).numpy()
+
+  def linear(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Returns zeros of the shape of x w, without a product."""
+    del b
+    return np.zeros((len(x), w.shape[1]), np.float32)
+
+  return Layers(
+    types.SimpleNamespace(**vars(numpy_ops) | {"linear": linear}),
+    functools.partial(variable, False),
+    functools.partial(variable, True),
+    module,
+  )
 
 
 class TorsoSettings(typing.NamedTuple):

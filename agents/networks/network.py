@@ -10,8 +10,6 @@ variables to train. `make_acting` adds arrays that a learner published:
     values = acting(observation, random=generator).values  # [B, A]
 """
 
-import functools
-import types
 import typing
 from collections.abc import Mapping
 
@@ -114,31 +112,8 @@ def variable_shapes(declaration: Declaration) -> dict[str, tuple[int, ...]]:
       `layers.VariableShapes`.
   """
   found = layers_lib.VariableShapes()
-
-  def record_shape(
-    is_users: bool,
-    name: str,
-    shape: tuple[int, ...],
-    initializer: typing.Any,
-  ) -> np.ndarray:
-    """Notes the shape of a variable; returns zeros of that shape."""
-    del initializer  # no values are needed
-    found.add(name, shape, is_users)
-    # Zeros that take the memory of one number, whatever the shape.
-    return np.broadcast_to(np.float32(0.0), shape)
-
-  def linear(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Returns zeros of the shape of x w, without a product."""
-    del b
-    return np.zeros((len(x), w.shape[1]), np.float32)
-
-  ops = types.SimpleNamespace(**vars(numpy_ops) | {"linear": linear})
   declaration(
-    layers_lib.Layers(
-      ops,
-      functools.partial(record_shape, False),
-      functools.partial(record_shape, True),
-    ),
+    layers_lib.make_trial_layers(found),
     *(np.zeros((1, *x.shape), x.dtype) for x in declaration.inputs),
   )
   return found.shapes

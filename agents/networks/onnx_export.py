@@ -9,9 +9,8 @@ import numpy as np
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents.networks import layers as layers_lib
 from slipway.agents.networks import network as network_lib
-from slipway.agents.networks import tf_ops
+from slipway.agents.networks import tf_network, tf_ops
 
 # Version of ONNX's operator set. Runtimes since 2022 (ONNX 1.12) have it.
 _OPSET = 17
@@ -53,9 +52,9 @@ def export(
     convert: function of the array operations, which have `take` besides those
       of `tf_ops`, and of the outputs of `greedy`; returns the model's outputs.
   """
-  layers = layers_lib.Layers(
-    _OPS, lambda name, shape, initializer: tf.constant(variables[name])
-  )
+  network = tf_network.Network(declaration, 0)
+  network.load(variables)
+  layers = network.make_layers(_OPS)
 
   def act(*inputs: tf.Tensor) -> dict[str, tf.Tensor]:
     outputs = declaration(layers, *inputs)

@@ -80,17 +80,14 @@ class RecurrentTorso:
       specs.Array((), bool),
       specs.Array((core.state_size,), np.float32),
     )
-    self.prefers_numpy = torsos.is_small(settings.kind)
+    self.prefers_numpy = torsos.is_small(settings.kind, spec.observations)
     self._mask_splitter = action_masks.MaskSplitter(spec)
     # Observations are normalized by statistics that all torsos share.
     self._normalized = settings.normalized
     self._settings = settings._replace(normalized=False)
     self._core, self._scope = core, scope
-    self._num_values = 0  # of an action, or of each of its components
-    if isinstance(spec.actions, specs.DiscreteArray):
-      self._num_values = spec.actions.num_values
-    elif isinstance(spec.actions, arrays.MultiDiscreteArray):
-      self._num_values = max(spec.actions.sizes)
+    # Number of values of an action, or of each of its components.
+    self._num_values = max(arrays.component_sizes(spec.actions) or (0,))
 
   def step(
     self, layers: layers_lib.Layers, inputs: Inputs, state: Array

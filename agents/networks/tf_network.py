@@ -1,6 +1,7 @@
 """Networks in TensorFlow: one with trainable variables, and one for acting."""
 
 import functools
+import types
 import typing
 import zlib
 from collections.abc import Callable, Mapping
@@ -8,7 +9,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import tensorflow as tf
 
-from slipway.agents.networks import initializers, tf_ops
+from slipway.agents.networks import initializers, modules, tf_ops
 from slipway.agents.networks import layers as layers_lib
 from slipway.agents.networks import network as network_lib
 
@@ -42,7 +43,10 @@ class Network(tf.Module):
     self._prefix = f"{name}/" if name else ""
     self._variables: dict[str, tf.Variable] = {}
     self._shapes = layers_lib.VariableShapes()
-    self.layers = self._make_layers(tf_ops)
+    # The user's modules by name, in an object that is not saved: checkpoints
+    # need their variables alone.
+    self._modules = types.SimpleNamespace()
+    self.layers = self.make_layers(tf_ops)
     self(*(tf.zeros((1, *x.shape), x.dtype) for x in declaration.inputs))
 
   def __call__(self, *inputs: typing.Any, **options: typing.Any) -> typing.Any:
@@ -74,7 +78,7 @@ class Network(tf.Module):
         ReLUs have outputs [N, ...].
     """
     recorder = _ReluRecorder()
-    forward(self._make_layers(recorder))
+    forward(self.make_layers(recorder))
     dead = [
       tf.reduce_all(x <= 0, axis=tuple(range(len(x.shape) - 1)))
       for x in recorder.outputs
@@ -82,6 +86,19 @@ class Network(tf.Module):
     if not dead:
       return tf.constant(0.0)
     return tf.reduce_mean(tf.cast(tf.concat(dead, axis=0), tf.float32))
+
+  def make_layers(self, ops: typing.Any) -> layers_lib.Layers:
+    """Returns layers with the network's variables, and other operations.
+
+    Args:
+      ops: the functions of `tf_ops`, some of which may be others.
+    """
+    return layers_lib.Layers(
+      ops,
+      functools.partial(self._variable, False),
+      functools.partial(self._variable, True),
+      self._call_module,
+    )
 
   def get_variables(self) -> dict[str, np.ndarray]:
     """Returns a copy of the variables, arrays by name: 'torso/linear_0/w'."""
@@ -94,12 +111,18 @@ class Network(tf.Module):
     for name, variable in self._variables.items():
       variable.assign(variables[self._prefix + name])
 
-  def _make_layers(self, ops: typing.Any) -> layers_lib.Layers:
-    return layers_lib.Layers(
-      ops,
-      functools.partial(self._variable, False),
-      functools.partial(self._variable, True),
-    )
+  def _call_module(
+    self, name: str, make: Callable[[], typing.Any], x: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the outputs of a user's module, made at its first use."""
+    known = vars(self._modules)
+    if name not in known:
+      seed = zlib.crc32((self._prefix + name).encode(), self._seed)
+      known[name] = modules.make_module(make, x, seed)
+      for key, variable in modules.name_variables(name, known[name]).items():
+        self._shapes.add(key, tuple(variable.shape), is_users=True)
+        self._variables[key] = variable
+    return known[name](x)
 
   def _variable(
     self,

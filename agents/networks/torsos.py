@@ -1,6 +1,7 @@
 """Torsos: the first layers of networks, from observations to features."""
 
 import functools
+import inspect
 import math
 import typing
 
@@ -8,12 +9,7 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from slipway.agents.networks import (
-  action_masks,
-  initializers,
-  normalization,
-  numpy_ops,
-)
+from slipway.agents.networks import action_masks, normalization
 from slipway.agents.networks import layers as layers_lib
 from slipway.configs import checks
 from slipway.environments import arrays, user_code
@@ -26,16 +22,20 @@ _BFLOAT16_CNN = "nature_cnn_bfloat16"
 _BFLOAT16_INSTRUCTIONS = {"avx512_bf16", "amx_bf16"}
 
 
-def is_small(kind: str) -> bool:
+def is_small(kind: str, observations: specs.Array) -> bool:
   """Returns whether a torso acts faster in NumPy than in TensorFlow.
 
   Args:
     kind: name of the torso, as for `apply_torso`. A user's function counts as
       small unless its attribute `small` is false.
+    observations: spec of observations, with or without masks.
   """
   if checks.is_user_code(kind):
     return getattr(_load_user_torso(kind), "small", True)
-  return kind in _FASTER_IN_NUMPY
+  images = getattr(arrays.remove_mask(observations), "images", ())
+  return kind in _FASTER_IN_NUMPY and all(
+    _choose_cnn(kind, shape) == "minatar_cnn" for shape in images
+  )
 
 
 # Smallest height and width of images, in pixels, that a torso's convolutions
@@ -82,6 +82,28 @@ def find_image_axes(shape: tuple[int, ...]) -> ImageAxes | None:
   return ImageAxes(stack, a, b, c, channels_last=False)
 
 
+def list_images(
+  observations: specs.Array,
+) -> list[tuple[slice, tuple[int, ...]]]:
+  """Returns the columns, in flat observations, and the shape of each image.
+
+  Observations of one array count as an image, whatever their shape.
+
+  Args:
+    observations: spec of observations, with or without masks.
+  """
+  observations = arrays.remove_mask(observations)
+  if isinstance(observations, arrays.MixedArray):
+    return list(observations.image_slices())
+  return [(slice(0, math.prod(observations.shape)), observations.shape)]
+
+
+def _get_size(shape: tuple[int, ...]) -> int:
+  """Returns the smaller side of an image in pixels; 0 if it is no image."""
+  axes = find_image_axes(tuple(shape))
+  return min(axes.height, axes.width) if axes else 0
+
+
 def check(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
 ) -> None:
@@ -91,33 +113,21 @@ def check(
     return
   if config.torso not in _MIN_IMAGE_SIZES:
     return
-  observations = arrays.remove_mask(spec.observations)
   smallest = _MIN_IMAGE_SIZES[config.torso]
-  if isinstance(observations, arrays.MixedArray):
-    for shape in observations.images:
-      image = find_image_axes(shape)
-      if image is None or min(image.height, image.width) < smallest:
-        raise ValueError(
-          f"config.network.torso={config.torso!r} takes images of at least "
-          f"{smallest} x {smallest} pixels, but one part of the observations "
-          f"is {list(shape)}: use --config.network.torso=mlp, with which each "
-          "image gets convolutions of its size"
-        )
-    return
-  axes = find_image_axes(observations.shape)
   only = "" if config.torso == "minatar_cnn" else "uint8 "
-  fits_minatar = only and axes and min(axes.height, axes.width) >= 3
-  if (
-    axes is None
-    or min(axes.height, axes.width) < smallest
-    or (only and observations.dtype != np.uint8)
-  ):
+  observations = arrays.remove_mask(spec.observations)
+  is_mixed = isinstance(observations, arrays.MixedArray)
+  dtype = np.dtype(np.uint8) if is_mixed else observations.dtype
+  for _, shape in list_images(observations):
+    size = _get_size(shape)
+    if size >= smallest and (not only or dtype == np.uint8):
+      continue
+    fits_minatar = only and size >= 3 and not is_mixed
     raise ValueError(
       f"config.network.torso={config.torso!r} takes {only}images [H, W], "
       f"[C, H, W] or [H, W, C] of H and W >= {smallest}, also stacked along a "
-      f"first axis, but the environment gives {observations.dtype} "
-      f"{list(observations.shape)}: use --config.network.torso="
-      f"{'minatar_cnn' if fits_minatar else 'mlp'}"
+      f"first axis, but the environment gives {dtype} {list(shape)}: use "
+      f"--config.network.torso={'minatar_cnn' if fits_minatar else 'mlp'}"
     )
   if config.torso == _BFLOAT16_CNN and not _has_bfloat16():
     raise ValueError(
@@ -128,8 +138,27 @@ def check(
     )
 
 
+def check_shift(
+  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+) -> None:
+  """Raises ValueError if `learner.random_shift` has no images to shift."""
+  torso, pixels = config.network.torso, config.learner.random_shift
+  observations = arrays.remove_mask(spec.observations)
+  has_images = all(_get_size(shape) for _, shape in list_images(observations))
+  if pixels and not (has_images and needs_convolutions(torso, spec)):
+    raise ValueError(
+      f"config.learner.random_shift={pixels} shifts images for convolutions, "
+      f"but config.network.torso={torso!r} gets {observations.dtype} "
+      f"{list(observations.shape)}: use 0, or for images "
+      "--config.network.torso=nature_cnn"
+    )
+
+
 def advise(kind: str | None, spec: specs.EnvironmentSpec) -> str:
-  """Returns advice for pixels that a torso neither scales nor convolves.
+  """Returns advice on a torso that acts slowly, or does not fit pixels.
+
+  These are a tf.Module of the user's, and a torso that neither scales nor
+  convolves pixels.
 
   Args:
     kind: name of the torso, as for `apply_torso`; None without one.
@@ -137,18 +166,23 @@ def advise(kind: str | None, spec: specs.EnvironmentSpec) -> str:
   Returns:
     One line; '' if the torso fits the observations.
   """
+  if kind and checks.is_user_code(kind) and _makes_module(_load(kind)):
+    return (
+      f"config.network.torso={kind!r} makes a tf.Module, with which workers "
+      "act in TensorFlow: about 0.2 ms per call more than a small function of "
+      "layers takes in NumPy, so give each worker more environments"
+    )
   observations = arrays.remove_mask(spec.observations)
-  axes = find_image_axes(observations.shape)
+  size = _get_size(observations.shape)
   if (
     kind != "mlp"
     or observations.dtype != np.uint8
     or not isinstance(observations, specs.BoundedArray)
     or np.max(observations.maximum) < 255
-    or axes is None
-    or min(axes.height, axes.width) < _MIN_IMAGE_SIZES["minatar_cnn"]
+    or size < _MIN_IMAGE_SIZES["minatar_cnn"]
   ):
     return ""
-  fits_nature = min(axes.height, axes.width) >= _MIN_IMAGE_SIZES["nature_cnn"]
+  fits_nature = size >= _MIN_IMAGE_SIZES["nature_cnn"]
   return (
     f"config.network.torso='mlp' takes the images, uint8 "
     f"{list(observations.shape)}, as {math.prod(observations.shape):,} numbers "
@@ -175,10 +209,7 @@ class Torso:
     self.inputs = (spec.observations,)
     self._settings = settings
     self._mask_splitter = action_masks.MaskSplitter(spec)
-    images = getattr(self._mask_splitter.observations, "images", ())
-    self.prefers_numpy = is_small(settings.kind) and all(
-      _choose_cnn(settings.kind, shape) == "minatar_cnn" for shape in images
-    )
+    self.prefers_numpy = is_small(settings.kind, spec.observations)
 
   def __call__(
     self, layers: layers_lib.Layers, observation: typing.Any
@@ -320,10 +351,8 @@ def _choose_cnn(kind: str, shape: tuple[int, ...]) -> str:
   """Returns the convolutions of an image in a Dict, given its shape."""
   if kind in ("minatar_cnn", "nature_cnn"):
     return kind
-  axes = find_image_axes(shape)
-  smallest = min(axes.height, axes.width) if axes else 0
   for cnn in ("nature_cnn", "minatar_cnn"):
-    if smallest >= _MIN_IMAGE_SIZES[cnn]:
+    if _get_size(shape) >= _MIN_IMAGE_SIZES[cnn]:
       return cnn
   return "mlp"
 
@@ -332,7 +361,8 @@ def count_features(
   settings: layers_lib.TorsoSettings, spec: specs.Array
 ) -> int:
   """Returns F, the number of features that `encode` computes."""
-  return encode(make_layers(), settings, _make_zeros(spec), spec).shape[1]
+  trial = layers_lib.make_trial_layers(layers_lib.VariableShapes())
+  return encode(trial, settings, _make_zeros(spec), spec).shape[1]
 
 
 @functools.cache
@@ -342,12 +372,35 @@ def _has_bfloat16() -> bool:
     return not _BFLOAT16_INSTRUCTIONS.isdisjoint(file.read().split())
 
 
-def _load_user_torso(kind: str) -> typing.Any:
-  """Imports the function of a user's torso, 'module:name'."""
+def _load(kind: str) -> typing.Any:
+  """Imports what a user's torso 'module:name' names."""
   return user_code.load(
     f"config.network.torso={kind!r}",
     kind,
-    "a function of layers and observations",
+    "a function of layers and observations, or of what makes a tf.Module",
+  )
+
+
+def _load_user_torso(kind: str) -> typing.Any:
+  """Imports a user's torso as a function of layers and observations."""
+  found = _load(kind)
+  if not _makes_module(found):
+    return found
+
+  def torso(layers: layers_lib.Layers, observation: typing.Any) -> typing.Any:
+    return layers.module("torso/module", found, observation)
+
+  torso.small = False
+  return torso
+
+
+def _makes_module(found: typing.Any) -> bool:
+  """Returns whether a torso is a class or function that makes a tf.Module.
+
+  Other functions have parameters.
+  """
+  return inspect.isclass(found) or (
+    inspect.isfunction(found) and not inspect.signature(found).parameters
   )
 
 
@@ -355,8 +408,9 @@ def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
   """Raises ValueError if a user's torso fails on zeros as observations."""
   observation = _make_zeros(arrays.remove_mask(spec.observations))
   function = _load_user_torso(kind)
+  trial = layers_lib.make_trial_layers(layers_lib.VariableShapes())
   try:
-    shape = np.shape(function(make_layers(), observation))
+    shape = np.shape(function(trial, observation))
   except BaseException as error:
     user_code.raise_interrupt(error)
     raise ValueError(
@@ -370,20 +424,6 @@ def _check_user_torso(kind: str, spec: specs.EnvironmentSpec) -> None:
       f"config.network.torso={kind!r} returns {list(shape)} for a batch of 2, "
       "so there would be no features: return [B, ...]"
     )
-
-
-def make_layers() -> layers_lib.Layers:
-  """Returns layers in NumPy with random variables, which are not kept."""
-  random = np.random.default_rng(0)
-  shapes = layers_lib.VariableShapes()
-
-  def variable(
-    name: str, shape: tuple[int, ...], initializer: initializers.Initializer
-  ) -> np.ndarray:
-    shapes.add(name, shape, is_users=True)
-    return initializer(random, shape)
-
-  return layers_lib.Layers(numpy_ops, variable)
 
 
 def _make_zeros(spec: specs.Array) -> np.ndarray:

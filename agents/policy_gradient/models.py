@@ -121,6 +121,7 @@ class _FeedForwardModel(Model):
     super().__init__(policy, made, config.seed)
 
   def _unroll(self, rollout: sequences.Sequence) -> Outputs:
+    """Returns outputs [B * (T + 1), ...] of all observations; see `Model`."""
     return self._compute(tf_ops.merge_batch_and_time(rollout.observation))
 
   def split_into_units(

@@ -10,12 +10,7 @@ import tensorflow as tf
 
 from slipway.agents import core, optimizer, policies
 from slipway.agents.losses import advantages
-from slipway.agents.networks import (
-  layers,
-  tf_network,
-  tf_ops,
-  value_network,
-)
+from slipway.agents.networks import layers, tf_network, tf_ops, value_network
 from slipway.configs import base, checks, fields, groups, rules
 from slipway.replay.items import sequence_adder, sequences
 from slipway.replay.tables import table_spec
@@ -63,16 +58,10 @@ class Learner:
     """Makes the networks for `spec`, an `acme.specs.EnvironmentSpec`."""
     self._config = config.learner
     self._declaration = policies.make_policy(config.network, spec)
-    self._policy = tf_network.Network(
-      self._declaration, config.seed, policies.POLICY
-    )
-    self._value = tf_network.Network(
-      value_network.ValueNetwork(
-        spec, layers.TorsoSettings.from_config(config.network)
-      ),
-      config.seed,
-      "value",
-    )
+    settings = layers.TorsoSettings.from_config(config.network)
+    value = value_network.ValueNetwork(spec, settings)
+    self._policy = tf_network.Network(self._declaration, config.seed, "policy")
+    self._value = tf_network.Network(value, config.seed, "value")
     self._optimizer = optimizer.Optimizer(
       [*self._policy.trainable_variables, *self._value.trainable_variables],
       optimizer.Settings.from_config(self._config),

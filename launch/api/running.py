@@ -20,10 +20,6 @@ class RunUnavailableError(Exception):
   """
 
 
-class StillRunningError(Exception):
-  """Error for a run that has not ended in time after a request to stop."""
-
-
 def find(
   folder: run_folder.RunFolder, launcher_pid: int | None = None
 ) -> run_address.RunAddress:

@@ -68,9 +68,30 @@ class Flags(flags.FlagValues):
     """Adds a flag with an integer from `low` to `high`."""
     flags.DEFINE(_WholeNumber(low, high), name, default, meaning, self)
 
+  def add_probability(self, name: str, default: float, meaning: str) -> None:
+    """Adds a flag with a number from 0 to 1."""
+    flags.DEFINE_float(name, default, meaning, 0.0, 1.0, self)
+
   def add_run(self, meaning: str) -> None:
-    """Adds --run, which must be given."""
+    """Adds --run, which must be given unless there is an --environment."""
     self.add_text("run", None, meaning)
+
+  def add_source(self) -> None:
+    """Adds --which and --seed, for commands that play episodes."""
+    self.add_text(
+      "which",
+      "best",
+      "Variables of the policy: best, those of the best evaluation; latest, "
+      "those of the newest snapshot; or the number of a snapshot.",
+    )
+    self.add_integer(
+      "seed",
+      2_000_000,
+      "Seed of the environments. The default differs from the seeds of "
+      "training.",
+      0,
+      2**31 - 1,  # environments take seeds of 31 bits
+    )
 
   def add_trust(self) -> None:
     """Adds --trust, for a command that executes what a run's files name."""
@@ -166,7 +187,8 @@ class Flags(flags.FlagValues):
     for name, text in line.own:
       self._set(name, text)
     self.mark_as_parsed()
-    if "run" in self and self["run"].value is None:
+    sources = [self[x].value for x in ("run", "environment") if x in self]
+    if "run" in self and not any(sources):
       advice = (
         f"did you mean --run={line.words[0]}?"
         if line.words

@@ -4,7 +4,6 @@ Changes of the config that do not fit the saved state are rejected before
 anything is started. This module imports neither TensorFlow nor Reverb.
 """
 
-import dataclasses
 import typing
 
 import ml_collections
@@ -74,96 +73,68 @@ def has_reached_limit(folder: run_folder.RunFolder) -> bool:
   return _would_end(config.limits, counters)
 
 
-@dataclasses.dataclass(frozen=True)
-class Resumption:
-  """The snapshot and the config with which a run is resumed.
+def check(
+  folder: run_folder.RunFolder,
+  config: ml_collections.ConfigDict,
+  table: table_spec.TableSpec | None,
+  store: snapshot_store.SnapshotStore,
+) -> tuple[snapshot_store.Snapshot, run_counters.RunCounters]:
+  """Finds a run's newest snapshot, and checks that a config can resume it.
 
-  ```python
-  resumption = Resumption.from_folder(folder, config, table)
-  resumption.begin()
-  ```
+  If the remote location (`snapshot.url`) has a newer snapshot, that snapshot is
+  downloaded first.
 
-  Attributes:
-    folder: the run's folder.
-    config: the config of the resumed run.
-    snapshot: the snapshot from which the run continues.
-    counters: the run's counters at the snapshot, such as environment steps.
+  Args:
+    folder: the run's folder, whose lock the caller holds.
+    config: the whole config with all overrides, validated.
+    table: specification of the algorithm's table, or None if it has no table.
     store: the run's snapshots, here and at the remote location.
+
+  Returns:
+    The snapshot from which the run continues, and its counters.
+
+  Raises:
+    ValueError: the run has no snapshot, or a changed field does not fit the
+      snapshot.
+    OSError: the remote location can't be read, or the disk is too full for the
+      snapshot that is only there.
   """
-
-  folder: run_folder.RunFolder
-  config: ml_collections.ConfigDict
-  snapshot: snapshot_store.Snapshot
-  counters: run_counters.RunCounters
-  store: snapshot_store.SnapshotStore
-
-  @classmethod
-  def from_folder(
-    cls,
-    folder: run_folder.RunFolder,
-    config: ml_collections.ConfigDict,
-    table: table_spec.TableSpec | None,
-  ) -> "Resumption":
-    """Finds a run's newest snapshot, and checks that a config can resume it.
-
-    If the remote location (`snapshot.url`) has a newer snapshot, that snapshot
-    is downloaded first.
-
-    Args:
-      folder: the run's folder, whose lock the caller holds.
-      config: the whole config with all overrides, validated.
-      table: specification of the algorithm's table, or None if it has no table.
-
-    Raises:
-      ValueError: the run has no snapshot, or a changed field does not fit the
-        snapshot.
-      OSError: the remote location can't be read, or the disk is too full for
-        the snapshot that is only there.
-    """
-    store = snapshot_store.open_store(config, folder)
-    snapshot = store.newest(local_suffices=False)
-    if snapshot is None:
-      raise ValueError(
-        f"run {str(folder.path)!r} has no complete snapshot"
-        f"{_describe_remote(config)}, so it can't be resumed: start a new run"
-      )
-    counters = run_counters.RunCounters.read(snapshot.path)
-    _check_mode(config.mode, counters.status.mode)
-    _check_fixed_fields(folder, snapshot, config)
-    _check_capacity(config, table, counters)
-    _check_limits(config.limits, counters)
-    return cls(folder, config, snapshot, counters, store)
-
-  def begin(self) -> None:
-    """Prepares the run's folder for the resume, and writes the new config.
-
-    The config is also written to the remote location, if there is one.
-
-    Raises:
-      OSError: a file could not be written; the message names it.
-    """
-    self.folder.path.chmod(0o700)  # a copy may be readable for other users
-    self.folder.make_subfolders()
-    self.folder.write_config(self.config)
-    self.store.publish_config(clear=False)
-    # The summary describes an end that the resume revokes. It is removed last,
-    # so a resume that is rejected here leaves it.
-    with run_folder.writing(self.folder.summary):
-      self.folder.summary.unlink(missing_ok=True)
-
-  def __str__(self) -> str:
-    """Returns a line with the snapshot's number and counts, for the user."""
-    return (
-      f"resumes from snapshot {self.snapshot.number}: "
-      f"{self.counters.status.env_steps:,} environment steps, "
-      f"{self.counters.status.trainer_steps:,} trainer steps"
+  snapshot = store.newest(local_suffices=False)
+  if snapshot is None:
+    url = config.snapshot.url
+    elsewhere = f", nor has {url!r}" if url else ""
+    raise ValueError(
+      f"run {str(folder.path)!r} has no complete snapshot{elsewhere}, so it "
+      "can't be resumed: start a new run"
     )
+  counters = run_counters.RunCounters.read(snapshot.path)
+  _check_mode(config.mode, counters.status.mode)
+  _check_fixed_fields(folder, snapshot, config)
+  _check_capacity(config, table, counters)
+  _check_limits(config.limits, counters)
+  return snapshot, counters
 
 
-def _describe_remote(config: ml_collections.ConfigDict) -> str:
-  """Returns ", nor has 'URL'" for the remote location; '' without one."""
-  url = config.snapshot.url
-  return f", nor has {url!r}" if url else ""
+def begin(
+  folder: run_folder.RunFolder,
+  config: ml_collections.ConfigDict,
+  store: snapshot_store.SnapshotStore,
+) -> None:
+  """Prepares a run's folder for the resume, and writes the new config.
+
+  The config is also written to the remote location, if there is one.
+
+  Raises:
+    OSError: a file could not be written; the message names it.
+  """
+  folder.path.chmod(0o700)  # a copy may be readable for other users
+  folder.make_subfolders()
+  folder.write_config(config)
+  store.publish_config(clear=False)
+  # The summary describes an end that the resume revokes. It is removed last, so
+  # a resume that is rejected here leaves it.
+  with run_folder.writing(folder.summary):
+    folder.summary.unlink(missing_ok=True)
 
 
 def _check_fixed_fields(

@@ -5,7 +5,7 @@ import ml_collections
 from slipway.agents import core, recorded_items, registry
 from slipway.agents.networks import network
 from slipway.configs import base, checks, fields
-from slipway.environments import factory, specs
+from slipway.environments import factory, recorder, specs
 from slipway.launch.checks import (
   environment_check,
   initial_weights,
@@ -50,21 +50,24 @@ def check(
   on_cluster = launch == "ray"
   if not on_cluster:
     _check_no_cluster_fields(config)
+    processors.check_device(config.learner.device)
   # The capacity of a queue depends on the number of all workers.
   workers = _count_workers(config, on_cluster)
   whole = fields.replace(config, "topology.workers", workers)
-  builder.check(whole, spec)
-  # Made here, so that an error of the user's own network comes first.
-  network.variable_shapes(builder.make_network(whole, spec))
+  # A network of the user's may use TensorFlow, whose GPU is the trainer's.
+  is_trainer = config.mode == "single" or launch == "local_mt"
+  with processors.shown_gpu(config.learner.device if is_trainer else "cpu"):
+    builder.check(whole, spec)
+    # Made here, so that an error of the user's own network comes first.
+    network.variable_shapes(builder.make_network(whole, spec))
   if checks.is_user_code(name := config.learner.get("optimizer", "adam")):
     core.load_optimizer(name)
-  if core.is_recorded(config) and builder.make_table(whole, spec) is not None:
+  if core.is_recorded(config):
     recorded_items.check(whole, spec, builder)
+  _check_recording(config, spec, builder, on_cluster)
   hooks.check(config.hooks)
   initial_weights.check(config, spec)
   _check_shards(config, on_cluster)
-  if not on_cluster:
-    processors.check_device(config.learner.device)
   # This machine's memory matters only if it runs the trainer.
   if not on_cluster or config.topology.trainer_machine == "home":
     table = core.make_collected_table(builder, whole, spec)
@@ -92,6 +95,26 @@ def _check_evaluation_environment(
       f"{here} in place of {there}, so the policy could not act in it: give "
       "arguments that keep the spaces"
     )
+
+
+def _check_recording(
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  builder: core.Builder,
+  on_cluster: bool,
+) -> None:
+  """Checks that workers can record their episodes, if they should."""
+  path = config.recording.path
+  if not path:
+    return
+  given = f"config.recording.path={path!r}"
+  if core.make_collected_table(builder, config, spec) is None:
+    raise ValueError(
+      f"{given} is for episodes of workers, and the run learns from recorded "
+      "ones only, so it would have no effect: leave it out"
+    )
+  if not on_cluster:
+    recorder.check_folder(given, path)
 
 
 def needs_external_processes(

@@ -18,8 +18,9 @@ _COMMANDS = {
   "train": ("commands.train", "train a policy, or resume a run"),
   "evaluate": (
     "commands.evaluate",
-    "play episodes by a run's policy; film or record them",
+    "play episodes by a run's policy, or film one",
   ),
+  "record": ("commands.record", "record episodes of a policy"),
   "control": ("commands.control", "show, pause, save or stop an active run"),
   "sweep": (
     "sweeps.command",
@@ -45,7 +46,6 @@ _ALIASES = {
   "enjoy": "slipway evaluate --run=RUN",
   "play": "slipway evaluate --run=RUN",
   "test": "slipway evaluate --run=RUN",
-  "record": "slipway evaluate --run=RUN --record=FOLDER",
   "video": "slipway evaluate --run=RUN --video",
   "export": "slipway.load(RUN).export(PATH) in Python",
   "status": "slipway control --run=RUN status",

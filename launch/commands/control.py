@@ -4,6 +4,7 @@ It calls the launcher at the address in the run's folder. It imports neither
 TensorFlow nor Reverb, so that it starts at once.
 """
 
+import contextlib
 import sys
 import time
 from collections.abc import Sequence
@@ -17,7 +18,6 @@ from slipway.launch.control import settings
 from slipway.launch.display import lines
 from slipway.launch.display import panel as panel_lib
 from slipway.launch.runs import (
-  run_address,
   run_folder,
   run_lock,
   run_status,
@@ -41,12 +41,9 @@ _USAGE = (
   f"FIELD is one of {', '.join(settings.FIELDS)}. `save` writes a snapshot "
   "now, and `workers N` changes the number of workers to N."
 )
-# Seconds in which a run should end after `stop`, apart from those for its last
-# snapshot.
-_STOP_TIMEOUT_S = 15.0
-# Seconds that a stopped run may then take for its pictures and hooks, for which
-# it waits up to 10 s, and for the ends of its processes.
-_END_TIMEOUT_S = 30.0
+# Seconds in which a run should end after `stop`, hooks and pictures included,
+# apart from those for its last snapshot.
+_END_TIMEOUT_S = 45.0
 _POLL_S = 0.1  # seconds between two checks whether the run has stopped
 
 
@@ -68,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
   except ValueError as error:
     print(f"control: {error}", file=sys.stderr)
     return 2
-  except (running.RunUnavailableError, running.StillRunningError) as error:
+  except (running.RunUnavailableError, TimeoutError) as error:
     print(f"control: {error}", file=sys.stderr)
     return 1
   return 0
@@ -104,30 +101,20 @@ def _execute(
 
 def _wait_until_ended(folder: run_folder.RunFolder) -> None:
   """Waits until the launcher of a run that stops has ended."""
-  deadline_s = time.monotonic() + _STOP_TIMEOUT_S
-  has_stopped = False
+  deadline_s = time.monotonic() + _END_TIMEOUT_S
   while run_lock.is_held(folder):
-    is_finishing = False
-    try:
-      with running.connect(folder) as control:
-        status = control.status()
-      is_stopped = status.phase == "stopped"
-      is_finishing = status.snapshots.finishing_s is not None
-    except running.RunUnavailableError:
-      is_stopped = run_address.read(folder) is None  # or it is only slow
-    if is_finishing:  # writing a last snapshot has a limit of its own
-      deadline_s = time.monotonic() + _STOP_TIMEOUT_S
-    if is_stopped and not has_stopped:
-      has_stopped = True
-      deadline_s = time.monotonic() + _END_TIMEOUT_S
+    with (
+      contextlib.suppress(running.RunUnavailableError),
+      running.connect(folder) as control,
+    ):
+      # Writing a last snapshot has a limit of its own.
+      if control.status().snapshots.finishing_s is not None:
+        deadline_s = time.monotonic() + _END_TIMEOUT_S
     if time.monotonic() > deadline_s:
-      raise running.StillRunningError(
-        f"run {str(folder.path)!r} has stopped, but its launcher has not ended "
-        f"within {_END_TIMEOUT_S:.0f} s: a hook or a node may hang; see "
-        f"{str(folder.logs)!r}"
-        if has_stopped
-        else f"run {str(folder.path)!r} has not stopped within "
-        f"{_STOP_TIMEOUT_S:.0f} s; `status` shows how far it is"
+      raise TimeoutError(
+        f"run {str(folder.path)!r} has not ended within {_END_TIMEOUT_S:.0f} "
+        "s, apart from its last snapshot: a hook or a node may hang; `status` "
+        f"shows how far it is, and {str(folder.logs)!r} may say why"
       )
     time.sleep(_POLL_S)
 

@@ -37,13 +37,19 @@ def describe(
   return "\n".join(lines)
 
 
-def check_learned(
+def check(
   folder: run_folder.RunFolder, config: ml_collections.ConfigDict
 ) -> None:
-  """Checks that the time limit has not ended a run before its first update.
+  """Checks that a run has learned, and that it has its last snapshot.
+
+  If the config has a URL for snapshots, that one must have it, too. A signal
+  leaves a few seconds for writing and upload, since the processes may be killed
+  soon, so the snapshot may be missing then.
 
   Raises:
-    RuntimeError: the time limit has ended the run, and there was no update.
+    RuntimeError: the time limit has ended the run before its first update; or
+      the last snapshot was abandoned, since it took too long, or was not
+      uploaded.
   """
   summary = run_status.read_summary(folder)
   if summary.ended_before_first_update:
@@ -52,22 +58,6 @@ def check_learned(
       "before the first update, so nothing was learned: give more seconds; "
       "they count from the command, and the start takes the first few"
     )
-
-
-def check_saved(
-  folder: run_folder.RunFolder, config: ml_collections.ConfigDict
-) -> None:
-  """Checks that a run has its last snapshot, unless a signal has stopped it.
-
-  If the config has a URL for snapshots, that one must have it, too. A signal
-  leaves a few seconds for writing and upload, since the processes may be killed
-  soon, so the snapshot may be missing then.
-
-  Raises:
-    RuntimeError: the last snapshot was abandoned, since it took too long, or
-      it was not uploaded.
-  """
-  summary = run_status.read_summary(folder)
   if summary.stopped_because in signal.Signals.__members__:
     return
   newest = summary.snapshots.written

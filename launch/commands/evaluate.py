@@ -1,6 +1,5 @@
 """The command `slipway evaluate`, which plays episodes with a run's policy."""
 
-import contextlib
 import math
 import os
 import statistics
@@ -10,13 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from slipway.configs import base, groups
-from slipway.environments import (
-  atari_scores,
-  factory,
-  recordings,
-  user_code,
-  video,
-)
+from slipway.environments import atari_scores, factory, user_code, video
 from slipway.launch.api import policy as policy_lib
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.checks import run_config
@@ -27,17 +20,17 @@ from slipway.launch.runs import recorded_spaces, run_folder
 
 # Sentence that begins the help.
 _USAGE = "Plays episodes by the policy of a run, and prints the returns."
-_MAX_ENVS = 20  # maximum number of environments that are stepped together
+MAX_ENVS = 20  # maximum number of environments that are stepped together
 _MAX_VIDEO_STEPS = 10_000  # environment steps after which a video ends
-_WARN_AFTER_S = 5.0  # seconds without an episode's end until a user is told so
+WARN_AFTER_S = 5.0  # seconds without an episode's end until a user is told so
 
 
 @user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
   """Plays episodes, and prints statistics of their returns.
 
-  With --record, the episodes are saved as a dataset. With --video, a further
-  episode is filmed first, so that a renderer that fails is known at once.
+  With --video, a further episode is filmed first, so that a renderer that fails
+  is known at once.
 
   Returns:
     Exit status: 0 if all episodes were played; 1 if the environment failed; 2
@@ -49,38 +42,30 @@ def main(argv: Sequence[str]) -> int:
   try:
     flags = define_flags()
     flags.parse(argv, _USAGE)
-    _check_playable(flags.run, flags.trust)
+    check_playable(flags.run, flags.trust)
     policy = policy_lib.load(flags.run, flags.which, flags.trust, flags.policy)
     config, actor = policy.config, policy.actor
     evaluated = base.get_evaluation_environment(config)
     filmed = _film(flags, policy) if flags.video else ""
     environment = factory.make(
       evaluated,
-      min(flags.episodes, _MAX_ENVS),
+      min(flags.episodes, MAX_ENVS),
       flags.seed,
       base.list_info_names(config),
       role="evaluator",
     )
     folder = run_folder.RunFolder(flags.run)
     recorded_spaces.check(folder, environment.name, environment.spec)
-    with contextlib.ExitStack() as held:
-      observe = None
-      if flags.record is not None:
-        recorder = recordings.Recorder(flags.record, evaluated, environment)
-        observe = held.enter_context(recorder).add
-      episodes = evaluation.play(
-        environment,
-        actor,
-        flags.episodes,
-        observe=observe,
-        max_steps=flags.max_steps,
-        warn_after_s=_WARN_AFTER_S,
-      )
+    episodes = evaluation.play(
+      environment,
+      actor,
+      flags.episodes,
+      max_steps=flags.max_steps,
+      warn_after_s=WARN_AFTER_S,
+    )
     environment.close()
     assert episodes is not None
-    print(_describe(episodes, policy.version, environment.name))
-    if flags.record is not None:
-      print(f"{flags.episodes} episodes recorded: {flags.record}")
+    print(describe(episodes, f"version {policy.version}", environment.name))
     if filmed:
       print(filmed)
   except user_code.UserCodeError as error:
@@ -115,34 +100,17 @@ def define_flags() -> flags_lib.Flags:
     1,
     10**9,
   )
-  flags.add_text(
-    "which",
-    "best",
-    "Variables of the policy: best, those of the best evaluation; latest, "
-    "those of the newest snapshot; or the number of a snapshot.",
-  )
-  flags.add_integer(
-    "seed",
-    2_000_000,
-    "Seed of the environments. The default differs from the seeds of training.",
-    0,
-    2**31 - 1,  # environments take seeds of 31 bits
-  )
+  flags.add_source()
   flags.add_bool(
     "video",
     False,
     "Also film one episode, as an MP4 file in the run's folder videos/.",
   )
-  flags.add_text(
-    "record",
-    None,
-    "New folder in which the episodes are saved as a Minari dataset.",
-  )
   flags.add_trust()
   return flags
 
 
-def _check_playable(run: str, trust: bool) -> None:
+def check_playable(run: str, trust: bool) -> None:
   """Checks that the environment of a run can be stepped."""
   if run_config.read(run, trust).environment.external:
     raise ValueError(
@@ -167,10 +135,14 @@ def _film(flags: flags_lib.Flags, policy: policy_lib.Policy) -> str:
   return f"video of an episode with return {episode_return:.2f}: {path}"
 
 
-def _describe(
-  episodes: evaluation.Episodes, version: int, environment: str
+def describe(
+  episodes: evaluation.Episodes, policy: str, environment: str
 ) -> str:
-  """Returns a line with the mean, error and range of episodes' returns."""
+  """Returns a line with the mean, error and range of episodes' returns.
+
+  Args:
+    policy: name of what has played, such as 'version 7'.
+  """
   returns = episodes.returns
   count = len(returns)
   error = ""
@@ -187,7 +159,7 @@ def _describe(
       f"{max(episodes.lengths)}, and count as they were"
     )
   return (
-    f"{count} episodes of version {version}: mean return "
+    f"{count} episodes of {policy}: mean return "
     f"{statistics.fmean(returns):.2f}{error}{human}, "
     f"min {min(returns):.2f}, max {max(returns):.2f}, mean length "
     f"{statistics.fmean(episodes.lengths):.1f} environment steps"

@@ -121,8 +121,7 @@ def run(
       standard_streams.print_line(message)
       launch(run_lib.Run(config, spec, folder, started_at_s), signal_handler)
       standard_streams.print_line(ending.describe(folder, config, shown))
-      ending.check_learned(folder, config)
-      ending.check_saved(folder, config)
+      ending.check(folder, config)
     except KeyboardInterrupt:
       print(
         "train: killed at once; what was not saved is lost", file=sys.stderr
@@ -204,11 +203,15 @@ def _resume_run(
   resources.enter_context(run_lock.held(folder))
   store = snapshot_store.open_store(config, folder)
   store.check_remote(may_exist=True)
-  resumed = resumption.Resumption.from_folder(folder, config, table)
+  snapshot, counters = resumption.check(folder, config, table, store)
   signal_handler.begin_run()
-  resumed.begin()
+  resumption.begin(folder, config, store)
   recorded_spaces.write(folder, spec)  # for a run of an older version
-  return folder, f"run folder: {folder.path}\n{resumed}"
+  return folder, (
+    f"run folder: {folder.path}\nresumes from snapshot {snapshot.number}: "
+    f"{counters.status.env_steps:,} environment steps, "
+    f"{counters.status.trainer_steps:,} trainer steps"
+  )
 
 
 def _import_and_launch(

@@ -70,14 +70,6 @@ class ControlService(typing.Protocol):
     """
     ...
 
-  def place(self, placement: messages.Placement) -> None:
-    """Records on which machines the run's nodes are currently placed.
-
-    The expected number of nodes and the commands follow from the placement. A
-    run that is stopping ignores the call.
-    """
-    ...
-
   def status(self) -> run_status.RunStatus:
     """Returns the run's current status."""
     ...

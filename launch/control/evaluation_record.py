@@ -1,6 +1,6 @@
 """EvaluationRecord: the run's evaluations, and the best one of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import ml_collections
 import numpy as np
@@ -18,6 +18,13 @@ class EvaluationRecord:
   record.add(curves.Evaluation(eval_return=8.0), repeated=[7.0])  # True
   record.status(config.limits).best_mean_return  # 7.0
   ```
+
+  Attributes:
+    returns: mean returns of the last `base.RETURNS_KEPT` evaluations, in order.
+    infos: numbers of the same evaluations' infos; means by name, of the names
+      in `base.list_info_names`.
+    best_return: highest mean return of a repeated evaluation, or None.
+    last: the last evaluation of this process, or None before the first.
   """
 
   def __init__(self, resumed: run_counters.RunCounters | None = None):
@@ -26,35 +33,11 @@ class EvaluationRecord:
       resumed.status.evaluation if resumed else run_status.EvaluationStatus()
     )
     self._count = before.count
-    self._returns = list(resumed.eval_returns) if resumed else []
-    self._infos = list(resumed.eval_infos) if resumed else []
-    self._best_return = before.best_mean_return
+    self.returns = list(resumed.eval_returns) if resumed else []
+    self.infos = list(resumed.eval_infos) if resumed else []
+    self.best_return = before.best_mean_return
     self._without_improvement = before.without_improvement
-    # The last evaluation of this process, or None before the first.
-    self._last: curves.Evaluation | None = None
-
-  @property
-  def returns(self) -> Sequence[float]:
-    """Mean returns of the last `base.RETURNS_KEPT` evaluations, in order."""
-    return self._returns
-
-  @property
-  def infos(self) -> Sequence[Mapping[str, float]]:
-    """Numbers of the same evaluations' infos; means by name."""
-    return self._infos
-
-  @property
-  def info(self) -> Mapping[str, float] | None:
-    """Numbers of the last evaluation's infos; None before one of this process.
-
-    They are means by name, of the names in `base.list_info_names`.
-    """
-    return self._last.info if self._last else None
-
-  @property
-  def best_return(self) -> float | None:
-    """Highest mean return of a repeated evaluation, or None without one."""
-    return self._best_return
+    self.last: curves.Evaluation | None = None
 
   def add(
     self, evaluation: curves.Evaluation, repeated: Sequence[float] = ()
@@ -73,20 +56,20 @@ class EvaluationRecord:
     """
     assert evaluation.eval_return is not None
     self._count += 1
-    self._last = evaluation
-    self._returns.append(evaluation.eval_return)
-    self._infos.append(evaluation.info)
-    for kept in (self._returns, self._infos):
+    self.last = evaluation
+    self.returns.append(evaluation.eval_return)
+    self.infos.append(evaluation.info)
+    for kept in (self.returns, self.infos):
       del kept[: -base.RETURNS_KEPT]
     self._without_improvement += 1
     if not repeated:
       return False
     mean_return = float(np.mean(repeated))
-    if self._best_return is not None and mean_return < self._best_return:
+    if self.best_return is not None and mean_return < self.best_return:
       return False
-    if self._best_return is None or mean_return > self._best_return:
+    if self.best_return is None or mean_return > self.best_return:
       self._without_improvement = 0
-    self._best_return = mean_return
+    self.best_return = mean_return
     return True
 
   def status(
@@ -97,15 +80,14 @@ class EvaluationRecord:
     Args:
       config_limits: section `limits` of the config, with the target return.
     """
-    last, returns = self._last, self._returns
+    last, returns = self.last, self.returns
     return run_status.EvaluationStatus(
       self._count,
       returns[-1] if returns else None,
       (last and last.eval_episodes) or 0,
       run_status.recent_mean_return(returns) if returns else None,
-      self._best_return,
+      self.best_return,
       self._without_improvement,
-      limits.count_at_target(config_limits, returns),
-      limits.count_at_target_info(config_limits, self._infos),
+      *limits.count_at_targets(config_limits, returns, self.infos),
       last.info if last else {},
     )

@@ -67,15 +67,14 @@ class Counts(typing.NamedTuple):
     """
     needed = limits.target_evaluations
     name, _ = base.parse_info_target(limits.target_info)
-    at_return = count_at_target(limits, returns) >= needed
-    at_info = count_at_target_info(limits, infos) >= needed
+    at_return, at_info = count_at_targets(limits, returns, infos)
     return cls(
       status.env_steps,
       status.trainer_steps,
       status.episodes,
       status.wall_s,
-      returns[-1] if at_return else None,
-      infos[-1][name] if at_info else None,
+      returns[-1] if at_return >= needed else None,
+      infos[-1][name] if at_info >= needed else None,
       status.evaluation.without_improvement,
     )
 
@@ -87,30 +86,28 @@ def lowest_accepted(target: float) -> float:
   return target - max(_ROUNDING * abs(target), _SMALLEST_ROUNDING)
 
 
-def count_at_target(
-  limits: ml_collections.ConfigDict, returns: Sequence[float]
-) -> int:
-  """Returns the number of evaluations since the last one below the target.
+def count_at_targets(
+  limits: ml_collections.ConfigDict,
+  returns: Sequence[float],
+  infos: Sequence[Mapping[str, float]],
+) -> tuple[int, int]:
+  """Returns the numbers of evaluations since the last one below a target.
 
   Args:
     limits: section `limits` of a config.
     returns: mean returns of a run's last evaluations, in their order.
-  """
-  return _count_last(returns, limits.target_return)
-
-
-def count_at_target_info(
-  limits: ml_collections.ConfigDict, infos: Sequence[Mapping[str, float]]
-) -> int:
-  """Returns the number of evaluations since the last one below `target_info`.
-
-  Args:
-    limits: section `limits` of a config.
     infos: mean numbers of their infos, by name, in their order; an evaluation
       without the number is below the target.
+
+  Returns:
+    The number for `target_return`, and that for `target_info`.
   """
   name, target = base.parse_info_target(limits.target_info)
-  return _count_last([info.get(name, -math.inf) for info in infos], target)
+  numbers = [info.get(name, -math.inf) for info in infos]
+  return (
+    _count_last(returns, limits.target_return),
+    _count_last(numbers, target),
+  )
 
 
 def _count_last(values: Sequence[float], target: float) -> int:

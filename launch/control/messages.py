@@ -97,20 +97,6 @@ class EvaluationReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   best_return: float | None = None
 
 
-class Placement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """The machines on which a run's node groups are currently placed.
-
-  Attributes:
-    machines: state of each node group's machine, by the group's name.
-    expected: number of nodes that the run should have, by role.
-    absent: role and index of each node that currently has no machine.
-  """
-
-  machines: dict[str, run_status.MachineStatus]
-  expected: dict[str, int]
-  absent: list[tuple[str, int]]
-
-
 class StreamCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """Counts of the streams of one worker, as its proxy reports them.
 
@@ -152,12 +138,14 @@ class WorkerReport(NodeReport, frozen=True, tag="worker", kw_only=True):
       ended.
     variables_age_s: seconds since `variables_version` was published, or None
       before the first version.
+    unwritten: ['episodes'] while a full disk rejects recorded episodes.
   """
 
   variables_version: run_status.Count = 0
   collected_version: run_status.Count = 0
   training_return: float | None = None
   variables_age_s: float | None = None
+  unwritten: list[str] = []
 
 
 class TrainerReport(NodeReport, frozen=True, tag="trainer", kw_only=True):

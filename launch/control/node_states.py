@@ -4,7 +4,9 @@ import time
 import typing
 from collections.abc import Collection, Iterator, Mapping
 
-from slipway.launch.control import messages, node_state, waits
+import msgspec
+
+from slipway.launch.control import messages, waits
 from slipway.launch.runs import run_counters, run_status
 
 _WORKER = "worker"
@@ -17,9 +19,109 @@ _SILENT_AFTER_S = 5.0
 # Seconds after which a node's wait appears in the status. Shorter waits are
 # normal with a rate limiter.
 _WAITING_AFTER_S = 3.0
+# Seconds by which the start of a wait may differ between two reports of the
+# same wait, because the reports' delay varies.
+_SAME_WAIT_S = 1.0
 
 # The type of one role's reports, such as `messages.WorkerReport`.
 Report = typing.TypeVar("Report", bound=messages.NodeReport)
+
+
+class NodeState:
+  """The control's record of one node: its newest report and its counts.
+
+  Attributes:
+    report: newest report, or None if no process of the node has reported since
+      the run was started or resumed.
+    counters: the node's counts, restarts and processes, for a new snapshot.
+    finished: whether the node has ended.
+    reported_at_s: monotonic seconds of the newest report, or None before it.
+    waiting_since_s: monotonic seconds at which the node's current wait began,
+      or None if the node does not wait.
+  """
+
+  def __init__(self, counters: run_counters.NodeCounters | None = None):
+    """Starts with a node's counters in a snapshot, or with zeros."""
+    self.counters = counters or run_counters.NodeCounters()
+    self.report: messages.Report | None = None
+    self.finished = False
+    self.reported_at_s: float | None = None
+    self.waiting_since_s: float | None = None
+
+  @property
+  def has_reported(self) -> bool:
+    """Whether the node has reported since the run was started or resumed."""
+    return self.reported_at_s is not None
+
+  @property
+  def is_up(self) -> bool:
+    """Whether the node has reported and has not ended."""
+    return self.has_reported and not self.finished
+
+  @property
+  def wait(self) -> waits.Wait | None:
+    """The node's current wait, or None if it does not wait."""
+    reported = self.report and self.report.wait
+    if reported is None or self.waiting_since_s is None or self.finished:
+      return None
+    return waits.Wait(reported.reason, time.monotonic() - self.waiting_since_s)
+
+  def is_silent_since(self, since_s: float) -> bool:
+    """Returns whether the node has sent no report since a given time.
+
+    Args:
+      since_s: monotonic seconds.
+    """
+    return self.reported_at_s is None or self.reported_at_s < since_s
+
+  def record(self, report: messages.Report, finished: bool) -> None:
+    """Records the node's newest report.
+
+    The first report of a new process adds the last counts of the process before
+    to those of earlier ones, with its items in flight as lost. The node's first
+    start after a resume of the run is not a restart.
+
+    Args:
+      report: the newest report.
+      finished: whether this is the last report, because the node has ended.
+    """
+    counters = self.counters
+    # Only a process that identifies itself can have outlived a resume.
+    is_known = self.has_reported or report.incarnation > 0.0
+    if not is_known or report.incarnation != counters.process:
+      counters = run_counters.NodeCounters(
+        earlier=_without_items_in_flight(counters.counts),
+        process=report.incarnation,
+        restarts=counters.restarts + self.has_reported,
+        incarnations=counters.incarnations + 1,
+      )
+      self.finished = False
+    self.counters = msgspec.structs.replace(counters, newest=report.counts)
+    self.report = report
+    self.finished = self.finished or finished
+    self.reported_at_s = time.monotonic()
+    self._record_wait(report.wait)
+
+  def _record_wait(self, wait: waits.Wait | None) -> None:
+    """Sets `waiting_since_s` from a report that has just arrived."""
+    if wait is None or self.reported_at_s is None:
+      self.waiting_since_s = None
+      return
+    since_s, before_s = self.reported_at_s - wait.waited_s, self.waiting_since_s
+    # The delay of reports varies, so the start of the same wait is computed
+    # slightly differently each time. The first value is kept, so that the
+    # displayed start does not change.
+    if before_s is None or abs(since_s - before_s) > _SAME_WAIT_S:
+      self.waiting_since_s = since_s
+
+
+def _without_items_in_flight(
+  counts: run_status.NodeCounts,
+) -> run_status.NodeCounts:
+  """Returns the counts of a dead process, with its items in flight as lost."""
+  delivered = counts.items_confirmed + counts.items_discarded
+  lost = counts.items_written - delivered
+  return msgspec.structs.replace(counts, items_lost=lost)
 
 
 class NodeStates:
@@ -55,18 +157,15 @@ class NodeStates:
     # Role and index of each node that currently has no machine.
     self._absent: set[tuple[str, int]] = set()
     # By role and index.
-    self._nodes: dict[str, dict[int, node_state.NodeState]] = {
-      role: {
-        index: node_state.NodeState(counters)
-        for index, counters in nodes.items()
-      }
+    self._nodes: dict[str, dict[int, NodeState]] = {
+      role: {index: NodeState(counters) for index, counters in nodes.items()}
       for role, nodes in (resumed.nodes if resumed else {}).items()
     }
 
-  def find_or_add(self, role: str, index: int) -> node_state.NodeState:
+  def find_or_add(self, role: str, index: int) -> NodeState:
     """Returns the state of a node, or adds an empty one if it has none."""
     nodes = self._nodes.setdefault(role, {})
-    return nodes.setdefault(index, node_state.NodeState())
+    return nodes.setdefault(index, NodeState())
 
   def set_expected(self, role: str, count: int) -> None:
     """Sets the number of nodes of a role that will report."""
@@ -112,7 +211,7 @@ class NodeStates:
       expected[messages.EXTERNAL] = connected
     return expected
 
-  def by_index(self, role: str) -> dict[int, node_state.NodeState]:
+  def by_index(self, role: str) -> dict[int, NodeState]:
     """Returns the states of a role's nodes by index, also of absent nodes."""
     return dict(sorted(self._nodes.get(role, {}).items()))
 
@@ -258,13 +357,13 @@ class NodeStates:
         return waits.describe(role, self.expected()[role], blocked, time.time())
     return None
 
-  def _all_nodes(self) -> Iterator[tuple[str, int, node_state.NodeState]]:
+  def _all_nodes(self) -> Iterator[tuple[str, int, NodeState]]:
     """Yields role, index and state of each node, including ended nodes."""
     for role, nodes in sorted(self._nodes.items()):
       for index, node in sorted(nodes.items()):
         yield role, index, node
 
-  def _present_nodes(self, role: str) -> list[node_state.NodeState]:
+  def _present_nodes(self, role: str) -> list[NodeState]:
     """Returns the states of a role's present nodes.
 
     A node that has never reported may have no state.

@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import ml_collections
 import msgspec
@@ -12,7 +12,6 @@ from absl import logging
 
 from slipway.configs import base
 from slipway.launch.control import (
-  commands,
   control_service,
   limits,
   messages,
@@ -96,10 +95,12 @@ class RunControl(control_service.ControlService):
       trainer_steps = resumed.status.trainer_steps
     # Number of the newest snapshot for which the hooks were called.
     self._snapshot = snapshot.number if snapshot else 0
-    self._commands = commands.Commands(
-      expected.get("worker", 0),
+    # What users want, from which each node's command is made: the steps per
+    # second are those of all workers together.
+    self._wanted = messages.Command(
+      paused=earlier is not None and earlier.status.phase == "paused",
       steps_per_s=config.rates.environment_steps_per_s,
-      paused=earlier is not None and earlier.paused,
+      workers=expected.get("worker", 0),
     )
     self._state = run_state.RunState(
       self._config,
@@ -155,13 +156,17 @@ class RunControl(control_service.ControlService):
       index: index of the node among the nodes of its role.
     """
     with self._lock:
-      share = self._nodes.compute_proxy_share(index) if role == "proxy" else 1.0
-      return self._commands.for_node(
-        role,
-        self.stopping,
-        self._nodes.collected_version(),
-        share,
-        stages.last_snapshot_s(self._stops_quickly),
+      wanted, share = self._wanted, 0.0
+      if role == "worker":  # one without a proxy
+        share = 1.0 / max(1, wanted.workers)
+      elif role == "proxy":
+        share = self._nodes.compute_proxy_share(index)
+      return msgspec.structs.replace(
+        wanted,
+        stop=self.stopping and role == messages.EXTERNAL,
+        steps_per_s=share * wanted.steps_per_s,
+        collected_version=self._nodes.collected_version(),
+        last_snapshot_s=stages.last_snapshot_s(self._stops_quickly),
       )
 
   def register(self, role: str, index: int) -> messages.Registration:
@@ -213,24 +218,24 @@ class RunControl(control_service.ControlService):
       logging.info("stopping: %s", reason)
       # The trainer continues until its stage ends, so that a full table accepts
       # the workers' last items.
-      self._commands.paused = False
+      self._want(paused=False)
       self._reported.notify_all()
 
   def pause(self) -> None:
     with self._lock:
       self._check_not_stopping()
-      self._commands.paused = True
+      self._want(paused=True)
       self._state.clear_rates()
 
   def resume(self) -> None:
     with self._lock:
       self._check_not_stopping()
-      self._commands.paused = False
+      self._want(paused=False)
 
   def save(self) -> None:
     with self._lock:
       self._check_not_stopping()
-      self._commands.saves_requested += 1
+      self._want(saves_requested=self._wanted.saves_requested + 1)
 
   def set_workers(self, count: int) -> None:
     with self._lock:
@@ -252,20 +257,31 @@ class RunControl(control_service.ControlService):
         )
       logging.info("the number of workers is %d now", count)
       self._nodes.set_expected("worker", count)
-      self._commands.workers = count
+      self._want(workers=count)
       self._config.topology.workers = count
       self._changes["topology.workers"] = count
 
-  def place(self, placement: messages.Placement) -> None:
-    expected, absent = placement.expected, placement.absent
+  def place(
+    self,
+    machines: Mapping[str, run_status.MachineStatus],
+    expected: Mapping[str, int],
+    absent: Sequence[tuple[str, int]],
+  ) -> None:
+    """Records on which machines the run's nodes are currently placed.
+
+    Args:
+      machines: state of each node group's machine, by the group's name.
+      expected: number of nodes that the run should have, by role.
+      absent: role and index of each node that currently has no machine.
+    """
     with self._lock:
       if self.stopping:
         return
-      self._machines = placement.machines
+      self._machines = machines
       for role, count in expected.items():
         self._nodes.set_expected(role, count)
       self._nodes.set_absent(absent)
-      self._commands.workers = expected["worker"]
+      self._want(workers=expected["worker"])
       self._config.topology.workers = expected["worker"]
 
   def set(self, field: str, value: float | str) -> None:
@@ -274,9 +290,9 @@ class RunControl(control_service.ControlService):
       changed = settings.change(self._config, field, value)
       logging.info("%s is %s now", field, changed)
       self._changes[field] = changed
-      self._commands.steps_per_s = self._config.rates.environment_steps_per_s
-      self._commands.trainer_steps_limit = limits.last_trainer_step(
-        self._config.limits
+      self._want(
+        steps_per_s=self._config.rates.environment_steps_per_s,
+        trainer_steps_limit=limits.last_trainer_step(self._config.limits),
       )
 
   def note_failures(self, first_failures: Mapping[str, str]) -> None:
@@ -302,9 +318,9 @@ class RunControl(control_service.ControlService):
         waiting=waiting,
         stalled_s=self._watchdog.stalled_s,
         rates=msgspec.structs.replace(
-          status.rates, env_steps_per_s_target=self._commands.steps_per_s
+          status.rates, env_steps_per_s_target=self._wanted.steps_per_s
         ),
-        workers_target=self._commands.workers,
+        workers_target=self._wanted.workers,
         machines=dict(self._machines),
         unwritten=sorted({*status.unwritten, *outbox.unwritten()}),
         first_failures=self._first_failures,
@@ -328,7 +344,7 @@ class RunControl(control_service.ControlService):
         logging.warning("%s", self._explain_stall(status))
       if now_s >= self._update_due_s:
         self._update_due_s = now_s + _METRICS_PERIOD_S
-        if self._commands.paused:
+        if self._wanted.paused:
           # Otherwise the rates, as means over some seconds, would decay slowly.
           self._state.clear_rates()
         else:
@@ -355,7 +371,7 @@ class RunControl(control_service.ControlService):
   @property
   def workers_target(self) -> int:
     """Number of workers that should run."""
-    return self._commands.workers
+    return self._wanted.workers
 
   def abandon(self) -> run_state.Earlier:
     """Ends the hooks of a run that is resumed, without its results.
@@ -364,16 +380,9 @@ class RunControl(control_service.ControlService):
       What the run has reached, of which the resumed one continues.
     """
     with self._lock:
+      status = self.status()
       self._closed = True
-      status = self._state.status()
-      return run_state.Earlier(
-        status.resumes,
-        self._state.variables_version(),
-        status.wall_s,
-        self._changes,
-        self._commands.paused,
-        self._hooks,
-      )
+      return run_state.Earlier(status, self._changes, self._hooks)
 
   def close(self) -> None:
     """Writes the run's final metrics, summary and curves, and ends the hooks.
@@ -392,6 +401,10 @@ class RunControl(control_service.ControlService):
     self._results.draw_curves()
     self._hooks.close(self.status)
     self._results.close()
+
+  def _want(self, **fields: typing.Any) -> None:
+    """Changes fields of what users want, which nodes get with their reports."""
+    self._wanted = msgspec.structs.replace(self._wanted, **fields)
 
   def _check_has_workers(self, count: int) -> None:
     """Checks that worker processes can collect for this run."""
@@ -426,9 +439,8 @@ class RunControl(control_service.ControlService):
     return self._watchdog.explain(
       status,
       self._nodes.find_silent_nodes(),
-      # The watchdog itself explains waits for the limiter, and a long
-      # evaluation delays no other node.
-      self._nodes.describe_waits(ignored=(*waits.LIMITER, waits.EPISODES)),
+      # A long evaluation delays no other node.
+      self._nodes.describe_waits(ignored=[waits.EPISODES]),
     )
 
   def _check_limits(self, status: run_status.RunStatus) -> None:
@@ -453,6 +465,6 @@ class RunControl(control_service.ControlService):
       return "stopped"
     if self.stopping:
       return "stopping"
-    if self._commands.paused:
+    if self._wanted.paused:
       return "paused"
     return "starting" if status.start_up_s is None else "running"

@@ -1,8 +1,8 @@
 """RunState: the sums over all nodes' reports, and the run's status."""
 
+import collections
 import math
 import time
-import types
 import typing
 from collections.abc import Iterable, Mapping
 
@@ -12,7 +12,6 @@ import msgspec
 from slipway.launch.control import (
   advice,
   evaluation_record,
-  measured_rates,
   messages,
   node_states,
 )
@@ -21,27 +20,21 @@ from slipway.launch.hooks import caller
 from slipway.launch.runs import run_counters, run_status
 from slipway.replay.tables import table_status
 
+_WINDOW_S = 5.0  # seconds over which a rate is averaged
+
 
 class Earlier(typing.NamedTuple):
-  """What a run had reached before it was resumed.
+  """What a run had reached when it lost a state, and is resumed.
 
   Attributes:
-    resumes: number of resumes before; -1 for a run that is new.
-    variables_version: highest version of the variables that any node had. A
-      process that outlives the resume, an external one, may have it still.
-    wall_s: duration of the run in seconds.
+    status: the run's status.
     changes: values of the config's fields that users have changed meanwhile.
-    paused: whether the run was paused.
-    hooks: caller of the run's hooks, which outlive the resume; None for a run
-      that a command starts.
+    hooks: caller of the run's hooks, which outlive the resume.
   """
 
-  resumes: int
-  variables_version: int
-  wall_s: float
-  changes: Mapping[str, typing.Any] = types.MappingProxyType({})
-  paused: bool = False
-  hooks: caller.Caller | None = None
+  status: run_status.RunStatus
+  changes: Mapping[str, typing.Any]
+  hooks: caller.Caller
 
 
 class RunState:
@@ -89,19 +82,20 @@ class RunState:
     # Monotonic seconds of the user's command.
     self._began_s = time.monotonic() - max(0.0, time.time() - started_at_s)
     self._resumed = resumed
-    # The run never falls behind it, except in what the lost state was.
-    self._earlier = earlier or Earlier(
-      resumed.status.resumes if resumed else -1,
-      resumed.status.variables.version if resumed else 0,
-      resumed.status.wall_s if resumed else 0.0,
-    )
+    # The run never falls behind its resumes, duration and version of the
+    # variables: a process that outlives a resume, an external one, may have it.
+    found = earlier or resumed
+    self._before = found.status if found else run_status.RunStatus(resumes=-1)
     # Unix seconds of the first update, and the counts at it; None before it.
     self._first_step_at_s: float | None = None
     self._learning_since: run_status.Milestone | None = None
     has_table = schedule.table is not None
     self.nodes = node_states.NodeStates(expected, has_table, resumed)
     self.evaluations = evaluation_record.EvaluationRecord(resumed)
-    self._measured_rates = measured_rates.MeasuredRates()
+    # Monotonic seconds and counts of the samples of the last seconds.
+    self._samples: collections.deque[tuple[float, dict[str, int]]] = (
+      collections.deque()
+    )
     self._rates: Mapping[str, float] = {}  # per second, by name
 
   def report(
@@ -126,7 +120,7 @@ class RunState:
     self._advisor.update(
       report.metrics,
       evaluations.returns,
-      evaluations.info,
+      evaluations.last and evaluations.last.info,
       self._training_return(),
     )
     if self._first_step_at_s is None and report.first_step_at_s is not None:
@@ -146,26 +140,36 @@ class RunState:
 
   def variables_version(self) -> int:
     """Returns the highest version of the variables that any node reported."""
-    return max(self._earlier.variables_version, self.nodes.variables_version())
+    return max(self._before.variables.version, self.nodes.variables_version())
 
   def update_rates(self) -> None:
-    """Computes all rates from the current counts; must be called regularly."""
-    counts = self.nodes.sum_counts()
-    self._rates = self._measured_rates.add(
-      {
-        "env_steps": counts.env_steps,
-        "trainer_steps": self._trainer_steps(),
-        "items": counts.items_confirmed,
-        "episodes": counts.episodes,
-        "bytes_up": counts.bytes_up,
-        "variable_loads": counts.variable_loads,
-      },
-      time.monotonic(),
-    )
+    """Computes all rates, over the last 5 s; must be called regularly."""
+    sums, now_s = self.nodes.sum_counts(), time.monotonic()
+    counts = {
+      "env_steps": sums.env_steps,
+      "trainer_steps": self._trainer_steps(),
+      "items": sums.items_confirmed,
+      "episodes": sums.episodes,
+      "bytes_up": sums.bytes_up,
+      "variable_loads": sums.variable_loads,
+    }
+    samples = self._samples
+    # A count falls where a node was restarted.
+    if samples and any(counts[x] < n for x, n in samples[-1][1].items()):
+      samples.clear()
+    samples.append((now_s, counts))
+    while now_s - samples[0][0] > _WINDOW_S:
+      samples.popleft()
+    oldest_s, oldest = samples[0]
+    passed_s = now_s - oldest_s
+    self._rates = {
+      name: (count - oldest[name]) / passed_s if passed_s > 0 else 0.0
+      for name, count in counts.items()
+    }
 
   def clear_rates(self) -> None:
     """Sets all rates to 0, and discards the samples of earlier counts."""
-    self._measured_rates.clear()
+    self._samples.clear()
     self._rates = {}
 
   def status(self) -> run_status.RunStatus:
@@ -228,12 +232,14 @@ class RunState:
     return _mean(report.training_return for report in self._collectors())
 
   def _unwritten(self) -> list[str]:
-    """Returns the names of the files that the trainer or evaluator can't write.
+    """Returns the names of the files that nodes can't write.
 
-    The name 'snapshot' stands for a complete snapshot.
+    The name 'snapshot' stands for a complete snapshot, and 'episodes' for those
+    that workers record.
     """
     names = ["snapshot"] if self._trainer().snapshots.unwritten else []
-    for report in self.nodes.reports("evaluator", messages.EvaluatorReport):
+    evaluators = self.nodes.reports("evaluator", messages.EvaluatorReport)
+    for report in (*evaluators, *self._collectors()):
       names += report.unwritten
     return names
 
@@ -242,12 +248,12 @@ class RunState:
 
     Steps of the system clock do not change it.
     """
-    return time.monotonic() - self._began_s + self._earlier.wall_s
+    return time.monotonic() - self._began_s + self._before.wall_s
 
   @property
   def _resumes(self) -> int:
     """Number of resumes of the run, by commands and after lost states."""
-    return self._earlier.resumes + 1
+    return self._before.resumes + 1
 
   def _rates_status(self, env_steps: int) -> run_status.RatesStatus:
     """Returns the status's section about rates, given the current count."""

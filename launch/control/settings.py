@@ -14,7 +14,6 @@ FIELDS = (
   "limits.episodes",
   "limits.wall_clock_s",
   "limits.target_return",
-  "limits.target_info",
   "limits.target_evaluations",
   "limits.evaluations_without_improvement",
   "limits.combine",
@@ -53,20 +52,5 @@ def change(
       f"so it stays {before!r}: give such a value"
     ) from None
   base.check(field, changed)
-  if field == "limits.target_info":
-    _check_is_read(str(changed), before)
   config[section][name] = changed
   return changed
-
-
-def _check_is_read(target: str, before: str) -> None:
-  """Raises ValueError unless evaluations read the number of `target_info`."""
-  name, _ = base.parse_info_target(target)
-  known, _ = base.parse_info_target(before)
-  if name not in ("", known):
-    raise ValueError(
-      f"limits.target_info={target!r} names another number of infos than "
-      f"{before!r}, with which the run's evaluations began, so it would never "
-      "be reached: change only the value, or stop the run and resume it with "
-      f"--config.limits.target_info={target}"
-    )

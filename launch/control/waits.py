@@ -9,13 +9,11 @@ TABLE = "the table to take items"  # of a worker
 TRANSITIONS = "transitions"  # of the trainer
 LAST_SNAPSHOT = "the last snapshot to be saved"  # of the trainer
 EPISODES = "episodes to end"  # of the evaluator
-# Reasons of the waits that the table's rate limiter causes.
-LIMITER = (TABLE, TRANSITIONS)
-# The cause of a wait as the end of its sentence, by reason.
-_CAUSES = {
+# What would end a wait as the end of its sentence, by reason.
+_REMEDIES = {
   EPISODES: ": environment.time_limit limits them",
-  TABLE: ": the trainer is behind",
-  TRANSITIONS: ": the workers are behind",
+  TABLE: ": the trainer must sample",
+  TRANSITIONS: ": workers must write",
 }
 # Display names of several nodes, by role; other roles use the role itself.
 _PLURALS = {
@@ -71,7 +69,7 @@ def describe(
 
   Returns:
     A text such as "2 of 3 workers wait for the table to take items, since
-    12:03:11 (8 s): the trainer is behind", or None if no node waits.
+    12:03:11 (8 s): the trainer must sample", or None if no node waits.
   """
   by_reason: dict[str, list[float]] = {}
   for wait in sorted(waits, key=lambda wait: wait.waited_s, reverse=True):
@@ -87,6 +85,6 @@ def describe(
     since = time.strftime("%H:%M:%S", time.localtime(now_s - longest_s))
     sentences.append(
       f"{subject} for {reason_}, since {since} ({longest_s:,.0f} s)"
-      f"{_CAUSES.get(reason_, '')}"
+      f"{_REMEDIES.get(reason_, '')}"
     )
   return "; ".join(sentences) or None

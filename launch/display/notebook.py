@@ -7,7 +7,7 @@ import time
 import typing
 
 from slipway.launch.display import lines
-from slipway.launch.runs import curves, run_folder
+from slipway.launch.runs import comparison, run_folder
 
 _DRAW_PERIOD_S = 5.0  # seconds between two pictures of the curve
 _WIDTH = 720  # width of the picture in pixels of a screen
@@ -47,7 +47,8 @@ class Cell:
 
     with contextlib.suppress(Exception):
       # Not in Slipway's style, which would be that of the user's threads, too.
-      picture = curves.draw_as_styled(self._folder)
+      group = comparison.read_run(self._folder)
+      picture = comparison.draw_as_styled([group])
       self._curve.update(display.Image(data=picture, width=_WIDTH))
     self._draw_due_s = time.monotonic() + _DRAW_PERIOD_S
 

@@ -2,9 +2,8 @@
 
 import importlib.util
 import inspect
-import sys
 import typing
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from slipway.configs import names
 from slipway.environments import user_code
@@ -96,26 +95,11 @@ def _find_hook(name: str) -> typing.Any:
     )
   path = built_in.path if built_in else name
   found = user_code.load(f"{setting}, which", path, "a function or class")
-  called = found.__call__ if isinstance(found, type) else found
-  is_class_without_call = isinstance(found, type) and not any(
-    "__call__" in base.__dict__ for base in found.__mro__
-  )
-  if is_class_without_call or not callable(called):
+  if built_in is None and not _takes_event(found):
     raise ValueError(
-      f"{setting}, of type {type(found).__name__}, which can't be called, so "
-      "nothing would happen: give a function, or a class with a method __call__"
-    )
-  if built_in is None and name.partition(".")[0].partition(":")[0] in (
-    sys.stdlib_module_names
-  ):
-    raise ValueError(
-      f"{setting}, a function of Python's own, which can't use an event, so "
-      "nothing would happen: give 'module:name' of your own"
-    )
-  if not _takes_event(found):
-    raise ValueError(
-      f"{setting}, which can't be called with one argument, so each event "
-      "would fail: define it as `def notify(event)`"
+      f"{setting}, of type {type(found).__name__}, which can't be called with "
+      "one argument, so each event would fail: define it as `def "
+      "notify(event)`, or as a class with a method __call__(self, event)"
     )
   return found
 
@@ -123,11 +107,13 @@ def _find_hook(name: str) -> typing.Any:
 def _takes_event(hook: typing.Any) -> bool:
   """Returns whether a hook can be called with one argument, the event."""
   try:
-    if isinstance(hook, type):
+    if not isinstance(hook, type):
+      inspect.signature(hook).bind(None)
+    elif issubclass(hook, Callable):
       inspect.signature(hook).bind()
       inspect.signature(hook.__call__).bind(None, None)
     else:
-      inspect.signature(hook).bind(None)
+      return False
   except TypeError:
     return False
   except ValueError:  # a function without a signature, such as one in C

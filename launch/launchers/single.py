@@ -27,7 +27,7 @@ class _Loop(crew_lib.Crew):
   loop: single_loop.SingleLoop
 
   def _step(self) -> bool:
-    """Runs the loop to its end, which it learns from the run's control."""
+    """Runs the loop until the control stops the run; no node is left then."""
     self.loop.run()
     return False
 

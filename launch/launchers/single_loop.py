@@ -26,8 +26,8 @@ from slipway.environments import saving, user_code
 from slipway.launch.control import limits as limits_lib
 from slipway.launch.control import messages, run_control, stages, waits
 from slipway.launch.control import rates as rates_lib
-from slipway.launch.nodes import evaluation, local_ports
 from slipway.launch.nodes import evaluator as evaluator_lib
+from slipway.launch.nodes import local_ports
 from slipway.launch.nodes import trainer as trainer_lib
 from slipway.launch.nodes import worker as worker_lib
 from slipway.launch.runs import checkpoints, snapshot_store
@@ -78,7 +78,7 @@ class SingleLoop:
     """
     tf.config.experimental.enable_op_determinism()
     config, spec = run.config, run.spec
-    self._config, self._folder, self._control = config, run.folder, control
+    self._config, self._control = config, control
     builder = registry.make_builder(config.agent)
     table = core.make_collected_table(builder, config, spec)
     self._store = snapshot_store.open_store(config, run.folder, table)
@@ -101,7 +101,7 @@ class SingleLoop:
     )
     self._table = self._worker = None
     if table is None:
-      self._updates: updates_core.Updates = recorded_updates.make(
+      self._updates: updates_core.Updates = recorded_updates.RecordedUpdates(
         learner, config, spec, builder
       )
     else:
@@ -133,7 +133,8 @@ class SingleLoop:
       config,
       spec,
       builder,
-      self._record_evaluation,
+      self,
+      run.folder.best,
       self._restarts,
       bool(self._savable),
     )
@@ -260,23 +261,14 @@ class SingleLoop:
       self._evaluated_at = steps
       self._report_due_s = 0.0  # the evaluation may have reached a limit
 
-  def _record_evaluation(
-    self,
-    episodes: evaluation.Episodes,
-    repeated: evaluation.Episodes,
-    newest: variable_packing.VersionedVariables,
-  ) -> float | None:
-    """Records an evaluation's results; see `ports.EvaluationSink`."""
+  def evaluated(
+    self, evaluation: messages.Evaluation
+  ) -> messages.EvaluationReply:
+    """Records an evaluation; is part of `evaluator.Control`."""
     self.report()  # the evaluation is recorded with current counts
-    reply = evaluator_lib.report_evaluation(
-      self._control,
-      self._folder.best,
-      episodes,
-      repeated,
-      newest,
-    )
+    reply = self._control.evaluated(evaluation)
     self._best_is_new |= reply.is_best
-    return reply.best_return
+    return reply
 
   def _should_end(self) -> bool:
     """Returns whether to end the run now, after a check of the limits.

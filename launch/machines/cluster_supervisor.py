@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Collection
 
-from slipway.launch.control import messages, run_control, stages
+from slipway.launch.control import run_control, stages
 from slipway.launch.machines import cluster as cluster_lib
 from slipway.launch.machines import host_agent
 from slipway.launch.machines import placement as placement_lib
@@ -103,11 +103,7 @@ class ClusterSupervisor(crew.Crew):
 
   def follow(self, control: run_control.RunControl) -> None:
     """Tells the control the current machines and node counts."""
-    control.place(
-      messages.Placement(
-        dict(self._machines), self.expected, self._placement.absent
-      )
-    )
+    control.place(dict(self._machines), self.expected, self._placement.absent)
 
   @property
   def expected(self) -> dict[str, int]:

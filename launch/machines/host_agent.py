@@ -7,6 +7,7 @@ polls cease, the connection to the run is lost, so the agent kills its nodes.
 
 import contextlib
 import dataclasses
+import functools
 import os
 import socket
 import tempfile
@@ -192,7 +193,8 @@ class HostAgent:
     control_socket = self._control_socket
     if not self._on_driver:
       control_socket = os.path.join(self._memory_dir, _CONTROL_SOCKET)
-      get_address = self._endpoint(CONTROL).read
+      path = endpoint.path_in(self._memory_dir, CONTROL)
+      get_address = functools.partial(endpoint.read, path)
       self._gateway.reach(control_socket, get_address, preface=b"")
     server = fork_server.ForkServer(self._memory_dir)
     self._resources.callback(server.close)
@@ -238,16 +240,12 @@ class HostAgent:
     name = self._run.folder.name
     return run_folder.RunFolder.create(parent, name, overwrite=False)
 
-  def _endpoint(self, service: str) -> endpoint.Endpoint:
-    """Returns the endpoint file from which nodes read a service's address."""
-    return endpoint.Endpoint(endpoint.path_in(self._memory_dir, service))
-
   def _update_endpoints(self, endpoints: Mapping[str, str]) -> None:
     """Writes addresses that have changed to their endpoint files."""
     for name, address in endpoints.items():
-      file = self._endpoint(name)
-      if file.read() != address:
-        file.write(address)
+      path = endpoint.path_in(self._memory_dir, name)
+      if endpoint.read(path) != address:
+        endpoint.write(path, address)
 
   def _run_nodes(self) -> None:
     """Runs the nodes, and records a failure; the function of a thread."""

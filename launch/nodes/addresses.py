@@ -1,6 +1,7 @@
 """Data addresses: where nodes reach replay servers, proxy and shared memory."""
 
 import dataclasses
+import functools
 import os
 import socket
 import ssl
@@ -84,7 +85,7 @@ class DataAddresses:
       return server.address
     assert self.proxy_dir is not None
     path = endpoint.path_in(self.proxy_dir, server.name)
-    return endpoint.Endpoint(path).read
+    return functools.partial(endpoint.read, path)
 
   def passing_path(self, shard: int) -> str | None:
     """Returns the path of the unix socket to a server in a private network.

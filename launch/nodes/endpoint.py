@@ -1,4 +1,9 @@
-"""Endpoint: a file with the current 'host:port' of a service of a run."""
+"""Endpoint: a file with the current 'host:port' of a service of a run.
+
+One process writes it, and others read it. If the service moves to another
+machine, the writer replaces the address, and the readers then connect to the
+new one.
+"""
 
 import os
 import pathlib
@@ -16,33 +21,15 @@ def path_in(folder: str | os.PathLike[str], service: str) -> pathlib.Path:
   return pathlib.Path(folder, f"{service}.endpoint")
 
 
-class Endpoint:
-  """A file with a service's address, written by one process and read by others.
+def read(path: pathlib.Path) -> str | None:
+  """Returns a service's 'host:port', or None before the first `write`."""
+  try:
+    return path.read_text("ascii") or None
+  except FileNotFoundError:
+    return None
 
-  If the service moves to another machine, the writer replaces the address. The
-  readers then connect to the new address.
-  """
 
-  def __init__(self, path: str | os.PathLike[str]):
-    """Stores the path without accessing the file.
-
-    Args:
-      path: path of the file, which may be missing.
-    """
-    self._path = pathlib.Path(path)
-
-  def read(self) -> str | None:
-    """Returns the service's 'host:port', or None before the first `write`."""
-    try:
-      return self._path.read_text("ascii") or None
-    except FileNotFoundError:
-      return None
-
-  def write(self, address: str) -> None:
-    """Replaces the file's address atomically.
-
-    Args:
-      address: the service's current 'host:port'.
-    """
-    with run_folder.replacing(self._path) as temporary:
-      temporary.write_text(address, "ascii")
+def write(path: pathlib.Path, address: str) -> None:
+  """Replaces the 'host:port' in an endpoint file atomically."""
+  with run_folder.replacing(path) as temporary:
+    temporary.write_text(address, "ascii")

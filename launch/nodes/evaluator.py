@@ -13,8 +13,8 @@ from slipway.agents import core, seeds
 from slipway.configs import base
 from slipway.environments import factory, saving
 from slipway.environments import specs as specs_lib
-from slipway.launch.control import control_service, messages, waits
-from slipway.launch.nodes import evaluation, ports
+from slipway.launch.control import messages, waits
+from slipway.launch.nodes import evaluation
 from slipway.launch.runs import best_variables
 from slipway.replay.variables import variable_packing
 
@@ -22,37 +22,14 @@ from slipway.replay.variables import variable_packing
 _WAITS_AFTER_S = 60.0
 
 
-def report_evaluation(
-  control: control_service.ControlService,
-  path: pathlib.Path,
-  episodes: evaluation.Episodes,
-  repeated: evaluation.Episodes,
-  newest: variable_packing.VersionedVariables,
-) -> messages.EvaluationReply:
-  """Reports an evaluation, and saves its variables if it is the best so far.
+class Control(typing.Protocol):
+  """The part of `control_service.ControlService` that an evaluator calls."""
 
-  Args:
-    control: the control of the run, or a client of it.
-    path: path of the file with the best variables.
-    episodes: the evaluation's episodes.
-    repeated: the episodes of its repetition; none if it was not repeated.
-    newest: the evaluated variables.
-
-  Returns:
-    The control's reply.
-  """
-  reply = control.evaluated(
-    messages.Evaluation(
-      episodes.returns,
-      episodes.lengths,
-      newest.version,
-      repeated.returns,
-      episodes.mean_info,
-    )
-  )
-  if reply.is_best:
-    best_variables.save(path, newest.version, newest.variables)
-  return reply
+  def evaluated(
+    self, evaluation: messages.Evaluation
+  ) -> messages.EvaluationReply:
+    """Records an evaluation, and returns whether it is the best so far."""
+    ...
 
 
 class Evaluator:
@@ -67,7 +44,8 @@ class Evaluator:
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     builder: core.Builder,
-    results: ports.EvaluationSink,
+    control: Control,
+    best: pathlib.Path,
     restarts: int = 0,
     savable: bool = False,
   ):
@@ -77,13 +55,14 @@ class Evaluator:
       config: the whole config.
       spec: specification of one environment.
       builder: the algorithm's builder.
-      results: function that receives the results of each evaluation.
+      control: receives the results of each evaluation.
+      best: path of the file with the best variables.
       restarts: number of earlier processes that evaluated this run.
       savable: whether the environments' states can be saved and restored.
     """
     self._episodes = config.evaluation.episodes
     self._target_name, _ = base.parse_info_target(config.limits.target_info)
-    self._results, self._savable = results, savable
+    self._control, self._best, self._savable = control, best, savable
     # Mean return of the best evaluation, as far as this process knows.
     self._best_return: float | None = None
     # Monotonic seconds at which the evaluation in progress began, or None.
@@ -105,7 +84,7 @@ class Evaluator:
     newest: variable_packing.VersionedVariables,
     should_stop: Callable[[], bool] = lambda: False,
   ) -> evaluation.Episodes | None:
-    """Plays one evaluation, and passes its results to the function `results`.
+    """Plays one evaluation, reports it, and saves its variables if it is best.
 
     An evaluation that may be the best so far is played a second time, since the
     highest of many noisy means is too high. Both count as one evaluation.
@@ -127,7 +106,18 @@ class Evaluator:
       repeated = self._play(should_stop)
     self._since_s = None
     if episodes is not None and repeated is not None:
-      self._best_return = self._results(episodes, repeated, newest)
+      reply = self._control.evaluated(
+        messages.Evaluation(
+          episodes.returns,
+          episodes.lengths,
+          newest.version,
+          repeated.returns,
+          episodes.mean_info,
+        )
+      )
+      if reply.is_best:
+        best_variables.save(self._best, newest.version, newest.variables)
+      self._best_return = reply.best_return
       return episodes
     if before is not None:
       self.set_state(before)

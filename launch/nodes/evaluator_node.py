@@ -10,9 +10,8 @@ from acme import specs
 from slipway.agents import registry
 from slipway.environments import hanging
 from slipway.launch.control import control_service, messages
-from slipway.launch.nodes import addresses, evaluation, evaluator, link
+from slipway.launch.nodes import addresses, evaluator, link
 from slipway.launch.runs import outbox, run_folder
-from slipway.replay.variables import variable_packing
 
 _POLL_PERIOD_S = 0.1  # seconds between two polls for new variables
 
@@ -39,13 +38,13 @@ class EvaluatorNode:
     """
     self._settings = config.evaluation
     self._step_timeout_s = config.environment.step_timeout_s
-    self._folder, self._control = folder, control
+    self._control = control
     builder = registry.make_builder(config.agent)
     # Episodes of new seeds: an evaluator that repeated those of its earlier
     # processes would repeat an environment's failure, too.
     restarts = control.register("evaluator", 0).restart_count
     self._evaluator = evaluator.Evaluator(
-      config, spec, builder, self._send_result, restarts
+      config, spec, builder, control, folder.best, restarts
     )
     self._variables = data.make_variables_source()
 
@@ -74,20 +73,6 @@ class EvaluatorNode:
           ", ".join(names),
         )
       self._evaluator.close()
-
-  def _send_result(
-    self,
-    episodes: evaluation.Episodes,
-    repeated: evaluation.Episodes,
-    newest: variable_packing.VersionedVariables,
-  ) -> float | None:
-    """Sends an evaluation's results to the control.
-
-    See `ports.EvaluationSink`.
-    """
-    return evaluator.report_evaluation(
-      self._control, self._folder.best, episodes, repeated, newest
-    ).best_return
 
   def _report(self) -> messages.EvaluatorReport:
     """Returns the evaluator's report, with the files that wait for the disk."""

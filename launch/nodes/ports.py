@@ -11,7 +11,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from slipway.launch.nodes import evaluation
 from slipway.replay.items import frames as frames_lib
 from slipway.replay.variables import variable_packing
 
@@ -119,26 +118,4 @@ class VariablesSink(typing.Protocol):
 
   def close(self) -> None:
     """Closes the connection to the server of the variables."""
-    ...
-
-
-class EvaluationSink(typing.Protocol):
-  """Protocol of the function that an evaluator calls with its results."""
-
-  def __call__(
-    self,
-    episodes: evaluation.Episodes,
-    repeated: evaluation.Episodes,
-    newest: variable_packing.VersionedVariables,
-  ) -> float | None:
-    """Receives the results of one evaluation.
-
-    Args:
-      episodes: the evaluation's episodes.
-      repeated: the episodes of its repetition; none if it was not repeated.
-      newest: the variables that were evaluated, with their version.
-
-    Returns:
-      The highest mean return of a repetition so far, or None if there was none.
-    """
     ...

@@ -3,12 +3,13 @@
 import time
 
 import ml_collections
+import numpy as np
 
 from slipway.agents import core
 from slipway.agents.updates import core as updates_core
 from slipway.launch.control import limits, messages, waits
 from slipway.launch.control import rates as rates_lib
-from slipway.launch.nodes import policy_age, ports
+from slipway.launch.nodes import ports
 
 # The default command: train without limits.
 _RUN = messages.Command()
@@ -45,7 +46,9 @@ class Trainer:
     """
     self._rates, self._learner, self._updates = rates, learner, updates
     self._variables = variables
-    self._publication_schedule = rates_lib.PublicationSchedule(rates)
+    # Updates that are left in the trainer's phase of a round; at 0, the
+    # workers' phase begins. Unused without rounds.
+    self._updates_left = 0
     self._steps = self._started_at = int(learner.steps)
     self._limit = limits.last_trainer_step(config.limits)  # 0 if there is none
     self._metrics: dict[str, float | None] = {}  # of the last update
@@ -65,8 +68,7 @@ class Trainer:
 
     It is always False in runs without rounds.
     """
-    updates_left = self._publication_schedule.updates_left
-    return self._rates.in_rounds and updates_left == 0
+    return self._rates.in_rounds and self._updates_left == 0
 
   def step(self, command: messages.Command = _RUN) -> int:
     """Runs one call of the learner's updates, if any update is due.
@@ -118,30 +120,33 @@ class Trainer:
         if self._rates.rounds_are_whole(command.workers):
           # Otherwise each later batch would have some of them.
           self._updates.drop_rest()
-        self._publication_schedule.begin_round(granted)
+        self._updates_left = granted
       else:
         # No update is due yet. A new version, with the same variables, makes
         # the workers collect another round.
         self.version = self._publish()
-    return min(updates, self._publication_schedule.updates_left)
+    return min(updates, self._updates_left)
 
   def _update(self, updates: int) -> None:
     """Runs updates in one call, and publishes the variables if that is due."""
     last = self._updates.run(updates)
     before, self._steps = self._steps, int(self._learner.steps)
     # Also without a result, a call may have made some updates.
-    is_due = self._publication_schedule.record_updates(before, self._steps)
+    period = self._rates.publish_period
+    is_due = self._steps // period > before // period
+    if self._rates.in_rounds:
+      self._updates_left -= self._steps - before
+      is_due = self._updates_left <= 0 and self._steps > before
     if last is None:
       self._waiting_since_s = self._waiting_since_s or time.monotonic()
       # Updates that have no batch any more are made in the next round.
       if self._rates.in_rounds:
-        self._publication_schedule.limit_updates(
-          self._rates.updates_of_round(self._updates.statuses())
-        )
+        granted = self._rates.updates_of_round(self._updates.statuses())
+        self._updates_left = min(self._updates_left, granted)
     else:
       self._metrics = {
         **last.metrics,
-        **policy_age.metrics(last.versions, self.version),
+        **_measure_ages(last.versions, self.version),
       }
       self._waiting_since_s = None
     if self._steps > self._started_at:
@@ -152,3 +157,25 @@ class Trainer:
   def _publish(self) -> int:
     """Publishes the learner's variables; returns the newest version."""
     return self._variables.publish(self._learner.get_variables())
+
+
+def _measure_ages(versions: np.ndarray | None, newest: int) -> dict[str, float]:
+  """Returns by how many versions a batch's policies lag the newest variables.
+
+  A version is published every `variables.publish_period` trainer steps, or
+  after each call of the learner's updates if one call runs more steps.
+
+  Args:
+    versions: int64 [B, ...], versions of the variables that chose the actions
+      of a batch of B items, or None if the data was recorded.
+    newest: newest version that was published before the update.
+
+  Returns:
+    Mean and maximum by metric name; none for recorded data.
+  """
+  if versions is None:
+    return {}
+  return {
+    "policy_age_versions_mean": newest - float(versions.mean()),
+    "policy_age_versions_max": float(newest - versions.min()),
+  }

@@ -181,7 +181,7 @@ def _make_updates(
   """Returns the updates for recorded data, a queue or a replay table."""
   table, limiter = rates.table, rates.limiter
   if table is None or limiter is None:
-    return recorded_updates.make(learner, config, spec, builder)
+    return recorded_updates.RecordedUpdates(learner, config, spec, builder)
   if table.is_queue:
     return queue_updates.QueueUpdates(learner, table, servers)
   return replay_updates.ReplayUpdates(learner, table, limiter, servers)

@@ -167,6 +167,7 @@ class Worker:
       variables_age_s=published_at_s and time.time() - published_at_s,
       wait=waits.since(items.waits_for, self._waiting_since_s)
       or self._collector.wait,
+      unwritten=self._collector.unwritten,
     )
 
   def get_state(self, with_environments: bool) -> dict[str, typing.Any]:

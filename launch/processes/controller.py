@@ -291,7 +291,7 @@ def socket_in(memory_dir: str) -> str:
 def _logged(folder: run_folder.RunFolder) -> Iterator[None]:
   """Appends this process's log records to `logs/control` in a block."""
   logger = std_logging.getLogger("absl")
-  (handler,) = event_log.EventLog(folder.logs / "control").handlers
+  handler = event_log.Handler(folder.logs / "control")
   level = logger.level
   logger.addHandler(handler)
   logger.setLevel(std_logging.INFO)

@@ -1,6 +1,7 @@
 """Crew: runs the nodes of a run, from their start to their end."""
 
 import abc
+import logging
 import pathlib
 from collections.abc import Mapping
 
@@ -27,7 +28,8 @@ class Crew(abc.ABC):
       expected: number of nodes of each role that will report.
     """
     self._expected = expected
-    self._log = event_log.EventLog(log)
+    self._log = logging.Logger(log.name)
+    self._log.addHandler(event_log.Handler(log))
     self._stopping = self._is_quick = self._kill_requested = False
     self._failure: failures.Failure | None = None
     self.first_failures: dict[str, str] = {}

@@ -3,10 +3,12 @@
 Libraries read both from environment variables.
 """
 
+import contextlib
 import glob
 import importlib.metadata
 import os
 import typing
+from collections.abc import Iterator
 
 if typing.TYPE_CHECKING:  # The start of the fork server waits for this module.
   import ml_collections
@@ -78,6 +80,24 @@ def make_gpu_variables(device: str) -> dict[str, str]:
     # TensorFlow would otherwise take all of the GPU's memory at once.
     "TF_FORCE_GPU_ALLOW_GROWTH": "true",
   }
+
+
+@contextlib.contextmanager
+def shown_gpu(device: str) -> Iterator[None]:
+  """Shows one GPU, or none, to what a `with` block calls.
+
+  TensorFlow then keeps to that in this process. The argument is that of
+  `make_gpu_variables`.
+  """
+  shown = make_gpu_variables(device)
+  before = {name: os.environ[name] for name in shown if name in os.environ}
+  os.environ.update(shown)
+  try:
+    yield
+  finally:
+    for name in shown:
+      os.environ.pop(name, None)
+    os.environ.update(before)
 
 
 def check_device(device: str) -> None:

@@ -21,9 +21,6 @@ STOP_SIGNALS = (
 GROUP_SIGNALS = (*STOP_SIGNALS, signal.SIGUSR1)
 # Signal by which the runner makes a node save and end.
 SHUTDOWN_SIGNAL = signal.SIGRTMIN
-# Bytes to read at once from the pipe with the received signals, one byte per
-# signal. It is more than are ever pending.
-_READ_BYTES = 4_096
 
 
 # The original `os._exit`, because `user_code.exit_as_error` replaces it.
@@ -54,7 +51,6 @@ def reset_in_forks(*handlers: Callable[[int, typing.Any], None]) -> None:
     for number in GROUP_SIGNALS:
       if signal.getsignal(number) in ours:
         signal.signal(number, signal.SIG_DFL)
-    signal.set_wakeup_fd(-1)
 
   os.register_at_fork(after_in_child=reset)
 
@@ -107,10 +103,6 @@ class Signals:
     self._run_has_begun = False
     self.clean_up: Callable[[], None] = lambda: None
     self._on_second_interrupt: Callable[[], None] = _interrupt
-    # While a library is loaded, Python delays handlers, and then calls only one
-    # for several equal signals. So signals are counted by a pipe, to which
-    # Python writes the number of each signal as a byte.
-    self._pipe_out, self._pipe_in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     self._set_handlers()
     reset_in_forks(self._handle_stop, self._handle_save)
 
@@ -146,8 +138,7 @@ class Signals:
       signal.signal(number, signal.SIG_IGN)
 
   def _set_handlers(self) -> None:
-    """Installs the signal handlers, and the pipe that counts signals."""
-    signal.set_wakeup_fd(self._pipe_in, warn_on_full_buffer=False)
+    """Installs the signal handlers."""
     for number in STOP_SIGNALS:
       if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
         continue
@@ -169,18 +160,11 @@ class Signals:
         os.write(2, f"{text}\n".encode())
       self.clean_up()
       _exit_now(0)
-    interrupts = self._read_numbers().count(signal.SIGINT)
-    is_second = self.first is not None or interrupts > 1
+    is_second = self.first is not None
     self.first = self.first or signal.Signals(number)
     if is_second and number == signal.SIGINT:
       self._interrupted_again = True
       self._on_second_interrupt()
-
-  def _read_numbers(self) -> bytes:
-    """Returns the signals received since the last call, a number per byte."""
-    with contextlib.suppress(BlockingIOError):
-      return os.read(self._pipe_out, _READ_BYTES)
-    return b""
 
   def _handle_save(self, number: int, frame: typing.Any) -> None:
     """Handles SIGUSR1: records the request of a snapshot."""

@@ -1,12 +1,16 @@
-"""Comparison: reads the curves of several runs, and draws them together.
+"""Comparison: reads the curves of one run or of several, and draws them.
 
 Runs whose configs differ only in the seed form a group, which has one line: the
 mean over its runs.
 """
 
 import collections
+import contextlib
+import io
+import math
+import os
 import typing
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -25,7 +29,7 @@ _AXES = {
 }
 # Distinguishable with the most common colour blindnesses: Okabe and Ito 2008.
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
-
+_TARGET_COLOR = "#6b7280"  # of the line at the target return
 
 # A run's folder, and the columns of its curves.csv.
 Run = tuple[run_folder.RunFolder, dict[str, np.ndarray]]
@@ -104,8 +108,44 @@ def read(folders: Sequence[run_folder.RunFolder]) -> list[Group]:
   ]
 
 
-@curves.default_style()
-def draw(groups: Sequence[Group], file_format: str = "png") -> bytes:
+def read_run(folder: run_folder.RunFolder) -> Group:
+  """Reads the curves of one run, which may have no evaluation yet.
+
+  Raises:
+    ValueError: its curves.csv can't be read.
+  """
+  return Group(folder.name, [curves.read_evaluations(folder.curves_csv)])
+
+
+@contextlib.contextmanager
+def default_style() -> Iterator[None]:
+  """Draws the pictures of the block, or function, in matplotlib's own style.
+
+  The user's `matplotlibrc` may need LaTeX, and a notebook's variable MPLBACKEND
+  names a backend that its programs may not have.
+  """
+  backend = os.environ.pop("MPLBACKEND", None)
+  try:
+    import matplotlib
+  finally:
+    if backend is not None:
+      os.environ["MPLBACKEND"] = backend
+  with matplotlib.rc_context():
+    matplotlib.rcdefaults()
+    yield
+
+
+@default_style()
+def draw(
+  groups: Sequence[Group], file_format: str = "png", target: float = math.inf
+) -> bytes:
+  """Draws returns in the default style; see `draw_as_styled`."""
+  return draw_as_styled(groups, file_format, target)
+
+
+def draw_as_styled(
+  groups: Sequence[Group], file_format: str = "png", target: float = math.inf
+) -> bytes:
   """Draws returns against environment steps, updates and wall-clock time.
 
   A group of several runs is drawn where all of them have values, with the 95 %
@@ -115,6 +155,7 @@ def draw(groups: Sequence[Group], file_format: str = "png") -> bytes:
   Args:
     groups: at least one group.
     file_format: 'png', 'pdf' or 'svg'.
+    target: mean return at which there is a line, or infinity.
 
   Returns:
     The picture, as the bytes of a file.
@@ -124,7 +165,17 @@ def draw(groups: Sequence[Group], file_format: str = "png") -> bytes:
 
   picture = figure.Figure(figsize=(12.6, 4.2), dpi=150, layout="constrained")
   draw_panels(picture, groups)
-  return curves.to_bytes(picture, file_format)
+  if math.isfinite(target):
+    for axes in picture.axes:
+      axes.axhline(target, color=_TARGET_COLOR, linestyle=(0, (5, 3)))
+  return to_bytes(picture, file_format)
+
+
+def to_bytes(picture: "figure.Figure", file_format: str = "png") -> bytes:
+  """Returns a picture as the bytes of a file: 'png', 'pdf' or 'svg'."""
+  file = io.BytesIO()
+  picture.savefig(file, format=file_format)
+  return file.getvalue()
 
 
 def draw_panels(picture: "figure.FigureBase", groups: Sequence[Group]) -> None:

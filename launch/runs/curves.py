@@ -1,15 +1,11 @@
-"""Curves: reads a run's evaluations from curves.csv, and draws them."""
+"""Curves: reads a run's evaluations from curves.csv."""
 
-import contextlib
-import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
 import numpy as np
 from absl import logging
-
-from slipway.launch.runs import run_folder, run_status
 
 
 class Evaluation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -59,11 +55,6 @@ _MAX_STEPS = 2**53
 
 # Part of a run's steps after which `final_return` begins.
 _FINAL_PART = 0.9
-
-_RETURN_COLOUR = "#1f6fb4"  # of the mean return and its band
-_RECENT_COLOUR = "#12395b"  # of the mean of the last evaluations
-_TARGET_COLOUR = "#c2571a"  # of the line at the target return
-_LABEL_COLOUR = "#5c6570"  # of the texts at the axes and in the legend
 
 
 def read(
@@ -169,159 +160,3 @@ def _parse_row(line: bytes) -> list[float] | None:
   if len(row) != len(COLUMNS) or abs(row[_ENV_STEPS]) > _MAX_STEPS:
     return None
   return row
-
-
-@contextlib.contextmanager
-def default_style() -> Iterator[None]:
-  """Draws the pictures of the block, or function, in matplotlib's own style.
-
-  The user's `matplotlibrc` may need LaTeX, and a notebook's variable MPLBACKEND
-  names a backend that its programs may not have.
-  """
-  backend = os.environ.pop("MPLBACKEND", None)
-  try:
-    import matplotlib
-  finally:
-    if backend is not None:
-      os.environ["MPLBACKEND"] = backend
-  with matplotlib.rc_context():
-    matplotlib.rcdefaults()
-    yield
-
-
-@default_style()
-def draw(folder: run_folder.RunFolder) -> bytes:
-  """Draws a run's curve in the default style; see `draw_as_styled`."""
-  return draw_as_styled(folder)
-
-
-def draw_as_styled(folder: run_folder.RunFolder) -> bytes:
-  """Draws a run's curves.csv: mean return over steps and over time.
-
-  The band around the mean shows one standard deviation of the returns of an
-  evaluation's episodes.
-
-  Args:
-    folder: the run's folder.
-
-  Returns:
-    The picture, as the bytes of a PNG file.
-
-  Raises:
-    ValueError: config.json or curves.csv can't be read.
-  """
-  # Imported late, because the import takes a second.
-  from matplotlib import figure, layout_engine, ticker
-
-  target = folder.read_config().limits.target_return
-  rows = read(folder.curves_csv)
-  time, time_unit = _convert_time(rows["wall_s"])
-  # Unlike pyplot, a Figure needs no display and no global state.
-  picture = figure.Figure(
-    figsize=(9.6, 4.2),  # inches, as are the margins
-    dpi=150,
-    layout=layout_engine.ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1),
-  )
-  picture.suptitle(folder.name, fontsize=13, weight="bold")
-  panels = picture.subplots(1, 2, sharey=True)
-  columns = (
-    (rows["env_steps"], "environment steps"),
-    (time, f"wall-clock time ({time_unit})"),
-  )
-  for axes, (x, label) in zip(panels, columns, strict=True):
-    _draw_return(axes, x, rows["eval_return"], rows["eval_return_std"])
-    if np.isfinite(target):
-      axes.axhline(
-        target,
-        color=_TARGET_COLOUR,
-        linestyle=(0, (5, 3)),
-        linewidth=1.2,
-        label=f"target {target:,g}",
-      )
-    axes.set_xlabel(label, color=_LABEL_COLOUR)
-    axes.set_xlim(left=0)
-    axes.margins(x=0.02)
-    axes.grid(axis="y", color="#e4e7ea", linewidth=0.8)
-    axes.set_axisbelow(True)
-    axes.tick_params(color="#b4bac0", labelcolor=_LABEL_COLOUR)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color("#b4bac0")
-    if not np.isfinite(rows["eval_return"]).any():
-      axes.set_xticks([])
-      axes.text(
-        0.5, 0.5, "no evaluation", ha="center", transform=axes.transAxes
-      )
-      continue
-    axes.xaxis.set_major_locator(ticker.MaxNLocator(6))
-    axes.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
-  panels[0].set_ylabel("mean return of an evaluation", color=_LABEL_COLOUR)
-  if panels[0].get_xticks().size:
-    panels[0].xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
-  handles, labels = panels[0].get_legend_handles_labels()
-  picture.legend(
-    handles,
-    labels,
-    loc="outside lower center",
-    ncols=4,
-    frameon=False,
-    fontsize=9,
-    labelcolor=_LABEL_COLOUR,
-  )
-  return to_bytes(picture)
-
-
-def to_bytes(picture, file_format: str = "png") -> bytes:
-  """Returns a matplotlib Figure as the bytes of a file.
-
-  Args:
-    picture: the Figure.
-    file_format: 'png', 'pdf' or 'svg'.
-  """
-  file = io.BytesIO()
-  picture.savefig(file, format=file_format)
-  return file.getvalue()
-
-
-def _draw_return(axes, x, mean, std) -> None:
-  """Draws the mean return of N evaluations, and a band of ± 1 deviation."""
-  known = np.isfinite(x) & np.isfinite(mean)
-  x, mean, std = x[known], mean[known], np.nan_to_num(std[known])
-  axes.fill_between(
-    x,
-    mean - std,
-    mean + std,
-    color=_RETURN_COLOUR,
-    alpha=0.16,
-    linewidth=0,
-    label="± 1 standard deviation",
-  )
-  # Markers show few evaluations well; many markers would hide the line.
-  marker = "o" if len(x) <= 30 else None
-  axes.plot(
-    x,
-    mean,
-    color=_RETURN_COLOUR,
-    linewidth=1.6,
-    marker=marker,
-    markersize=3.5,
-    label="mean return",
-  )
-  recent = [
-    run_status.recent_mean_return(mean[:end]) for end in range(1, len(mean) + 1)
-  ]
-  axes.plot(
-    x,
-    recent,
-    color=_RECENT_COLOUR,
-    linewidth=1.2,
-    label=f"mean of last {run_status.RECENT_EVALUATIONS}",
-  )
-
-
-def _convert_time(wall_s: np.ndarray) -> tuple[np.ndarray, str]:
-  """Converts times to a unit that suits the longest one."""
-  longest = np.nanmax(wall_s, initial=0.0)
-  for seconds, unit in ((3600.0, "hours"), (60.0, "minutes")):
-    if longest >= 2 * seconds:
-      return wall_s / seconds, unit
-  return wall_s, "seconds"

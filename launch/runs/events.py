@@ -40,7 +40,7 @@ class Events:
     Args:
       folder: log directory of TensorBoard.
       step: environment steps at which the run is resumed, or None for a new
-        run. TensorBoard drops values of older files from this step on.
+        run. TensorBoard drops values of older files after this step.
 
     Raises:
       OSError: the file can't be written; see `outbox.append`.
@@ -54,7 +54,9 @@ class Events:
     # needs one, too.
     if step is not None or not older:
       start = event_pb2.Event()
-      start.step = step or 0
+      # From here on TensorBoard drops older values: not at the snapshot itself,
+      # to which an evaluation may belong.
+      start.step = 0 if step is None else step + 1
       start.session_log.status = event_pb2.SessionLog.START
       self._write(start)
 

@@ -4,11 +4,17 @@ A policy gives other actions, and a resumed run learns from other ones, if the
 environment's code has changed meanwhile, even where the shapes are the same.
 """
 
-import json
-from typing import Any
+import msgspec
 
 from slipway.environments import specs
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import records, run_folder
+
+
+class _Spaces(msgspec.Struct):
+  """The texts by which spaces are compared."""
+
+  observations: str
+  actions: str
 
 
 def write(folder: run_folder.RunFolder, spec: specs.EnvironmentSpec) -> None:
@@ -17,14 +23,11 @@ def write(folder: run_folder.RunFolder, spec: specs.EnvironmentSpec) -> None:
   Raises:
     OSError: the file can't be written; the message has its path.
   """
-  if folder.spaces.exists():
+  path = folder.spaces
+  if path.exists():
     return
-  text = json.dumps(_describe(spec), indent=2) + "\n"
-  with (
-    run_folder.writing(folder.spaces),
-    run_folder.replacing(folder.spaces) as path,
-  ):
-    path.write_text(text, encoding="utf-8")
+  with run_folder.writing(path), run_folder.replacing(path) as temporary:
+    temporary.write_bytes(records.to_json(_describe(spec)))
 
 
 def check(
@@ -42,19 +45,16 @@ def check(
   Raises:
     ValueError: a space differs; the message has both.
   """
+  advice = (
+    ", so it is not known whether the environment is that of the run: restore "
+    "the file, or remove it if the environment has not changed"
+  )
   try:
-    recorded: Any = json.loads(folder.spaces.read_text(encoding="utf-8"))
+    recorded = records.read(folder.spaces, _Spaces, advice)
   except FileNotFoundError:
     return
-  except (OSError, ValueError) as error:
-    raise ValueError(
-      f"{str(folder.spaces)!r} can't be read ({error}), so it is not known "
-      "whether the environment is that of the run: restore the file, or remove "
-      "it if the environment has not changed"
-    ) from error
-  for field, now in _describe(spec).items():
-    before = recorded.get(field) if isinstance(recorded, dict) else None
-    if before != now:
+  for field, now in msgspec.structs.asdict(_describe(spec)).items():
+    if (before := getattr(recorded, field)) != now:
       raise ValueError(
         f"environment {environment} has other {field} than when run "
         f"{str(folder.path)!r} was made, now {now}, then {before}, so its "
@@ -62,9 +62,5 @@ def check(
       )
 
 
-def _describe(spec: specs.EnvironmentSpec) -> dict[str, str]:
-  """Returns the texts by which spaces are compared."""
-  return {
-    "observations": str(spec.observations.name),
-    "actions": str(spec.actions.name),
-  }
+def _describe(spec: specs.EnvironmentSpec) -> _Spaces:
+  return _Spaces(str(spec.observations.name), str(spec.actions.name))

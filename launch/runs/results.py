@@ -13,6 +13,7 @@ from absl import logging
 
 from slipway.configs import fields
 from slipway.launch.runs import (
+  comparison,
   curves,
   events,
   outbox,
@@ -94,7 +95,7 @@ class Results:
       evaluations: number of rows of curves.csv to keep in a resume, or None to
         keep all rows.
       env_steps: environment steps at which the run is resumed, or None if it
-        is not resumed. TensorBoard drops older values from this step on.
+        is not resumed. TensorBoard drops older values after this step.
       trainer_steps: the learner's updates at which the run is resumed. Rows of
         later ones are removed, even if the file has fewer than `evaluations`,
         as where the run's folder was lost once.
@@ -102,8 +103,6 @@ class Results:
     self._folder = folder
     self._open_curves(evaluations, trainer_steps)
     self._events = events.Events(folder.events, env_steps)
-    if env_steps is not None:
-      self._rewrite_evaluations(env_steps)
 
   def write_config(self, config: ml_collections.ConfigDict) -> None:
     """Adds the run's config to TensorBoard's events, not to config.json.
@@ -145,7 +144,10 @@ class Results:
     if self._folder.curves_csv.name in outbox.unwritten():
       return
     try:
-      outbox.replace(self._folder.curves_png, curves.draw(self._folder))
+      target = self._folder.read_config().limits.target_return
+      group = comparison.read_run(self._folder)
+      picture = comparison.draw([group], target=target)
+      outbox.replace(self._folder.curves_png, picture)
     except Exception:  # also any error of Matplotlib
       logging.exception(
         "curves.png can't be drawn: `slipway plot` draws curves.csv once the "
@@ -182,18 +184,6 @@ class Results:
     kept = b"".join(lines)
     if kept != text:
       outbox.replace(path, kept)
-
-  def _rewrite_evaluations(self, env_steps: int) -> None:
-    """Writes TensorBoard's events of older evaluations again, at a resume.
-
-    TensorBoard drops events from the step of the resume on, though curves.csv
-    keeps their evaluations.
-    """
-    rows = curves.read(self._folder.curves_csv)
-    for i in np.flatnonzero(rows["env_steps"] >= env_steps):
-      row = {name: values[i] for name, values in rows.items()}
-      known = {name: x for name, x in row.items() if not np.isnan(x)}
-      self._write_evaluation(known)
 
   def _write_evaluation(self, row: Mapping[str, Any]) -> None:
     """Appends a row of curves.csv to TensorBoard's events."""

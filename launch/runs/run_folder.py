@@ -29,9 +29,6 @@ MIN_FREE_BYTES = 50_000_000
 # fsspec as a pattern or as a chain of URLs.
 _SPECIAL = ("[", "]", "*", "?", "\\", "::")
 
-# Size in bytes above which a run's JSON file is not read. Runs write kilobytes.
-_MAX_JSON_BYTES = 100_000_000
-
 # Size in bytes of the file that tests whether the disk accepts data: a whole
 # block, which a full disk or quota rejects.
 _PROBE_BYTES = 4_096
@@ -50,11 +47,28 @@ class RunFolder:
 
   Attributes:
     path: path of the folder.
+    config: path of the run's config, a JSON file.
+    spaces: path of the file with the spaces of the run's environment.
+    snapshots: path of the folder with the numbered snapshots.
+    best: path of the file with the variables of the best evaluation.
+    logs: path of the folder with the nodes' logs and the event logs.
+    events: path of TensorBoard's log directory.
+    curves_csv: path of the table with one row per evaluation.
+    curves_png: path of the picture that shows curves_csv.
+    summary: path of the JSON file with the run's final counts and rates.
+    videos: path of the folder with videos of episodes.
   """
 
   def __init__(self, path: str | os.PathLike[str]):
     """Sets the folder's path, without access to the disk."""
-    self.path = expand(path)
+    self.path = path = expand(path)
+    self.config, self.spaces = path / CONFIG, path / SPACES
+    self.snapshots, self.best = path / "snapshots", path / "best.npz"
+    self.logs, self.events = path / "logs", path / "events"
+    self.curves_csv, self.curves_png = path / "curves.csv", path / "curves.png"
+    self.summary, self.videos = path / "summary.json", path / "videos"
+    # Folders that a run makes before its config.json.
+    self._subfolders = (self.snapshots, self.logs, self.events, self.videos)
 
   @classmethod
   def create(
@@ -105,13 +119,12 @@ class RunFolder:
 
     Raises:
       ValueError: there is no run at `path`, and the message suggests the run
-        with the nearest path; or this user may not read the folder; or a
-        file in it has no end; or the folder is not trusted.
+        with the nearest path; or this user may not read the folder, or does
+        not trust it.
     """
     folder = cls(path)
     try:
       if folder.is_run():
-        folder._check_files()
         if not trust:
           folder._check_owners()
         return folder
@@ -130,21 +143,6 @@ class RunFolder:
     """Name of the run, which is the name of the folder."""
     return self.path.resolve().name
 
-  @property
-  def config(self) -> pathlib.Path:
-    """Path of the run's config, a JSON file."""
-    return self.path / CONFIG
-
-  @property
-  def spaces(self) -> pathlib.Path:
-    """Path of the file with the spaces of the run's environment."""
-    return self.path / SPACES
-
-  @property
-  def snapshots(self) -> pathlib.Path:
-    """Path of the folder with the numbered snapshots."""
-    return self.path / "snapshots"
-
   def replay_saving(self, shard: int) -> pathlib.Path:
     """Returns the path of the folder to which a replay server saves its table.
 
@@ -154,41 +152,6 @@ class RunFolder:
       shard: index of the server among the shards; 0 if there is only one.
     """
     return self.path / f".replay-{shard}"
-
-  @property
-  def best(self) -> pathlib.Path:
-    """Path of the file with the variables of the best evaluation."""
-    return self.path / "best.npz"
-
-  @property
-  def logs(self) -> pathlib.Path:
-    """Path of the folder with the nodes' logs and the event logs."""
-    return self.path / "logs"
-
-  @property
-  def events(self) -> pathlib.Path:
-    """Path of TensorBoard's log directory."""
-    return self.path / "events"
-
-  @property
-  def curves_csv(self) -> pathlib.Path:
-    """Path of the table with one row per evaluation."""
-    return self.path / "curves.csv"
-
-  @property
-  def curves_png(self) -> pathlib.Path:
-    """Path of the picture that shows curves.csv."""
-    return self.path / "curves.png"
-
-  @property
-  def summary(self) -> pathlib.Path:
-    """Path of the JSON file with the run's final counts and rates."""
-    return self.path / "summary.json"
-
-  @property
-  def videos(self) -> pathlib.Path:
-    """Path of the folder with videos of episodes."""
-    return self.path / "videos"
 
   def is_run(self) -> bool:
     """Returns whether the folder has a config.json."""
@@ -246,24 +209,6 @@ class RunFolder:
     """
     return config_file.read(self.config)
 
-  def _check_files(self) -> None:
-    """Checks that each file of the run can be read to an end."""
-    for path in self.path.iterdir():
-      try:
-        status = path.stat()
-      except OSError:  # it was just deleted, or is a link to nothing
-        continue
-      if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-        raise ValueError(
-          f"{str(path)!r} is no regular file, so reading it may never end: "
-          "delete it"
-        )
-      if path.suffix == ".json" and status.st_size > _MAX_JSON_BYTES:
-        raise ValueError(
-          f"{str(path)!r} has {status.st_size:_} bytes, which no run writes, "
-          "so it is not read: replace it by the run's own file"
-        )
-
   def _check_owners(self) -> None:
     """Checks that this user has written what a command executes."""
     check_owner(self.path)
@@ -275,11 +220,6 @@ class RunFolder:
     ):
       with contextlib.suppress(FileNotFoundError):
         check_owner(path)
-
-  @property
-  def _subfolders(self) -> tuple[pathlib.Path, ...]:
-    """Paths of the folders that a run makes before its config.json."""
-    return (self.snapshots, self.logs, self.events, self.videos)
 
   def _check_replaceable(self, overwrite: bool) -> None:
     """Checks that the existing folder may be deleted for a new run."""

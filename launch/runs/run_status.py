@@ -349,7 +349,7 @@ class RunStatus(NodeCounts, frozen=True, kw_only=True):
     machines: state of each node group's machine, by the group's name; empty if
       there is only one machine.
     unwritten: names of the files that a full disk has rejected; 'snapshot'
-      stands for a snapshot.
+      stands for a snapshot, and 'episodes' for recorded ones.
     failed_hooks: error of each hook that has failed, by the hook's name.
   """
 

@@ -87,13 +87,7 @@ def interval(
   if min(map(len, scores)) < 2:
     none = np.full(np.shape(measure(*scores)), np.nan)
     return none, none
-  generator = np.random.default_rng(0)
-  # The samples are the last axis, since measures reduce the first one.
-  drawn = [
-    np.moveaxis(x[generator.integers(len(x), size=(len(x), _RESAMPLED))], 1, -1)
-    for x in scores
-  ]
-  return _find_bounds(measure(*drawn))
+  return _find_bounds(measure(*_draw(scores)))
 
 
 def stratified_interval(
@@ -113,11 +107,7 @@ def stratified_interval(
   """
   if max(map(len, tasks)) < 2:
     return np.array(np.nan), np.array(np.nan)
-  generator = np.random.default_rng(0)
-  drawn = [
-    x[generator.integers(len(x), size=(len(x), _RESAMPLED))] for x in tasks
-  ]
-  return _find_bounds(measure(np.concatenate(drawn)))
+  return _find_bounds(measure(np.concatenate(_draw(tasks))))
 
 
 def format_interval(bounds: Sequence[float | np.ndarray], spec: str) -> str:
@@ -129,6 +119,16 @@ def format_interval(bounds: Sequence[float | np.ndarray], spec: str) -> str:
   """
   low, high = map(float, bounds)
   return "" if np.isnan(low) else f"{low:{spec}} to {high:{spec}}"
+
+
+def _draw(scores: Sequence[np.ndarray]) -> list[np.ndarray]:
+  """Draws bootstrap samples, [R, ..., samples], of each array [R, ...]."""
+  generator = np.random.default_rng(0)
+  # The samples are the last axis, since measures reduce the first one.
+  return [
+    np.moveaxis(x[generator.integers(len(x), size=(len(x), _RESAMPLED))], 1, -1)
+    for x in scores
+  ]
 
 
 def _find_bounds(measured: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

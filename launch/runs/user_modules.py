@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 
 import ml_collections
+import msgspec
 from absl import logging
 
 from slipway.configs import fields
@@ -83,18 +84,13 @@ def prefer_recorded(
   if not any(_module_names(config)):
     return
   try:
-    recorded = json.loads((folder.path / _FILE).read_text("utf-8"))
+    content = (folder.path / _FILE).read_bytes()
+    recorded = msgspec.json.decode(content, type=list[str])
   except (OSError, ValueError):
     return
-  if not isinstance(recorded, list):
-    return
-  paths = []
+  paths = [path for path in recorded if os.path.isdir(path)]
   for path in recorded:
-    if not isinstance(path, str):
-      continue
-    if os.path.isdir(path):
-      paths.append(path)
-    else:
+    if path not in paths:
       _warn_of_missing_folder(str(folder.path), path)
   sys.path[:] = [*paths, *(path for path in sys.path if path not in paths)]
 

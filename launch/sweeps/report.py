@@ -10,7 +10,7 @@ import rich.box
 import rich.table
 import rich.text
 
-from slipway.launch.runs import comparison, curves, statistics
+from slipway.launch.runs import comparison, statistics
 from slipway.launch.sweeps import plan as plan_lib
 from slipway.launch.sweeps import scoring, study
 
@@ -21,8 +21,8 @@ _MAX_CURVES = 6
 def make_games_table(scores: Sequence[scoring.GamesScore]) -> rich.table.Table:
   """Returns the measures over all games as a table.
 
-  Column 'games' has those with a score and all; 'runs' has those that have
-  ended and all.
+  Column 'games' shows how many of all games have a score; 'runs' how many of
+  all runs have ended.
   """
   is_complete = all(score.done == score.planned for score in scores)
   which = "all games" if is_complete else "games so far"
@@ -140,7 +140,7 @@ def _format(value: float, spec: str) -> str:
   return "" if np.isnan(value) else f"{value:{spec}}"
 
 
-@curves.default_style()
+@comparison.default_style()
 def _draw(plan: plan_lib.Plan, scores: scoring.Scores) -> bytes:
   """Draws the curves of the best settings, and the measures of all, as PNG."""
   # Imported late, because the import takes a second.
@@ -182,7 +182,7 @@ def _draw(plan: plan_lib.Plan, scores: scoring.Scores) -> bytes:
     axes.spines[["top", "right"]].set_visible(False)
   all_axes[0].set_yticks(range(len(ranked)), names)
   all_axes[0].set_ylim(len(ranked) - 0.5, -0.5)
-  return curves.to_bytes(picture)
+  return comparison.to_bytes(picture)
 
 
 def _flatten(score: scoring.Score) -> dict[str, typing.Any]:

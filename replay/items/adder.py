@@ -29,16 +29,25 @@ class Priority(typing.Protocol):
   Workers compute them from what their actors know, so they need no network of
   the learner (Horgan et al. 2018, "Distributed prioritized experience replay",
   section 3).
-
-  Attributes:
-    step_extras: names of the actor's extras of steps that it needs: of a
-      transition's first step, [M]; of all T steps of a sequence, [B, T].
-    observation_extras: names of those of observations: of a transition's o_t,
-      [M]; of all T + 1 observations of a sequence, [B, T + 1].
   """
 
-  step_extras: tuple[str, ...]
-  observation_extras: tuple[str, ...]
+  @property
+  def step_extras(self) -> tuple[str, ...]:
+    """Names of the actor's extras of steps that it needs.
+
+    Those of a transition's first step are [M], those of all T steps of a
+    sequence [B, T].
+    """
+    ...
+
+  @property
+  def observation_extras(self) -> tuple[str, ...]:
+    """Names of the extras of observations that it needs.
+
+    Those of a transition's o_t are [M], those of all T + 1 observations of a
+    sequence [B, T + 1].
+    """
+    ...
 
   def __call__(self, fields: Mapping[str, np.ndarray]) -> np.ndarray:
     """Returns the priorities of M items, float32 [M], finite and at least 0.

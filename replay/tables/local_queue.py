@@ -39,17 +39,8 @@ class LocalQueue:
   def sample(
     self, batch_size: int
   ) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
-    """Removes and returns the oldest items; as `LocalTable.sample`.
-
-    Raises:
-      ValueError: the queue has fewer than `batch_size` items.
-    """
+    """Removes and returns the oldest items, of which there are enough."""
     size = self.size
-    if size < batch_size:
-      raise ValueError(
-        f"batch_size={batch_size} is more than the {size} items in the queue, "
-        "so no batch can be sampled: insert more"
-      )
     keys = np.arange(self.sampled, self.sampled + batch_size, dtype=np.uint64)
     records, self._records = np.split(self._records, [batch_size])
     self.sampled += batch_size

@@ -99,7 +99,7 @@ class LocalTable:
   def sample(
     self, batch_size: int
   ) -> tuple[np.ndarray, np.ndarray, int, np.ndarray]:
-    """Samples items with replacement.
+    """Samples items with replacement, if there are any.
 
     Args:
       batch_size: B, the number of items.
@@ -107,14 +107,7 @@ class LocalTable:
     Returns:
       Keys uint64 [B], sampling probabilities float64 [B], the table's size, and
       records uint8 [B, record_bytes].
-
-    Raises:
-      ValueError: the table is empty.
     """
-    if not self.inserted:
-      raise ValueError(
-        "the table is empty, so no batch can be sampled: insert items first"
-      )
     self.sampled += batch_size
     # The root of the tree of sums.
     total = 0.0 if self._exponent is None else self._sums[1]

@@ -144,9 +144,16 @@ def copy_with_settings(
     ValueError: `saved` is no checkpoint, or its tables are not in `tables`,
       differ in their item schema, or have more items than the capacity.
   """
-  wanted = {table.name: _table_info(table) for table in tables}
+  wanted = {
+    table.name: schema_pb2.TableInfo.FromString(table.internal_table.info())
+    for table in tables
+  }
   try:
-    records = _read_table_records(saved / _TABLES)
+    lines = tf.data.TFRecordDataset(str(saved / _TABLES), _COMPRESSION)
+    records = [
+      checkpoint_pb2.PriorityTableCheckpoint.FromString(line)
+      for line in lines.as_numpy_iterator()
+    ]
   except (tf.errors.OpError, ValueError) as error:
     raise ValueError(
       f"{str(saved)!r} is not a checkpoint of tables ({type(error).__name__}), "
@@ -159,12 +166,12 @@ def copy_with_settings(
       f"the config makes {sorted(wanted)}: resume with the config it was "
       "saved with, or start a new run"
     )
-  for name in wanted.keys() - saved_names:
-    records.append(
-      checkpoint_pb2.PriorityTableCheckpoint(
-        table_name=name, signature=wanted[name].signature
-      )
+  records += [
+    checkpoint_pb2.PriorityTableCheckpoint(
+      table_name=name, signature=wanted[name].signature
     )
+    for name in wanted.keys() - saved_names
+  ]
   for record in records:
     _replace_settings(record, wanted[record.table_name])
   target.mkdir()
@@ -186,21 +193,6 @@ def empty(folder: pathlib.Path) -> None:
   folder.mkdir(parents=True, exist_ok=True)
   for left in folder.iterdir():
     shutil.rmtree(left, ignore_errors=True)
-
-
-def _table_info(table: reverb.Table) -> schema_pb2.TableInfo:
-  """Returns the settings of a table as Reverb's protocol buffer."""
-  return schema_pb2.TableInfo.FromString(table.internal_table.info())
-
-
-def _read_table_records(
-  path: pathlib.Path,
-) -> list[checkpoint_pb2.PriorityTableCheckpoint]:
-  dataset = tf.data.TFRecordDataset(str(path), _COMPRESSION)
-  return [
-    checkpoint_pb2.PriorityTableCheckpoint.FromString(record)
-    for record in dataset.as_numpy_iterator()
-  ]
 
 
 def _replace_settings(

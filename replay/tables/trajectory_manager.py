@@ -35,9 +35,9 @@ class TrajectoryManager:
       saving_dir: folder in which Reverb writes checkpoints for
         `table_snapshot.TableSaver`. It is emptied, and must not be shared.
         None: tables can't be saved or restored.
-      restore_from: folder with a checkpoint by `table_snapshot.TableSaver`,
-        whose items are restored with the settings of `tables`. None: the tables
-        start empty.
+      restore_from: folder outside of `saving_dir` with a checkpoint by
+        `table_snapshot.TableSaver`, whose items are restored with the settings
+        of `tables`. None: the tables start empty.
       passing_path: path of a unix socket by which processes in other network
         namespaces connect; see `socket_passing`. None: no such socket.
 
@@ -47,8 +47,6 @@ class TrajectoryManager:
     """
     _check_port_is_free(port)
     self._saving_dir = saving_dir
-    if restore_from:
-      self._check_restorable(restore_from)
     if saving_dir:
       table_snapshot.empty(saving_dir)
     if restore_from:
@@ -108,16 +106,6 @@ class TrajectoryManager:
         fallback_checkpoint_path=checkpoint and str(checkpoint),
       )
     return reverb.Server(list(tables), port, checkpointer)
-
-  def _check_restorable(self, saved: pathlib.Path) -> None:
-    """Raises ValueError if emptying `saving_dir` would delete a checkpoint."""
-    where = self._saving_dir
-    if not where or where.resolve() in (saved / "_").resolve().parents:
-      raise ValueError(
-        f"restore_from={str(saved)!r} needs a saving_dir outside of it, but "
-        f"saving_dir={where and str(where)!r}, which is emptied: give the "
-        "TrajectoryManager a folder of its own"
-      )
 
   def _restore(
     self, tables: Sequence[reverb.Table], port: int, saved: pathlib.Path

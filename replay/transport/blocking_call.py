@@ -14,6 +14,8 @@ _Result = typing.TypeVar("_Result")
 
 # Seconds that the process waits for all calls when it exits.
 _EXIT_TIMEOUT_S = 3.0
+# Name of the threads of calls, by which the process finds them when it exits.
+_NAME = "blocking-call"
 
 
 class BlockingCall(typing.Generic[_Result]):
@@ -32,9 +34,7 @@ class BlockingCall(typing.Generic[_Result]):
     self._function = function
     self._result: _Result | None = None
     self._error: Exception | None = None
-    self._thread = _CallThread(
-      target=self._run, name="blocking-call", daemon=True
-    )
+    self._thread = threading.Thread(target=self._run, name=_NAME, daemon=True)
     self._thread.start()
 
   def wait(self, timeout_s: float) -> bool:
@@ -57,15 +57,11 @@ class BlockingCall(typing.Generic[_Result]):
       self._error = error
 
 
-class _CallThread(threading.Thread):
-  """Thread of a call, which `_wait_for_calls` recognizes by this class."""
-
-
 def _wait_for_calls() -> None:
   """Waits for running calls for a while; registered for process exit."""
   deadline_s = time.monotonic() + _EXIT_TIMEOUT_S
   for thread in threading.enumerate():
-    if isinstance(thread, _CallThread):
+    if thread.name == _NAME:
       thread.join(max(0.0, deadline_s - time.monotonic()))
 
 

@@ -81,15 +81,8 @@ class _Handle:
 
   def __init__(self, path: str, lock: int, holder: str):
     flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC
-    try:
-      # For the lock alone: a mapping would keep it beyond `close`.
-      self._descriptor = os.open(path, flags, 0o600)
-    except OSError as error:
-      raise ValueError(
-        f"control block path {path!r} cannot be opened ({error.strerror}), so"
-        " the proxy and its workers could not share commands; give a path on a"
-        " tmpfs, such as /dev/shm."
-      ) from error
+    # For the lock alone: a mapping would keep it beyond `close`.
+    self._descriptor = os.open(path, flags, 0o600)
     try:
       self._map(path, lock, holder)
     except BaseException:
@@ -153,7 +146,7 @@ class ProxyHandle(_Handle):
 
     Raises:
       InUseError: another live proxy uses the control block.
-      ValueError: the file cannot be opened, or is not a control block.
+      ValueError: the file is not a control block.
     """
     super().__init__(path, _PROXY_LOCK, "proxy")
     self.restarts = self._fields[_STARTS]
@@ -209,6 +202,10 @@ class ProxyHandle(_Handle):
   def mark_broken(self, pid: int) -> None:
     """Marks the stream of each worker in a process as broken.
 
+    Call it before the client's side of the stream is closed, so that the client
+    is informed before it connects again. A worker process writes to only one
+    shard, so all of its streams pass the same relay.
+
     Args:
       pid: process id; 0 (unknown) has no effect.
     """
@@ -238,39 +235,6 @@ class ProxyHandle(_Handle):
     ]
 
 
-class ShardAdmission:
-  """Admission policy of the relay to one shard, by the control block.
-
-  A worker process writes to only one shard, so all of its streams pass the same
-  relay.
-  """
-
-  def __init__(self, handle: ProxyHandle, shard: int):
-    """Stores the arguments.
-
-    Args:
-      shard: index of the shard whose server the relay connects to, below
-        `MAX_SHARDS`.
-    """
-    self._handle, self._shard = handle, shard
-
-  def admit(self, pid: int) -> bool:
-    """Returns whether to serve a new client, which else is disconnected."""
-    return self._handle.admit(pid)
-
-  def on_broken(self, pid: int) -> None:
-    """Marks the streams of a process as broken.
-
-    The relay calls it before it closes the client's side, so that the client is
-    informed before it connects again.
-    """
-    self._handle.mark_broken(pid)
-
-  def on_reachable(self, reachable: bool) -> None:
-    """Sets for the workers whether the server of the shard can be reached."""
-    self._handle.set_reachable(self._shard, reachable)
-
-
 class WorkerHandle(_Handle):
   """Access of one worker to the control block of its machine.
 
@@ -292,7 +256,7 @@ class WorkerHandle(_Handle):
 
     Raises:
       InUseError: another live worker has the same index.
-      ValueError: the index is invalid, or the file cannot be used.
+      ValueError: the index is invalid, or the file is not a control block.
     """
     if not 0 <= index < _SLOTS:
       raise ValueError(

@@ -13,7 +13,7 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 # Name of the loopback interface.
 _DEVICE = "lo"
@@ -102,28 +102,19 @@ def _restrict_to_loopback(listening: socket.socket, port: int) -> None:
   # a handshake that began before, which the bound device would accept. The
   # bound device replies with a reset, so that a remote client need not wait.
   # Some kernels allow the filter to root only, those before 5.7 the device.
-  by_filter, by_device = (
-    _catch_os_error(_attach_loopback_filter, listening),
-    _catch_os_error(_bind_to_loopback, listening),
-  )
-  if by_filter and by_device:
+  errors: list[OSError] = []
+  for restrict in (_attach_loopback_filter, _bind_to_loopback):
+    try:
+      restrict(listening)
+    except OSError as error:
+      errors.append(error)
+  if len(errors) == 2:
     raise OSError(
-      by_filter.errno,
-      f"port {port} can't be restricted to this host ({by_filter.strerror}), so"
+      errors[0].errno,
+      f"port {port} can't be restricted to this host ({errors[0].strerror}), so"
       " other hosts could connect: run where the kernel allows socket filters"
       " or SO_BINDTODEVICE",
-    ) from by_filter
-
-
-def _catch_os_error(
-  restrict: Callable[[socket.socket], None], listening: socket.socket
-) -> OSError | None:
-  """Calls a function with a socket; returns its OSError, or None on success."""
-  try:
-    restrict(listening)
-  except OSError as error:
-    return error
-  return None
+    ) from errors[0]
 
 
 def _bind_to_loopback(listening: socket.socket) -> None:

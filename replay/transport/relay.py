@@ -10,7 +10,6 @@ neither Reverb nor TensorFlow, so it listens within milliseconds.
 
 import asyncio
 import itertools
-import math
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -18,7 +17,6 @@ from typing import Any, NamedTuple
 import uvloop
 
 from slipway.replay.transport import (
-  control_block,
   relay_link,
   relay_listener,
   relay_tls,
@@ -97,6 +95,21 @@ class RelayStats(NamedTuple):
     )
 
 
+class Admission(NamedTuple):
+  """Functions of a policy that decides which clients are served.
+
+  Attributes:
+    admit: returns whether to serve a client, by process id; 0: unknown.
+    on_broken: called with the process id of a connection that has broken,
+      before the client's side is closed.
+    on_reachable: called with whether the upstream is reachable, at each change.
+  """
+
+  admit: Callable[[int], bool]
+  on_broken: Callable[[int], None]
+  on_reachable: Callable[[bool], None]
+
+
 class Relay:
   """Server that forwards bytes between each of its clients and the upstream.
 
@@ -107,7 +120,7 @@ class Relay:
     self,
     listen: str,
     upstream: str | Callable[[], str | None],
-    admission: control_block.ShardAdmission | None = None,
+    admission: Admission | None = None,
     preface_timeout_s: float = _PREFACE_TIMEOUT_S,
     listen_tls: relay_tls.Tls | None = None,
     upstream_tls: relay_tls.Tls | None = None,
@@ -122,10 +135,9 @@ class Relay:
         server whose address may change: a function that returns the address, or
         None while it is unknown. The relay's thread calls the function at each
         attempt to connect.
-      admission: policy that decides which clients are served, by process id (0:
-        unknown), and that is told of broken connections and of the upstream.
-        Its methods must be fast; a client is rejected if one raises an error.
-        None: all clients are served, and the upstream is not probed.
+      admission: policy, whose functions must be fast; a client is rejected if
+        one raises an error. None: all clients are served, and the upstream is
+        not probed.
       preface_timeout_s: seconds within which a client has to send the preface
         or, with TLS, its certificate.
       listen_tls: context, or `relay_tls.INSECURE`, if the clients are relays
@@ -141,11 +153,6 @@ class Relay:
     relay_listener.check("listen", listen)
     if isinstance(upstream, str):
       relay_listener.check("upstream", upstream)
-    if not 0 < preface_timeout_s < math.inf:
-      raise ValueError(
-        f"preface_timeout_s is {preface_timeout_s}, so clients would be closed"
-        " at once or never; pass a finite number of seconds above 0."
-      )
     self._listen = listen
     self._admission = admission
     self._preface_timeout_s = preface_timeout_s

@@ -2,7 +2,6 @@
 
 import socket
 import time
-import typing
 
 from slipway.replay.transport import control_block, relay_listener
 
@@ -12,41 +11,19 @@ _CONNECT_TIMEOUT_S = 1.0
 _POLL_S = 0.02  # seconds between two attempts of `wait_for_server`
 
 
-class Route(typing.Protocol):
-  """Address to which a worker opens streams, and the state of its stream.
+class ProxyRoute:
+  """Route through the machine's proxy, which reports broken streams.
 
   Attributes:
-    address: address of the server or the proxy, in a form for Reverb clients.
+    address: address of the proxy, in a form for Reverb clients.
   """
-
-  address: str
-
-  def waits_for(self) -> str | None:
-    """Returns why no stream can be opened, or None if one can be opened."""
-    ...
-
-  def is_broken(self, stalled: bool = False) -> bool:
-    """Returns whether the stream has broken since the last `renew`.
-
-    Args:
-      stalled: whether an operation on the stream has timed out or failed, which
-        justifies a slower check.
-    """
-    ...
-
-  def renew(self) -> None:
-    """Resets `is_broken`; call it before a new stream is opened."""
-    ...
-
-
-class ProxyRoute:
-  """Route through the machine's proxy, which reports broken streams."""
 
   def __init__(self, address: str, handle: control_block.WorkerHandle):
     self.address = address
     self._handle = handle
 
   def waits_for(self) -> str | None:
+    """Returns why no stream can be opened, or None if one can be opened."""
     if not self._handle.proxy_is_alive:
       return f"the proxy at {self.address}, which is down"
     if not self._handle.server_is_reachable:
@@ -54,15 +31,18 @@ class ProxyRoute:
     return None
 
   def is_broken(self, stalled: bool = False) -> bool:
-    """Returns whether the proxy has reported a broken stream, or is down.
+    """Returns whether the stream has broken since the last `renew`.
 
-    If not `stalled`, the call takes only two reads of shared memory.
+    Args:
+      stalled: whether an operation on the stream has timed out or failed, which
+        justifies a check whether the proxy is up. Otherwise the call takes only
+        two reads of shared memory.
     """
     handle = self._handle
     return handle.stream_is_broken or (stalled and not handle.proxy_is_alive)
 
   def renew(self) -> None:
-    """Acknowledges a broken stream, so that the proxy admits a new stream."""
+    """Resets `is_broken`, so that the proxy admits a new stream."""
     self._handle.acknowledge_broken_stream()
 
 
@@ -70,7 +50,7 @@ class DirectRoute:
   """Route to the server without a proxy.
 
   A dead server is detected only when an operation on the stream has timed out
-  or failed.
+  or failed. The interface is that of `ProxyRoute`.
   """
 
   def __init__(self, address: str):
@@ -110,6 +90,10 @@ class DirectRoute:
         return connection.getsockname() != connection.getpeername()
     except OSError:
       return False
+
+
+# How a worker reaches a server.
+Route = ProxyRoute | DirectRoute
 
 
 def wait_for_server(address: str, timeout_s: float) -> None:

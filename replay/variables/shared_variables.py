@@ -56,7 +56,14 @@ def _checksum(header, blob) -> int:
 
 
 class _MappedFile:
-  """Memory-mapped file of shared variables."""
+  """Memory-mapped file of shared variables.
+
+  Attributes:
+    words: the page's fields as integers of 8 bytes, by position in words.
+    times: the same page as floats of 8 bytes, for the times of publications.
+    slots: data of slot 0 and slot 1, uint8 each.
+    identity: device and inode, by which readers notice that it was replaced.
+  """
 
   def __init__(self, descriptor: int, size: int, write: bool):
     access = mmap.ACCESS_WRITE if write else mmap.ACCESS_READ
@@ -80,18 +87,7 @@ class SharedVariablesWriter:
   """
 
   def __init__(self, path: str):
-    """Checks that a file can be written at a path; creates no file.
-
-    Raises:
-      ValueError: the directory cannot be written to.
-    """
-    directory = os.path.dirname(os.path.abspath(path))
-    if not os.access(directory, os.W_OK | os.X_OK):
-      raise ValueError(
-        f"variables path {path!r}: this user may not write to {directory}, so"
-        " no worker would get variables; give a path on a tmpfs, such as"
-        " /dev/shm."
-      )
+    """Stores the path; creates no file."""
     self._path = path
     self._file: _MappedFile | None = None
 

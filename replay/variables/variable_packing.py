@@ -37,64 +37,8 @@ class VersionedVariables(NamedTuple):
   variables: dict[str, np.ndarray]
 
 
-class Field(NamedTuple):
-  """Position of one named array in a blob."""
-
-  name: str
-  dtype: np.dtype
-  shape: tuple[int, ...]
-  offset: int  # bytes from the start of the blob
-
-  @property
-  def size(self) -> int:
-    """Size of the array in bytes, padding excluded."""
-    return self.dtype.itemsize * math.prod(self.shape)
-
-
-def _make_layout(variables: Mapping[str, np.ndarray]) -> tuple[Field, ...]:
-  """Returns the places of arrays in a blob, in the order of the mapping."""
-  fields, end = [], 0
-  for name, value in variables.items():
-    value = np.asarray(value)
-    if value.dtype.kind not in _KINDS:
-      raise ValueError(
-        f"variables[{name!r}] has dtype {value.dtype}, which a receiver"
-        " cannot restore without a pickle; cast it to a boolean, integer,"
-        " float or complex dtype."
-      )
-    offset = -(-end // ALIGNMENT) * ALIGNMENT
-    fields.append(Field(name, value.dtype, value.shape, offset))
-    end = offset + value.nbytes
-  return tuple(fields)
-
-
-def _count_bytes(layout: tuple[Field, ...]) -> int:
-  """Returns the size of a blob in bytes."""
-  return max((field.offset + field.size for field in layout), default=0)
-
-
-# Cached, as all versions of a run's variables have the same header.
-@functools.lru_cache(maxsize=8)
-def _parse_header(header: bytes) -> tuple[Field, ...]:
-  try:
-    fields = tuple(
-      Field(
-        str(name), np.dtype(str(dtype)), tuple(map(int, shape)), int(offset)
-      )
-      for name, dtype, shape, offset in json.loads(header)
-    )
-  except (TypeError, ValueError) as error:
-    raise ValueError(
-      f"header {header[:40]!r} is no layout of variables ({error}), so the blob"
-      " cannot be read; run the same release on sender and receiver."
-    ) from error
-  for field in fields:
-    if field.dtype.kind not in _KINDS or min((field.offset, *field.shape)) < 0:
-      raise ValueError(
-        f"header has the invalid field {field}, so the blob cannot be"
-        " read; run the same release on sender and receiver."
-      )
-  return fields
+# Name, data type, shape and offset in bytes of one array in a blob.
+_Field = tuple[str, np.dtype, tuple[int, ...], int]
 
 
 def aligned_empty(size: int) -> np.ndarray:
@@ -119,14 +63,25 @@ def pack(variables: Mapping[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
   Raises:
     ValueError: an array's dtype is not a plain number.
   """
-  layout = _make_layout(variables)
-  blob = aligned_empty(_count_bytes(layout))
-  end = 0
-  for field, value in zip(layout, variables.values(), strict=True):
-    blob[end : field.offset] = 0
-    end = field.offset + field.size
-    _view(blob, field)[...] = value
-  fields = [[f.name, f.dtype.str, f.shape, f.offset] for f in layout]
+  arrays = {name: np.asarray(value) for name, value in variables.items()}
+  fields, size = [], 0
+  for name, value in arrays.items():
+    if value.dtype.kind not in _KINDS:
+      raise ValueError(
+        f"variables[{name!r}] has dtype {value.dtype}, which a receiver"
+        " cannot restore without a pickle; cast it to a boolean, integer,"
+        " float or complex dtype."
+      )
+    offset = -(-size // ALIGNMENT) * ALIGNMENT
+    fields.append((name, value.dtype.str, value.shape, offset))
+    size = offset + value.nbytes
+  blob, end = aligned_empty(size), 0
+  for (_, dtype, shape, offset), value in zip(
+    fields, arrays.values(), strict=True
+  ):
+    blob[end:offset] = 0
+    np.ndarray(shape, dtype, blob, offset)[...] = value
+    end = offset + value.nbytes
   header = json.dumps(fields, separators=(",", ":")).encode()
   return np.frombuffer(header, np.uint8), blob
 
@@ -142,16 +97,31 @@ def unpack(header: np.ndarray, blob: np.ndarray) -> dict[str, np.ndarray]:
   Raises:
     ValueError: the header is invalid, or belongs to another blob.
   """
-  layout = _parse_header(header.tobytes())
-  if _count_bytes(layout) != blob.size:
+  try:
+    size, fields = _parse_header(header.tobytes())
+    if size != blob.size:
+      raise ValueError(f"{size} bytes, and {blob.size} in the blob")
+    return {
+      name: np.ndarray(shape, dtype, blob, offset)
+      for name, dtype, shape, offset in fields
+    }
+  except (TypeError, ValueError) as error:
     raise ValueError(
-      f"blob has {blob.size} bytes but its header describes "
-      f"{_count_bytes(layout)}, so it cannot be read; pass the header and the "
-      "blob of one version."
-    )
-  return {field.name: _view(blob, field) for field in layout}
+      f"header {header[:40].tobytes()!r} is no layout of this blob of variables"
+      f" ({error}), so it cannot be read; pass the header and the blob of one"
+      " version, of the same release."
+    ) from error
 
 
-def _view(blob: np.ndarray, field: Field) -> np.ndarray:
-  memory = blob[field.offset : field.offset + field.size]
-  return memory.view(field.dtype).reshape(field.shape)
+# Cached, as all versions of a run's variables have the same header.
+@functools.lru_cache(maxsize=8)
+def _parse_header(header: bytes) -> tuple[int, list[_Field]]:
+  """Returns the size of the blob in bytes, and the places of its arrays."""
+  size, parsed = 0, []
+  for name, type_name, shape, offset in json.loads(header):
+    dtype = np.dtype(str(type_name))
+    if dtype.kind not in _KINDS:  # an object's pointer could be any number
+      raise ValueError(f"{name} has dtype {dtype}")
+    parsed.append((str(name), dtype, tuple(shape), offset))
+    size = max(size, offset + dtype.itemsize * math.prod(shape))
+  return size, parsed

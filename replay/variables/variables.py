@@ -77,11 +77,6 @@ class VariablesPublisher:
         resumed trainer continues from its checkpoint.
       timeout_ms: milliseconds that `publish` waits for the server.
     """
-    if first_version < 1:
-      raise ValueError(
-        f"first_version is {first_version}, but versions count from 1, and 0"
-        " means that there is none; pass 1 or more."
-      )
     self._address = server_address
     self._client = reverb.Client(server_address)
     self._writer: reverb.TrajectoryWriter | None = None

@@ -1,9 +1,12 @@
 """Tests of items of recorded episodes, against sums over each episode."""
 
+import collections
+
 import numpy as np
 import pytest
+import tensorflow as tf
 
-from slipway.agents import recorded_items, registry
+from slipway.agents import core, recorded_items, registry
 from slipway.agents.updates import recorded_updates
 from slipway.configs import catalog
 from slipway.environments import factory, recordings
@@ -21,7 +24,8 @@ def make_config(algorithm, folder, **environment):
     config.environment.name = "CartPole-v1"
   config.dataset.path = str(folder)
   config.topology.workers = 0
-  config.replay.sampler = "uniform"
+  if "replay" in config:
+    config.replay.sampler = "uniform"
   config.network.hidden_sizes = (16, 16)
   config.environment.update(environment)
   return config
@@ -126,7 +130,7 @@ def test_frames_are_those_of_whole_observations(tmp_path):
 
 
 @pytest.mark.parametrize(
-  "algorithm", ["dqn", "c51", "r2d2", "sac", "iql", "bcq"]
+  "algorithm", ["bc", "dqn", "c51", "r2d2", "sac", "iql", "bcq"]
 )
 def test_a_restored_learner_continues_with_the_same_batches(
   tmp_path, algorithm
@@ -140,7 +144,7 @@ def test_a_restored_learner_continues_with_the_same_batches(
   for parts in ((4,), (1, 3)):
     learner = builder.make_learner(config, spec)
     for updates in parts:  # a new source for each part, as after a resume
-      source = recorded_updates.make(learner, config, spec, builder)
+      source = recorded_updates.RecordedUpdates(learner, config, spec, builder)
       last = source.run(updates)
       assert source.statuses() == []
     results.append(last.metrics)
@@ -153,3 +157,44 @@ def test_too_few_steps_are_rejected(tmp_path):
   config.adder.update({"burn_in": 500, "unroll": 400})
   with pytest.raises(ValueError, match="too few steps for one item"):
     collect(config)
+
+
+@pytest.mark.parametrize("size", [16, 1_000])
+def test_an_epoch_has_each_item_once(tmp_path, size):
+  """With fewer items than a batch, each one is as often in it as it can be."""
+  config = make_config("dqn", tmp_path / "d")
+  config.learner.batch_size = size
+  _, data = collect(config)
+  count = len(data.r_t)
+  spec = factory.make_spec(config.environment)
+  learner = CountingLearner()
+  source = recorded_updates.RecordedUpdates(
+    learner, config, spec, registry.make_builder(config.agent)
+  )
+  epoch = max(1, count // size)
+  source.run(2 * epoch)
+  batches = np.reshape(learner.seen, (2, epoch * size, -1))
+  known = {x.tobytes() for x in np.asarray(data.o_tm1)}
+  for order in batches:
+    seen = collections.Counter(x.tobytes() for x in order)
+    assert set(seen) <= known
+    assert max(seen.values()) == max(1, -(-size // count))
+  assert batches[0].tobytes() != batches[1].tobytes()
+
+
+class CountingLearner:
+  """Learner that keeps the observations of its batches."""
+
+  def __init__(self):
+    self.steps = tf.Variable(tf.zeros((), tf.int64))
+    self.seen = []
+
+  def update(self, batch):
+    with tf.control_dependencies(
+      [tf.numpy_function(self._keep, [batch.data.o_tm1], [])]
+    ):
+      self.steps.assign_add(1)
+    return core.Update({"loss": tf.constant(0.0)})
+
+  def _keep(self, observation):
+    self.seen.append(observation)

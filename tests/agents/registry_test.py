@@ -78,10 +78,6 @@ def test_each_algorithm_acts_and_learns(name, tmp_path):
     assert action.shape == (envs, *spec.actions.shape)
     assert action.dtype == spec.actions.dtype
   table = builder.make_table(config, spec)
-  if table is None:
-    batch = builder.make_batches(config, spec).batch(0)
-    assert {len(column) for column in batch} == {config.learner.batch_size}
-    return
   data = collected.collect(config, variables, table.batch_size)
   assert data[0].size == np.prod(table.schema.item_shape)
   metrics, priorities = learner.update(collected.make_batch(table.schema, data))
@@ -102,13 +98,11 @@ def test_import_without_tensorflow():
   """A worker with an MLP saves the time and memory of TensorFlow."""
   run_python("""
 import sys
-from slipway.agents import epsilon_greedy, policies
-from slipway.agents.actor_critic import builder
-from slipway.agents.dqn import builder
+from slipway.agents import epsilon_greedy, policies, registry
 from slipway.agents.networks import critic_network, encoder_network
-from slipway.agents.policy_gradient import builder
-from slipway.agents.r2d2 import builder
 from slipway.environments import factory
+for family in registry.FAMILIES:
+  registry.make_builder(family)
 assert not {"tensorflow", "reverb"} & sys.modules.keys()
 """)
 

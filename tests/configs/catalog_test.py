@@ -67,6 +67,12 @@ def test_the_most_similar_preset(wrong, similar):
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_an_algorithm_changes_only_the_tables_of_its_family(name):
+  recipe = catalog.algorithms()[name].RECIPE
+  assert recipe.family is None or recipe.family.family is None
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_config_names_its_paper(name):
   paper = (catalog.algorithms()[name].__doc__ or "").split("\n\n")[0]
   assert re.search(r"[A-Z]\w+( et al\.)? (19|20)\d\d, \"", paper)

@@ -97,7 +97,7 @@ def test_every_number_is_bounded(agent):
     ("learner.munchausen_temperature", 1e-320, "in [1e-06, 1000000.0]"),
     ("learner.learning_rate", 1e-320, "float32"),
     ("learner.learning_rate", 10**30, "at most 1000.0"),
-    ("evaluation.period_s", 1e308, "at most 1000000000.0: no timer"),
+    ("evaluation.period_s", 1e308, "at most 1000000000.0"),
     ("evaluation.episodes", 65_537, "at most 65536"),
     ("replay.capacity", 2**63 - 1, "not exact"),
     ("replay.capacity", 10**500, "000... must be"),
@@ -186,7 +186,7 @@ DECLARED = {
 
 def test_a_config_from_groups():
   config = fields.make_config(
-    DECLARED, {"part.more": fields.Field((1,), "a tuple")}
+    DECLARED | {"part.more": fields.Field((1,), "a tuple")}
   )
   assert config.to_dict() == {
     "seed": 7,
@@ -195,17 +195,7 @@ def test_a_config_from_groups():
   assert list(fields.flatten(config)) == ["seed", "part.rate", "part.more"]
 
 
-def test_a_config_like_another_is_independent_of_it():
-  other = ml_collections.ConfigDict(
-    {"part": {"rate": 0.25, "free": {"x": 1}, "alien": 3}}
-  )
-  config = fields.make_config(DECLARED, like=other)
-  config.part.free.x = 2
-  assert config.to_dict() == {
-    "seed": 7,
-    "part": {"rate": 0.25, "free": {"x": 2}},
-  }
-  assert other.part.free.x == 1
+def test_a_config_is_independent_of_the_defaults():
   fields.make_config(DECLARED).part.free.x = 1
   assert not DECLARED["part.free"].default
 

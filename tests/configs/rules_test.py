@@ -105,7 +105,7 @@ r2d2 replay.sampler=uniform replay.priority_exponent=0.7 | 'uniform'
 r2d2 replay.sampler=uniform replay.importance_exponent_start=0.5 | 'uniform'
 r2d2 replay.sampler=uniform replay.importance_exponent_end=0.5 | 'uniform'
 r2d2 replay.sampler=uniform replay.eta=0.5 | config.replay.sampler='uniform'
-sac learner.target_noise=0.2 | config.learner.policy_loss='soft'
+sac learner.target_noise=0.3 | config.learner.policy_loss='soft'
 sac learner.expectile=0.9 | config.learner.critic_target='n_step'
 sac learner.max_weight=9.0 | config.learner.policy_loss='soft'
 iql OFFLINE learner.action_samples=9 | config.learner.critic_target
@@ -116,11 +116,11 @@ td3 learner.cql_weight=1.0 | config.learner.policy_loss='deterministic'
 cql_sac OFFLINE CARTPOLE learner.cql_weight=1.0 | continuous actions
 rebrac OFFLINE network.core_size=8 learner.target_bc_weight=0.1 | sequences
 sac learner.target_bc_weight=0.1 | config.learner.policy_loss='soft'
-sac learner.bc_weight=0.1 | config.learner.policy_loss='soft'
+sac learner.bc_weight=0.2 | config.learner.policy_loss='soft'
 ddpg learner.target_noise_clip=0.2 | config.learner.target_noise=0.0
 sac learner.discrete_entropy=0.98 | environment.name='Pendulum-v1'
 sac exploration.noise_std=0.5 | config.learner.policy_loss='soft'
-sac replay.priority_exponent=0.5 | config.replay.sampler='uniform'
+sac replay.priority_exponent=0.55 | config.replay.sampler='uniform'
 sac network.atoms=21 | config.network.critic_head='expected'
 sac exploration.random_repeats=8 | config.exploration.random_steps=0
 sac bonus.weight=2.0 | config.bonus.kind='none'

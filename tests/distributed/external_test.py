@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
 import slipway
+from slipway.environments import factory, recordings
 
 pytestmark = [pytest.mark.runs, pytest.mark.timeout(300)]
 
@@ -109,6 +111,7 @@ def test_learning_from_a_robot(start_run, start_loop, tmp_path, monkeypatch):
     "--config.environment.external=True",
     "--config.topology.workers=0",
     "--config.watchdog.period_s=5.0",
+    f"--config.recording.path={tmp_path / 'episodes'}",
   )
   run.wait_until(lambda: (run.path / "control.json").exists())
   assert f"slipway.connect({str(run.path)!r})" in run.stdout
@@ -149,6 +152,13 @@ def test_learning_from_a_robot(start_run, start_loop, tmp_path, monkeypatch):
   with pytest.raises(slipway.RunEndedError, match="has ended: SIGINT"):
     slipway.connect(run.path)
   run.check_nothing_left()
+  config = slipway.load_config(str(run.path / "config.json"))
+  spec = factory.make_spec(config.environment)
+  episodes = recordings.read(tmp_path / "episodes", spec)
+  assert len(episodes.lengths) > 4  # of the loop, with up to 50 steps each
+  # The episode of this test is the only one with 8 rewards in a row.
+  (ours,) = np.flatnonzero(np.convolve(episodes.rewards, np.ones(8)) == 8)
+  assert ours + 1 in np.cumsum(episodes.lengths)
 
 
 @pytest.mark.chaos

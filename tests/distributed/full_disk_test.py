@@ -4,8 +4,10 @@ import itertools
 import os
 import signal
 
+import ml_collections
 import pytest
 
+from slipway.environments import factory, recordings
 from tests.launch import small_disk
 
 pytestmark = [
@@ -93,3 +95,27 @@ def test_a_disk_that_stays_full_fails_the_final_snapshot(disk, start_run):
   (lost,) = [x for x in run.stderr.splitlines() if "is full, so" in x]
   assert "summary.json" in lost
   run.check_nothing_left()
+
+
+def test_recorded_episodes_wait_for_space(tmp_path, start_run, control):
+  """The disk of the episodes is full, which the panel says, and ends nothing.
+
+  A worker writes them for the first time after a minute.
+  """
+  with small_disk.mounted(tmp_path / "disk", megabytes=32) as disk:
+    folder = disk / "episodes"
+    run = start_run(
+      f"--config.recording.path={folder}", "--config.topology.workers=1"
+    )
+    run.wait_until_learning()
+    filler = small_disk.fill(disk)
+    run.wait_until(lambda: run.status()["unwritten"] == ["episodes"])
+    steps = run.status()["trainer_steps"]
+    run.wait_until(lambda: run.status()["trainer_steps"] > steps + 500)
+    run.wait_until(lambda: "not written yet: episodes" in run.stdout)
+    filler.unlink()
+    control(run, "stop")
+    assert run.wait() == 0, run.stderr
+    config = ml_collections.ConfigDict({"name": "CartPole-v1", "kwargs": {}})
+    episodes = recordings.read(folder, factory.make_spec(config))
+    assert len(episodes.lengths) == run.summary["episodes"]

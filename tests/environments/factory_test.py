@@ -12,7 +12,7 @@ import pytest
 from slipway.environments import factory, user_code
 from tests.environments import given, shaped
 
-_TOYS, _THIS = "slipway.environments.toys", __name__
+_TOYS, _THIS = "tests.environments.toys", __name__
 
 
 class NoEnvironment:
@@ -129,15 +129,6 @@ def test_a_missing_dependency_is_named_in_one_line():
     given.one_line(match=r"name is 'Missing-v0'.*run `pip install it`$"),
   ):
     factory.make(given.config_of("Missing-v0"), 1, 0)
-
-
-@pytest.mark.parametrize(
-  ("num_envs", "seed", "field"),
-  [(0, 0, "num_envs is 0"), (-1, 0, "num_envs is -1"), (1, -1, "seed is -1")],
-)
-def test_numbers_out_of_range(num_envs, seed, field):
-  with pytest.raises(ValueError, match=field):
-    factory.make(given.config_of("CartPole-v1"), num_envs, seed)
 
 
 def test_kwargs_that_are_no_config():

@@ -190,7 +190,7 @@ RETURNED = [
   ("step", put(2, np.nan), _BOX, ["terminated=nan"]),
   ("step", put(1, Odd()), _BOX, ["reward=<unprintable Odd object>"]),
   ("step", put(0, Odd()), _BOX, ["observation of step() raised Panic: no a"]),
-  ("step", lambda result: result[:4], _BOX, ["4 values", "gym", "shimmy"]),
+  ("step", lambda result: result[:4], _BOX, ["got 4", "gym", "shimmy"]),
   ("step", lambda result: result[:3], _BOX, ["step() returned", "truncated"]),
   ("step", lambda result: None, _BOX, ["step() returned", "truncated"]),
   ("reset", lambda result: result[0], _BOX, ["reset()", "info)", "shimmy"]),

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from slipway.environments import factory, recordings
+from slipway.environments import factory
+from slipway.environments import recorder as recorder_lib
 from tests.environments import given
 
 
@@ -13,13 +14,13 @@ def record(folder, name="CartPole-v1", steps=60, config=None):
   """
   config = config or given.config_of(name)
   environment = factory.make(config, 2, seed=3)
-  random, everyone = np.random.default_rng(0), np.ones(2, bool)
-  with recordings.Recorder(folder, config, environment) as recorder:
+  random = np.random.default_rng(0)
+  with recorder_lib.Recorder(folder, "a", config, environment) as recorder:
     step = environment.reset()
-    recorder.add(None, step, everyone)
+    recorder.add(None, step)
     for _ in range(steps):
       actions = environment.sample_actions(step.observation, random)
       step = environment.step(actions)
-      recorder.add(actions, step, everyone)
+      recorder.add(actions, step)
   environment.close()
   return environment.spec

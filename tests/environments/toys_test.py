@@ -4,7 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from slipway.environments import toys
+from tests.environments import toys
 
 
 def play(env, act):

@@ -206,21 +206,15 @@ def registered():
 
 
 @pytest.mark.parametrize(
-  ("name", "file", "max_steps", "fields"),
+  ("name", "fields"),
   [
-    ("CartPole-v1", "a.gif", 5, ["path is", "a.gif", ".mp4"]),
-    ("CartPole-v1", "a.mp4", 0, ["max_steps is 0"]),
     (
       "Unrendered-v0",
-      "a.mp4",
-      5,
       ["config.environment.name is 'Unrendered-v0'", "no libEGL", "libegl1"],
     ),
     *(
       (
         name,
-        "a.mp4",
-        5,
         [f"config.environment.name is {name!r}, which has no 'rgb_array'"],
       )
       for name in ("Blind-v0", "Bare-v0", "Strict-v0", f"{__name__}:Bare")
@@ -228,9 +222,9 @@ def registered():
   ],
 )
 @pytest.mark.filterwarnings("ignore::UserWarning:gymnasium")
-def test_errors_are_one_line(tmp_path, name, file, max_steps, fields):
+def test_errors_are_one_line(tmp_path, name, fields):
   with given.one_line(ValueError) as caught:
-    video.record(given.config_of(name), zeros, tmp_path / file, 0, max_steps)
+    video.record(given.config_of(name), zeros, tmp_path / "a.mp4", 0, 5)
   for field in fields:
     assert field in str(caught.value)
   assert not list(tmp_path.iterdir())

@@ -10,7 +10,11 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
+
+from slipway.environments import factory, recordings
+from tests.environments import given
 
 _EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 
@@ -69,6 +73,37 @@ def test_own_algorithm(tmp_path, mode):
   assert summary(tmp_path / "runs/own")["stopped_because"] == (
     "target_return"
   ), mode
+
+
+def record_controller(folder):
+  """Records a controller that knows the angle's velocity, by differences."""
+  config = given.config_of(
+    "slipway.environments.toys:CartPoleWithoutVelocities-v0"
+  )
+  environment, everyone = factory.make(config, 4, seed=3), np.ones(4, bool)
+  with recordings.Recorder(folder, config, environment) as recorder:
+    step = environment.reset()
+    recorder.add(None, step, everyone)
+    before = step.observation
+    for _ in range(600):
+      angle, change = step.observation[:, 1], step.observation - before
+      actions = (angle + change[:, 1] / 0.02 > 0).astype(np.int32)
+      before = step.observation
+      step = environment.step(actions)
+      recorder.add(actions, step, everyone)
+  environment.close()
+
+
+def test_own_algorithm_on_recorded_data(tmp_path):
+  record_controller(tmp_path / "recorded")
+  run(
+    *(tmp_path, "slipway", "train", "--name=own"),
+    f"--config={_EXAMPLES / 'own_algorithm' / 'recurrent_cloning.py'}",
+    "--config.dataset.path=recorded",
+    "--config.limits.target_return=100",
+    "--config.limits.trainer_steps=2_000",
+  )
+  assert summary(tmp_path / "runs/own")["stopped_because"] == "target_return"
 
 
 def test_own_algorithm_checks_its_fields(tmp_path):

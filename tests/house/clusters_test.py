@@ -115,8 +115,9 @@ def test_ray_up_copies_the_files_that_machines_need(ray_up, tmp_path):
     for remote, local in mounts.items()
     if remote.startswith("~/slipway/")
   }
-  package = {"pyproject.toml", "README.md", "__init__.py", "py.typed"}
-  assert project.keys() == (_PACKAGES | package | {"tools", "requirements.txt"})
+  package = {"pyproject.toml", "setup.py", "README.md", "__init__.py"}
+  others = {"py.typed", "tools", "requirements.txt"}
+  assert project.keys() == _PACKAGES | package | others
   for remote, local in project.items():
     assert remote == local
     if (_ROOT / local).is_dir():

@@ -30,9 +30,11 @@ _SOLE_IMPORTERS = {
   "absl.flags": "launch",
 }
 
-# Folders of agents/ that all algorithms share; each other folder is an
+# Folders of agents/ that all algorithms share; each folder with a builder is an
 # algorithm.
-_SHARED = {"bonuses", "losses", "networks", "updates"}
+_SHARED = {path.parent.name for path in _ROOT.glob("agents/*/__init__.py")} - {
+  path.parent.name for path in _ROOT.glob("agents/*/builder.py")
+}
 
 
 def _imports(source: str, package: tuple[str, ...]) -> list[tuple[int, str]]:

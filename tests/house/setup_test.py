@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 
 import pytest
 
@@ -103,14 +104,23 @@ def test_the_package_has_the_dependencies_of_the_lock():
   }
 
 
-def test_the_package_has_all_folders_of_modules():
-  settings = tomllib.loads((_ROOT / "pyproject.toml").read_text())["tool"]
-  folders = {
-    f"slipway.{'.'.join(path.parent.relative_to(_ROOT).parts)}"
-    for top in ("agents", "configs", "environments", "launch", "replay")
-    for path in (_ROOT / top).rglob("*.py")
-  }
-  assert set(settings["setuptools"]["packages"]) == {"slipway", *folders}
+def test_the_wheel_has_all_modules(tmp_path):
+  files = ["__init__.py", "py.typed", "launch/clusters/start.sh"]
+  for top in ("agents", "configs", "environments", "launch", "replay"):
+    shutil.copytree(
+      _ROOT / top,
+      tmp_path / top,
+      ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    files += [str(x.relative_to(_ROOT)) for x in (_ROOT / top).rglob("*.py")]
+  for name in (*files[:2], "pyproject.toml", "setup.py", "README.md"):
+    shutil.copy(_ROOT / name, tmp_path)
+  build = "import setuptools.build_meta as x; x.build_wheel('.')"
+  subprocess.run([sys.executable, "-c", build], cwd=tmp_path, check=True)
+  (wheel,) = tmp_path.glob("*.whl")
+  names = zipfile.ZipFile(wheel).namelist()
+  found = {x.removeprefix("slipway/") for x in names if ".dist-info/" not in x}
+  assert found == set(files)
 
 
 def test_the_lock_has_all_requested_packages_and_no_excluded_one():

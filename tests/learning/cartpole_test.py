@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from slipway.environments import factory, recordings
+from slipway.environments import recorder as recorder_lib
 
 
 @pytest.mark.runs
@@ -68,10 +69,10 @@ def test_behaviour_cloning_reaches_the_recorded_policy(train, tmp_path):
       *(
         sys.executable,
         "-m",
-        "slipway.launch.commands.evaluate",
+        "slipway.launch.commands.record",
         f"--run={tmp_path / 'a-run'}",
       ),
-      *("--episodes=20", f"--record={recorded}"),
+      *("--episodes=20", f"--out={recorded}"),
     ],
     capture_output=True,
     text=True,
@@ -103,17 +104,19 @@ def test_conservative_values_learn_from_mixed_data(train, tmp_path):
   recorded_data = tmp_path / "recorded"
   config = ml_collections.ConfigDict({"name": "CartPole-v1", "kwargs": {}})
   environment = factory.make(config, 8, seed=1)
-  everywhere, random = np.ones(8, bool), np.random.default_rng(0)
-  with recordings.Recorder(recorded_data, config, environment) as recorder:
+  random = np.random.default_rng(0)
+  with recorder_lib.Recorder(
+    recorded_data, "a", config, environment
+  ) as recorder:
     step = environment.reset()
-    recorder.add(None, step, everywhere)
+    recorder.add(None, step)
     for _ in range(3_000):
       falls_to = step.observation[:, 2] + step.observation[:, 3] > 0
       explores = random.random(8) < 0.5
       actions = np.where(explores, random.integers(2, size=8), falls_to)
       actions = actions.astype(np.int32)
       step = environment.step(actions)
-      recorder.add(actions, step, everywhere)
+      recorder.add(actions, step)
   environment.close()
   episodes = recordings.read(recorded_data, environment.spec)
   mean = episodes.rewards.sum() / len(episodes.lengths)

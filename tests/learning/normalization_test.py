@@ -23,7 +23,7 @@ _FLAGS = {
 def test_observations_of_different_scales(train, algorithm, normalized):
   summary = train(
     f"--config={algorithm}:cartpole",
-    "--config.environment.name=slipway.environments.toys:Scales-v0",
+    "--config.environment.name=tests.environments.toys:Scales-v0",
     "--mode=single",
     f"--config.normalization.observations={normalized}",
     "--config.evaluation.episodes=100",

@@ -2,12 +2,12 @@
 
 import pytest
 
+from slipway.configs import catalog
+
 
 @pytest.mark.learning
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize(
-  "algorithm", ["ddpg", "td3", "sac", "d4pg", "mpo", "tqc"]
-)
+@pytest.mark.parametrize("algorithm", catalog.presets()["pendulum"])
 def test_each_algorithm_reaches_minus_200(train, algorithm):
   # The runs took 3,400 to 12,600 environment steps: one to three minutes.
   summary = train(

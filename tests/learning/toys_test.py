@@ -11,8 +11,9 @@ from slipway.agents import registry
 from slipway.agents.networks import heads, q_network
 from slipway.agents.networks import network as network_lib
 from slipway.configs import catalog
-from slipway.environments import factory, toys
+from slipway.environments import factory
 from slipway.launch.runs import best_variables, run_folder
+from tests.environments import toys
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(600)]
 
@@ -50,7 +51,7 @@ def learn(train):
     period = _PERIODS.get(algorithm, 250)
     return train(
       f"--config=configs/{algorithm}.py:cartpole",
-      f"--config.environment.name=slipway.environments.toys:{toy}-v0",
+      f"--config.environment.name=tests.environments.toys:{toy}-v0",
       "--mode=single",
       f"--config.evaluation.period_steps={period}",
       *(f"--config.{x}={value}" for x, value in _SMALL.items() if x in known),
@@ -101,7 +102,7 @@ def test_returns_of_any_size_are_learned_without_a_support(
 def test_policies_share_the_critics_view_of_images(train, algorithm):
   summary = train(
     f"--config={algorithm}:pendulum",
-    "--config.environment.name=slipway.environments.toys:Pointing-v0",
+    "--config.environment.name=tests.environments.toys:Pointing-v0",
     "--config.network.torso=minatar_cnn",
     "--config.network.hidden_sizes=(64,)",
     # Without layer normalization, DDPG's policy soon ignores the image.

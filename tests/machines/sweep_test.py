@@ -14,9 +14,9 @@ pytestmark = [pytest.mark.machines, pytest.mark.timeout(400)]
 
 # A user's own module, which only the host of the `sweep` command has.
 _MODULE = """
-from slipway.environments import toys
+from gymnasium.envs.classic_control import cartpole
 
-class Own(toys.Catch):
+class Own(cartpole.CartPoleEnv):
   pass
 """
 _TRAINING = (
@@ -86,6 +86,7 @@ def test_all_machines_train(cluster):
     cluster,
     *("--config=ppo:cartpole", "--mode=single", "--seeds=3"),
     "--config.environment.name=own:Own",
+    "--config.environment.time_limit=100",
     "--vary=learner.learning_rate=1e-3,1e-4",
     "--config.limits.environment_steps=30_000",
   )

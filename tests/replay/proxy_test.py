@@ -224,8 +224,3 @@ def test_workers_write_to_their_own_shards(tmp_path):
 
 def _name(thread: threading.Thread) -> str:
   return thread.name
-
-
-def test_a_period_of_zero_is_rejected(tmp_path):
-  with pytest.raises(ValueError, match="poll_period_s is 0"):
-    make_proxy("h:1", tmp_path, 0)

@@ -247,7 +247,7 @@ def test_attention_has_the_paper_s_equations():
 
   def normalize(name, inputs):
     scaled = (inputs - inputs.mean()) / np.sqrt(inputs.var() + 1e-5)
-    return scaled * (1 + v[f"{name}/gain"]) + v[f"{name}/bias"]
+    return scaled * v[f"{name}/scale"] + v[f"{name}/offset"]
 
   def gate(name, old, new):
     r, z = np.split(linear(f"{name}/gates", np.concatenate([new, old])), 2)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from slipway.agents import policies
 from slipway.agents.networks import network, recurrent
-from slipway.configs import a2c, appo, impala, ppo, reinforce, vmpo
+from slipway.configs import a2c, appo, catalog, impala, ppo, vmpo
 from tests.agents import collected
 
 ROLLOUTS = 8
@@ -183,12 +183,13 @@ def make_config_function(module, environment="CartPole-v1", **fields):
 RECURRENT = {"core_size": 8, "shared": True}
 SEPARATE_LSTMS = {"core_size": 8, "shared": False}
 VARIANTS = {
-  "reinforce": make_config_function(reinforce),
-  "a2c": make_config_function(a2c),
+  **{
+    name: make_config_function(module)
+    for name, module in catalog.algorithms().items()
+    if module.get_config().agent == "policy_gradient"
+  },
   "a2c_shared": make_config_function(a2c, shared=True),
-  "impala": make_config_function(impala),
   "impala_recurrent": make_config_function(impala, **RECURRENT),
-  "ppo": make_config_function(ppo),
   "ppo_recurrent": make_config_function(ppo, **RECURRENT),
   "ppo_separate_lstms": make_config_function(ppo, **SEPARATE_LSTMS),
   "ppo_continuous": make_config_function(ppo, "Pendulum-v1"),
@@ -198,7 +199,6 @@ VARIANTS = {
   "appo_tanh": make_config_function(
     appo, "Pendulum-v1", distribution="tanh_gaussian"
   ),
-  "vmpo": make_config_function(vmpo),
   "vmpo_recurrent": make_config_function(vmpo, **RECURRENT),
   "vmpo_separate_lstms": make_config_function(vmpo, **SEPARATE_LSTMS),
   "vmpo_continuous": make_config_function(vmpo, "Pendulum-v1"),

@@ -183,9 +183,9 @@ def test_a_script_whose_import_starts_a_run_is_rejected(tmp_path):
   """Otherwise each process of the run would start another run."""
   (tmp_path / "script.py").write_text(
     "import slipway\n"
-    "from slipway.environments.toys import Catch\n"
+    "from gymnasium.envs.classic_control.cartpole import CartPoleEnv\n"
     "config = slipway.load_config('dqn:cartpole')\n"
-    "config.environment.name = 'script:Catch'\n"
+    "config.environment.name = 'script:CartPoleEnv'\n"
     "slipway.train(config, name='one')\n"
   )
   done = subprocess.run(

@@ -43,5 +43,5 @@ def test_flags_that_evaluate_rejects(arguments, words):
 def test_values_of_flags():
   for arguments in (("--episodes=1e2",), ("-episodes", "1e2")):
     assert parse("--run=a", *arguments).episodes == 100
-  flags = parse("--run=a", "--video", "--novideo", "--record", "b")
-  assert (flags.video, flags.record, flags.which) == (False, "b", "best")
+  flags = parse("--run=a", "--video", "--novideo", "--which", "b")
+  assert (flags.video, flags.which, flags.policy) == (False, "b", None)

@@ -9,6 +9,7 @@ from slipway.environments import factory
 from slipway.launch.checks import initial_weights
 from slipway.launch.runs import (
   checkpoints,
+  config_file,
   recorded_spaces,
   run_folder,
   snapshot_store,
@@ -37,7 +38,9 @@ def write_run(path, config, learner=None):
   folder.write_config(config)
   recorded_spaces.write(folder, factory.make_spec(config.environment))
   if learner is not None:
-    store = snapshot_store.SnapshotStore(folder, 2, config=config)
+    store = snapshot_store.SnapshotStore(
+      folder, 2, files={run_folder.CONFIG: config_file.to_json(config)}
+    )
     with store.writing() as snapshot:
       saved.COUNTERS.write(snapshot)
       checkpoints.save(snapshot, learner)

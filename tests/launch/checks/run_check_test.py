@@ -24,6 +24,9 @@ NO_PERIOD = (
 
 # arguments, part of the error
 REJECTED = [
+  ("--config.recording.path=/proc/a", "recording.path='/proc/a' can't be"),
+  ("--config.recording.share=0", "recording.share=0.0 must be above 0"),
+  ("--config.recording.share=1.1", "recording.share=1.1 must be at most 1"),
   *((f"--config.topology.{field}", f"config.topology.{field.split('=')[0]}")
     for field in ("machines=3", "home_workers=1", "trainer_machine=own",
                   "trainer_gpus=1", "trainer_cpus=2", "cpus_per_worker=2")),

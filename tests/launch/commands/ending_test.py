@@ -124,5 +124,4 @@ def test_an_end_that_was_not_as_it_should_be(make_run, because, done, part):
   with contextlib.ExitStack() as expected:
     if part:
       expected.enter_context(errors.one_line(part, error=RuntimeError))
-    ending.check_learned(folder, config)
-    ending.check_saved(folder, config)
+    ending.check(folder, config)

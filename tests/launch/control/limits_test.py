@@ -48,7 +48,7 @@ REACHED = [
 def test_a_target_is_reached_up_to_rounding(target, returns, count):
   config = dqn.get_config("cartpole").limits
   config.target_return = target
-  assert limits.count_at_target(config, returns) == count
+  assert limits.count_at_targets(config, returns, [])[0] == count
 
 
 # values of the section `limits`, whether the run ends before its first update

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from slipway.launch.control import messages, node_state, node_states, waits
+from slipway.launch.control import messages, node_states, waits
 from slipway.launch.runs import run_status
 from tests.launch.control import given
 
@@ -29,7 +29,7 @@ def record_all(nodes, reports):
 @pytest.fixture
 def clock(monkeypatch):
   """Returns a simulated clock, which a test sets by `clock.now_s`."""
-  return given.set_clock(monkeypatch, node_states, node_state)
+  return given.set_clock(monkeypatch, node_states)
 
 
 def trainer_waits(wait_s):
@@ -45,16 +45,16 @@ WAITS = [
   (given.waiting(2.9, 1.0), None),
   (given.waiting(3.4, 1.0),
    "1 of 3 workers wait for the table to take items"),
-  (given.waiting(8.2, 3.4), "(8 s): the trainer is behind"),
+  (given.waiting(8.2, 3.4), "(8 s): the trainer must sample"),
   (given.waiting(8.2, 3.4), "2 of 3 workers wait"),
   # The worker no longer waits.
   (given.waiting(8.2) + given.workers(wait=[None]), None),
   ([("trainer", 0, trainer_waits(2.9))], None),
   ([("trainer", 0, Trainer())], None),
-  ([("trainer", 0, trainer_waits(4.0))], "(4 s): the workers are behind"),
+  ([("trainer", 0, trainer_waits(4.0))], "(4 s): workers must write"),
   # If both sides wait, the full table is the cause.
   ([("trainer", 0, trainer_waits(9.0)), *given.waiting(5.0)],
-   "the trainer is behind"),
+   "the trainer must sample"),
   ([("proxy", 0, PROXY_WAIT)],
    "the proxy waits for the replay server at localhost:7000, which is "
    "down, since "),
@@ -148,20 +148,9 @@ def test_silent_nodes(clock):
 
 def test_reasons_that_are_ignored():
   nodes = make_nodes()
-  record_all(
-    nodes,
-    [
-      *given.waiting(5.0),
-      ("trainer", 0, trainer_waits(9.0)),
-    ],
-  )
-  assert nodes.describe_waits(ignored=waits.LIMITER) is None
+  record_all(nodes, [*given.waiting(5.0), ("trainer", 0, trainer_waits(9.0))])
   assert "workers" in nodes.describe_waits(ignored=[waits.TRANSITIONS])
   assert "the trainer waits" in nodes.describe_waits(ignored=[waits.TABLE])
-  ((_, _, down),) = given.waiting(4.0, reason="the proxy")
-  record(nodes, "worker", 1, down)
-  sentence = nodes.describe_waits(ignored=waits.LIMITER)
-  assert sentence.startswith("1 of 3 workers wait for the proxy, since ")
 
 
 def test_a_version_is_collected_once_all_workers_have_reported_it():
@@ -192,11 +181,3 @@ def test_proxies_share_the_rate_by_their_live_workers(live, shares):
     nodes, [("proxy", i, Proxy(live_workers=n)) for i, n in live.items()]
   )
   assert [nodes.compute_proxy_share(i) for i in range(3)] == shares
-
-
-def test_the_workers_of_a_lost_machine_have_no_share_of_the_rate():
-  nodes = make_nodes(proxy=2)
-  record_all(nodes, [("proxy", i, Proxy(live_workers=3)) for i in range(2)])
-  assert nodes.compute_proxy_share(0) == 0.5
-  nodes.set_absent([("proxy", 1)])
-  assert nodes.compute_proxy_share(0) == 1.0

@@ -274,30 +274,6 @@ def test_a_trainer_polls_a_queue_more_often():
   assert make_rates(table=QUEUE).trainer_idle_s < make_rates().trainer_idle_s
 
 
-# trainer steps after each call, whether a publication is due (period: 7 steps)
-PUBLICATIONS = [(5, False), (6, False), (7, True), (7, False), (30, True)]
-
-
-def test_publications_every_period():
-  schedule, before = rates_lib.PublicationSchedule(make_rates("async")), 0
-  for steps, due in PUBLICATIONS:
-    assert schedule.record_updates(before, steps) == due, steps
-    before = steps
-
-
-def test_publications_at_the_end_of_a_round():
-  schedule = rates_lib.PublicationSchedule(make_rates("sync"))
-  assert schedule.updates_left == 0
-  schedule.begin_round(12)
-  assert not schedule.record_updates(0, 0)
-  assert not schedule.record_updates(0, 5)
-  assert not schedule.record_updates(5, 10)
-  assert schedule.updates_left == 2
-  assert schedule.record_updates(10, 12)
-  assert schedule.updates_left == 0
-  assert not schedule.record_updates(12, 12), "the round has ended already"
-
-
 @pytest.mark.parametrize("algorithm", [dqn, apex_dqn, ppo])
 def test_rates_of_a_config(algorithm):
   config = algorithm.get_config()

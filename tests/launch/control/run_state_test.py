@@ -5,7 +5,7 @@ import pytest
 
 from slipway.configs import apex_dqn, ppo
 from slipway.environments import factory
-from slipway.launch.control import messages, node_state, node_states, run_state
+from slipway.launch.control import messages, node_states, run_state
 from slipway.launch.control import rates as rates_lib
 from slipway.launch.runs import curves, records, run_counters, run_status
 from slipway.replay.tables import table_status
@@ -52,7 +52,7 @@ def report_all(state, reports):
 
 @pytest.fixture
 def clock(monkeypatch):
-  return given.set_clock(monkeypatch, run_state, node_states, node_state)
+  return given.set_clock(monkeypatch, run_state, node_states)
 
 
 # reports of two machines' proxies, and of their workers
@@ -166,19 +166,6 @@ def test_targets_of_a_queue_are_in_the_status():
   assert replay.is_queue
 
 
-def test_a_run_without_workers_and_without_a_table():
-  rates = rates_lib.Rates(apex_dqn.get_config(), table=None)
-  state = make_state(rates=rates, worker=0, proxy=0)
-  state.report("trainer", 0, Trainer(trainer_steps=7, first_step_at_s=1.0))
-  state.update_rates()
-  status = state.status()
-  assert status.replay is None
-  assert status.trainer_steps == 7
-  assert status.variables.loads_per_trainer_step is None
-  assert "worker" not in status.nodes
-  assert state.nodes.collected_version() == 0
-
-
 def test_a_restarted_node_continues_its_counts():
   state = make_state()
 
@@ -251,6 +238,27 @@ def test_rates_of_the_status(clock):
   assert status.rates.items_per_s == 22.5
   assert status.rates.bytes_up_per_s == 120.0
   assert status.variables.loads_per_trainer_step == 1.5 / 3
+
+
+# samples (seconds, steps) in the order of time, rate after the last sample
+RATES = [
+  ([(0.0, 100)], 0.0),
+  ([(0.0, 0), (0.0, 50)], 0.0),
+  ([(0.0, 0), (4.0, 0), (5.0, 10)], 2.0),
+  # Samples that are older than 5 s are dropped.
+  ([(0.0, 0), (10.0, 1000), (12.0, 1030)], 15.0),
+  # A trainer that was resumed has fewer steps.
+  ([(0.0, 900), (1.0, 1000), (2.0, 30), (4.0, 50)], 10.0),
+]
+
+
+@pytest.mark.parametrize(("samples", "rate"), RATES)
+def test_a_rate_is_that_of_the_last_5_s(clock, samples, rate):
+  state = make_state()
+  for clock.now_s, steps in samples:
+    state.report("trainer", 0, Trainer(trainer_steps=steps))
+    state.update_rates()
+  assert state.status().rates.trainer_steps_per_s == pytest.approx(rate)
 
 
 # environment steps, trainer steps and seconds after the first update; rates

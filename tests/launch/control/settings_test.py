@@ -19,7 +19,6 @@ CHANGES = [
   ("limits.target_return", "-90", -90.0),
   ("limits.target_return", "inf", math.inf),
   ("limits.episodes", "9", 9),
-  ("limits.target_info", "", ""),
   ("limits.evaluations_without_improvement", 3, 3),
   ("limits.combine", "all", "all"),
 ]
@@ -53,8 +52,7 @@ REJECTED = [
   ("limits.wall_clock_s", "nan", "must be a number"),
   ("limits.target_return", "nan", "config.limits.target_return=nan"),
   ("rates.environment_steps_per_s", "inf", "must be finite"),
-  ("limits.target_info", "success", "must be 'NAME:VALUE'"),
-  ("limits.target_info", "success:1", "resume it with --config.limits.target_"),
+  ("limits.target_info", "success:1", "is not a field that can change"),
 ]
 
 
@@ -66,13 +64,3 @@ def test_a_change_that_is_rejected(field, value, words):
   assert words in str(error.value)
   assert "\n" not in str(error.value)
   assert config == dqn.get_config()
-
-
-def test_the_target_of_a_number_in_infos_changes_its_value_only():
-  config = dqn.get_config()
-  config.limits.target_info = "success:0.9"
-  field = "limits.target_info"
-  assert settings.change(config, field, "success:0.5") == "success:0.5"
-  with pytest.raises(ValueError, match="another number of infos than 'success"):
-    settings.change(config, field, "other:0.5")
-  assert config.limits.target_info == "success:0.5"

@@ -25,7 +25,7 @@ SENTENCES = [
    f"down, since {clock(14.2)} (14 s)"),
   ("worker", 3, [(waits.TABLE, 8.0)],
    f"1 of 3 workers wait for the table to take items, since {clock(8.0)} "
-   "(8 s): the trainer is behind"),
+   "(8 s): the trainer must sample"),
   # Equal reasons are merged, and the longest wait is first.
   ("worker", 3, [(SERVER, 5.0), (PROXY_DOWN, 4_000.0), (SERVER, 7.0)],
    f"1 of 3 workers wait for the proxy, which is gone, since {clock(4_000.0)} "
@@ -37,8 +37,8 @@ SENTENCES = [
    "1 of 2 proxies wait for the replay server at localhost:7000, which is "
    f"down, since {clock(4.0)} (4 s)"),
   ("trainer", 1, [(waits.TRANSITIONS, 4.0)],
-   f"the trainer waits for transitions, since {clock(4.0)} (4 s): the workers "
-   "are behind"),
+   f"the trainer waits for transitions, since {clock(4.0)} (4 s): workers must "
+   "write"),
 ]  # fmt: skip
 
 

@@ -3,9 +3,11 @@
 import contextlib
 import csv
 import dataclasses
+import threading
 import time
 
 import launchpad as lp
+import numpy as np
 import pytest
 import reverb
 from absl import flags
@@ -13,17 +15,17 @@ from absl.testing import absltest
 
 from slipway.configs import ppo, prioritized_dqn
 from slipway.environments import factory
-from slipway.launch.control import messages, rates
+from slipway.launch.control import rates
 from slipway.launch.launchers import host_plan, threads
 from slipway.launch.launchers import program as program_lib
 from slipway.launch.runs import run, run_folder
-from slipway.replay.tables import tables
+from slipway.replay.tables import table_snapshot, tables
 from slipway.replay.variables import shared_variables, variables
 from tests import polling
 from tests.launch import controlled
 
 # Launchpad uses the alarm signal, which is pytest's default for timeouts.
-pytestmark = pytest.mark.timeout(120, method="thread")
+pytestmark = pytest.mark.timeout(180, method="thread")
 
 WORKERS, ENVIRONMENTS, BATCH_SIZE = 2, 4, 16
 REPORT_S = 0.25  # seconds between two reports of a node
@@ -59,7 +61,7 @@ class Launched:
     made = run.Run(config, spec, folder, time.time())
     expected = host_plan.count_expected_nodes(config)
     expected["worker"] += workers_elsewhere
-    self._crew = crew = controlled.Crew()
+    self.crew = crew = controlled.Crew()
     self._held = contextlib.ExitStack()
     controller = self._held.enter_context(
       controlled.controlled(made, expected, memory_dir, crew)
@@ -84,7 +86,7 @@ class Launched:
 
   def close(self):
     self.control.stop("SIGTERM")
-    polling.wait_until(lambda: self._crew.has_ended)
+    polling.wait_until(lambda: self.crew.has_ended)
     self._case.doCleanups()
     self._held.close()
 
@@ -263,4 +265,94 @@ def test_a_queue_counts_the_workers_of_all_machines(launch):
   )
   # The control then no longer waits for workers that do not exist.
   elsewhere = [("worker", index) for index in (1, 2, 3)]
-  program.control.place(messages.Placement({}, {"worker": 4}, elsewhere))
+  program.control.place({}, {"worker": 4}, elsewhere)
+
+
+def wait_for(control, wanted):
+  """Returns the first status that is as wanted."""
+  return polling.wait_until(control.status, 90.0, wanted=wanted)
+
+
+def counts(status):
+  return status.env_steps, status.trainer_steps, status.items_written
+
+
+def check_rate(control, steps_per_s):
+  """Asserts that no more steps are made than a rate allows."""
+  control.set("rates.environment_steps_per_s", steps_per_s)
+  # The new rate comes with the reply to a report, and what was made before it
+  # is counted by the next one. On a busy machine both are late.
+  time.sleep(8 * REPORT_S)
+  start_s, before = time.monotonic(), control.status().env_steps
+  wait_for(control, lambda s: s.env_steps >= before + steps_per_s)
+  made = control.status().env_steps - before
+  passed_s = time.monotonic() - start_s
+  most = steps_per_s * (passed_s + 2 * REPORT_S) + WORKERS * ENVIRONMENTS
+  assert made <= most
+
+
+def make_flow_config():
+  """Returns a config without a limiter, which a pause would make block."""
+  config = make_config(proxy=True, replay="own_process")
+  config.replay.update({"samples_per_insert": 0.0, "capacity": 100_000})
+  config.snapshot.period_s = 3_600.0  # only requested ones
+  return config
+
+
+def test_a_program_obeys(launch):
+  launched = launch(make_flow_config())
+  control = launched.control
+  learning = wait_for(control, lambda s: s.trainer_steps > 0)
+  assert learning.rates.env_steps_per_s_target == 0.0
+  check_rate(control, 400.0)
+  check_rate(control, 100.0)
+  control.set("rates.environment_steps_per_s", 0.0)
+
+  control.pause()
+  assert control.status().phase == "paused"
+  still = [(0, 0, 0)]
+
+  def is_still(status):
+    time.sleep(4 * REPORT_S)
+    still.append(counts(status))
+    return still[-1] == still[-2]
+
+  paused = wait_for(control, is_still)
+  # All written items are in the table; none is still on its way.
+  assert paused.items_written == paused.items_confirmed
+  assert paused.replay.inserted == paused.items_confirmed > 0
+  assert counts(control.status()) == still[-1]
+
+  control.resume()
+  wait_for(control, lambda s: np.greater(counts(s), counts(paused)).all())
+  assert control.status().phase == "running"
+
+  control.stop("SIGTERM")
+  end = wait_for(control, lambda _: launched.crew.has_ended)
+  assert end.items_lost == 0
+  assert end.items_written == end.items_confirmed == end.replay.inserted
+  assert end.reconnects == 0
+
+
+def test_a_snapshot_that_is_requested_during_one_follows_it(
+  launch, monkeypatch
+):
+  control = launch(make_flow_config()).control
+  wait_for(control, lambda status: status.trainer_steps > 0)
+  is_writing, disk_is_free = threading.Event(), threading.Event()
+  finish = table_snapshot.TableSaver.finish
+
+  def finish_late(saver):
+    is_writing.set()
+    assert disk_is_free.wait(60.0)
+    finish(saver)
+
+  monkeypatch.setattr(table_snapshot.TableSaver, "finish", finish_late)
+  control.save()
+  assert is_writing.wait(60.0)
+  before = control.status().trainer_steps
+  control.save()
+  wait_for(control, lambda status: status.trainer_steps > before + 100)
+  assert control.status().snapshots.written == 0
+  disk_is_free.set()
+  wait_for(control, lambda status: status.snapshots.written == 2)

@@ -123,7 +123,7 @@ def test_evaluations_that_are_switched_off(train):
 def test_numbers_of_infos_are_recorded(train, capsys):
   folder = train(
     "informed",
-    "--config.environment.name=slipway.environments.toys:CombinationLock",
+    "--config.environment.name=tests.environments.toys:CombinationLock",
     "--config.environment.kwargs={}",
     "--config.environment.kwargs.states=3",
     "--config.environment.kwargs.forgiving=True",

@@ -54,13 +54,9 @@ def train(run_dir, config, *flags):
 def test_a_run_is_evaluated_recorded_filmed_and_imitated(tmp_path):
   dqn = train(tmp_path, "dqn", "--config.replay.min_size=100")
   episodes = str(tmp_path / "episodes")
-  printed = run_command(
-    "evaluate",
-    f"--run={dqn.path}",
-    "--episodes=20",
-    f"--record={episodes}",
-    "--video",
-  )
+  played = f"--run={dqn.path}", "--episodes=20"
+  run_command("evaluate", *played, "--video")
+  printed = run_command("record", *played, f"--out={episodes}")
   assert "20 episodes recorded" in printed
   assert list(dqn.path.glob("videos/*.mp4"))
   spec = factory.make_spec(dqn.read_config().environment)

@@ -11,7 +11,7 @@ from gymnasium.envs.classic_control import cartpole
 
 from slipway.agents import core, highest_priority, registry
 from slipway.configs import catalog, dqn
-from slipway.environments import factory, user_code
+from slipway.environments import factory, recordings, user_code
 from slipway.launch.nodes import collector as collector_lib
 from slipway.replay.items import transitions
 from slipway.replay.tables import dataset
@@ -338,3 +338,50 @@ def test_global_generators_differ_between_nodes(monkeypatch):
   np.testing.assert_array_equal(first, play(0))
   for other in (play(1), play(0, restarts=1)):
     assert not np.array_equal(first, other)
+
+
+def test_recording_changes_no_item(tmp_path):
+  """With the share of 0.5, every second worker records, the first one too."""
+  config = make_config()
+  config.recording.path, config.recording.share = str(tmp_path), 0.5
+  alone, _ = make_collector(make_config())
+  recording, _ = make_collector(config)
+  for _ in range(STEPS):
+    items, others = alone.step(), recording.step()
+    assert (items is None) == (others is None)
+    if items is not None:
+      np.testing.assert_array_equal(items.data(), others.data())
+  recording.close()
+  for worker in (1, 2):
+    other, _ = make_collector(config, worker)
+    for _ in range(STEPS):
+      other.step()
+    other.close()
+  assert sorted(x.name for x in tmp_path.iterdir()) == [
+    *("worker-0-000000-v0", "worker-2-000000-v0")
+  ]
+  spec = factory.make_spec(config.environment)
+  episodes = recordings.read(tmp_path / "worker-0-000000-v0", spec)
+  assert len(episodes.lengths) == recording.episodes > 10
+
+
+def test_a_resumed_collector_records_the_episodes_that_it_begins(tmp_path):
+  config = make_config()
+  config.recording.path = str(tmp_path)
+  first, _ = make_collector(config)
+  for _ in range(STEPS):
+    first.step()
+  first.close()
+  second, _ = make_collector(config)
+  second.set_state(first.get_state(with_environments=True))
+  for _ in range(STEPS):
+    second.step()
+  second.close()
+  spec = factory.make_spec(config.environment)
+  lengths = [
+    recordings.read(tmp_path / f"worker-0-00000{i}-v0", spec).lengths
+    for i in range(2)
+  ]
+  assert len(lengths[0]) == first.episodes
+  # The first episodes of all environments are not whole.
+  assert len(lengths[1]) == second.episodes - NUM_ENVS

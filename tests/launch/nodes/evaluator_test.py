@@ -7,6 +7,7 @@ import pytest
 from gymnasium.envs.classic_control import cartpole
 
 from slipway.environments import context, user_code
+from slipway.launch.control import messages
 from slipway.launch.nodes import evaluator as evaluator_lib
 from tests.launch.nodes import local_run
 
@@ -24,9 +25,9 @@ class Informed(cartpole.CartPoleEnv):
 
 
 class Evaluated:
-  """An evaluator, and the results of its evaluations."""
+  """An evaluator and its control, with the results of its evaluations."""
 
-  def __init__(self, episodes=3, restarts=0, epsilon=0.0, target_info=""):
+  def __init__(self, path, episodes=3, restarts=0, epsilon=0.0, target_info=""):
     self.results = []
     self.best_return = math.inf
     config = local_run.make_config()
@@ -40,14 +41,13 @@ class Evaluated:
     self.snapshot = run.variables.newest
     self.evaluator = evaluator_lib.Evaluator(
       *(config, run.spec, run.builder),
-      self._take,
-      restarts,
+      *(self, path / "best.npz", restarts),
       savable=True,
     )
 
-  def _take(self, *result):
-    self.results.append(result)
-    return self.best_return
+  def evaluated(self, evaluation):
+    self.results.append(evaluation)
+    return messages.EvaluationReply(best_return=self.best_return)
 
   def play(self, steps=None):
     """Evaluates the snapshot, and returns the episodes.
@@ -61,11 +61,11 @@ class Evaluated:
 
 
 @pytest.fixture
-def make():
+def make(tmp_path):
   made = []
 
   def make(**settings):
-    made.append(Evaluated(**settings))
+    made.append(Evaluated(tmp_path, **settings))
     return made[-1]
 
   yield make
@@ -77,7 +77,7 @@ def test_an_environment_of_other_spaces_than_the_runs_is_rejected():
   run = local_run.LocalRun(local_run.make_config())
   run.config.environment.name = "MountainCar-v0"
   with pytest.raises(user_code.UserCodeError) as caught:
-    evaluator_lib.Evaluator(run.config, run.spec, run.builder, lambda *_: None)
+    evaluator_lib.Evaluator(run.config, run.spec, run.builder, None, None)
   assert caught.value.line.startswith(
     "environment MountainCar-v0: observations"
   )
@@ -87,11 +87,11 @@ def test_an_environment_of_other_spaces_than_the_runs_is_rejected():
 def test_a_result_has_its_episodes_and_its_variables(make):
   evaluated = make()
   played = evaluated.play()
-  ((episodes, _, snapshot),) = evaluated.results
-  assert episodes == played
-  assert len(episodes.returns) == 3
-  assert episodes.returns == episodes.lengths  # CartPole: reward 1 per step
-  assert snapshot.version == 1
+  (result,) = evaluated.results
+  assert result.returns == played.returns
+  assert len(result.returns) == 3
+  assert result.returns == result.lengths  # CartPole: reward 1 per step
+  assert result.variables_version == 1
 
 
 def test_an_evaluation_that_may_be_the_best_is_repeated(make):
@@ -102,11 +102,9 @@ def test_an_evaluation_that_may_be_the_best_is_repeated(make):
   evaluated.play()
   # The first evaluation is compared with no best return, the second with inf,
   # and the third with 1.
-  assert [len(repeated.returns) for _, repeated, _ in evaluated.results] == [
-    *(3, 0, 3)
-  ]
-  for episodes, repeated, _ in evaluated.results:
-    assert episodes != repeated
+  assert [len(result.repeated) for result in evaluated.results] == [3, 0, 3]
+  for result in evaluated.results:
+    assert result.returns != result.repeated
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.5])
@@ -132,7 +130,7 @@ def test_a_state_with_another_number_of_episodes_uses_new_environments(make):
   first.play()
   second.evaluator.set_state(first.evaluator.get_state())
   assert second.play() == fresh.play()
-  assert len(second.results[0][0].returns) == 5
+  assert len(second.results[0].returns) == 5
 
 
 def test_another_incarnation_plays_other_episodes(make):

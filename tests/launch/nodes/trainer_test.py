@@ -141,27 +141,6 @@ def test_a_limit_is_exact_and_may_change():
   trainer.close()
 
 
-def test_the_age_is_that_of_the_last_batch():
-  run = make_run(steps_per_call=1, capacity=20, min_size=20)
-  trainer = run.make_trainer()
-  ages, newest = [], 1
-  for version in (1, 1, 1, 2, 1, 3):
-    write(run, 20, version)  # replaces all older items
-    before = trainer.version
-    trainer.step()
-    if trainer.steps == 0:
-      continue  # the first min_size items grant no updates
-    metrics = trainer.report().metrics
-    expected = before - version
-    assert metrics["policy_age_versions_mean"] == expected
-    assert metrics["policy_age_versions_max"] == expected
-    ages.append(expected)
-    newest = trainer.version
-  assert newest > 1
-  assert len(set(ages)) > 1
-  trainer.close()
-
-
 def test_a_call_without_a_batch_leaves_the_metrics():
   run = make_run()
   trainer = run.make_trainer()

@@ -1,7 +1,6 @@
 """Tests of the worker on in-process ports, which is stepped by hand."""
 
 import contextlib
-import pickle
 import threading
 import time
 
@@ -272,40 +271,3 @@ def test_a_version_within_a_round_shifts_no_rollout():
     assert steps_of(worker, 2) == [0, 0]
     assert worker.collected_version == version
   worker.close()
-
-
-@pytest.mark.parametrize("with_environments", [True, False])
-def test_a_state_continues_bit_identically(with_environments):
-  run = make_run()
-  run.publish()
-  first = run.make_worker()
-  steps_of(first, 20)
-  state = pickle.loads(pickle.dumps(first.get_state(with_environments)))
-
-  other = make_run()
-  other.publish()
-  second = other.make_worker()
-  second.set_state(state)
-  assert second.report().training_return == first.report().training_return
-  before = first.env_steps
-  made = steps_of(first, 40)
-  again = steps_of(second, 40)
-  assert sum(made) == first.env_steps - before
-  assert (made == again) == with_environments
-  first.close()
-  second.close()
-
-
-def test_another_incarnation_repeats_no_episode():
-  records = []
-  for restarts in (0, 0, 1):
-    run = make_run()
-    run.publish()
-    worker = run.make_worker(restart_count=restarts, env_steps=100 * restarts)
-    steps_of(worker, 20)
-    assert worker.env_steps <= 80, "only steps of this process count"
-    _, _, _, sampled = run.table.sample(500)
-    records.append({record.tobytes() for record in sampled})
-    worker.close()
-  assert records[0] == records[1]
-  assert not records[0] & records[2]

@@ -180,4 +180,4 @@ def test_a_lost_state_writes_no_results(run, memory_dir):
   )
   assert resumed.variables_version() == 9
   assert resumed.status().resumes == 1
-  assert resumed.status().wall_s >= first.reached.wall_s
+  assert resumed.status().wall_s >= first.reached.status.wall_s

@@ -251,22 +251,6 @@ def test_opening_a_run(tmp_path):
   assert run_folder.RunFolder.open(path).read_config() == config_of(seed=1)
 
 
-@pytest.mark.parametrize("trust", [False, True])
-def test_a_file_without_an_end_is_rejected(tmp_path, trust):
-  path = make_run(tmp_path).path
-  endless = [path / "curves.csv", path / "summary.json", path / "spaces.json"]
-  os.mkfifo(endless[0])
-  endless[1].symlink_to("/dev/zero")
-  with endless[2].open("wb") as file:
-    file.truncate(2**40)  # sparse
-  while endless:
-    message = error_line_of(run_folder.RunFolder.open, path, trust)
-    (named,) = [file for file in endless if repr(str(file)) in message]
-    named.unlink()
-    endless.remove(named)
-  run_folder.RunFolder.open(path, trust)
-
-
 def test_folders_that_are_reserved_at_once_have_different_names(tmp_path):
   with contextlib.ExitStack() as stack, futures.ThreadPoolExecutor(8) as pool:
     reserved = [run_folder.reserved(tmp_path, "a") for _ in range(8)]

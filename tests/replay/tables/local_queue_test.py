@@ -59,14 +59,6 @@ def test_items_come_once_and_in_order():
   assert queue.size == 0
 
 
-def test_an_incomplete_batch_is_an_error_and_removes_no_item():
-  queue = local_queue.LocalQueue(8)
-  insert(queue, 3)
-  with pytest.raises(ValueError, match="batch_size=4 is more than the 3"):
-    queue.sample(4)
-  assert queue.sample(3)[0].tolist() == [0, 1, 2]
-
-
 def test_items_are_copied():
   queue, records = local_queue.LocalQueue(8), given.make_records(0, 4)
   queue.insert(records, np.ones(4))

@@ -221,10 +221,8 @@ def test_a_table_that_does_not_fit_is_rejected(
   assert other.size == 0
 
 
-def test_empty_table_and_bad_priorities_are_errors():
+def test_bad_priorities_are_errors():
   table = make_table()
-  with pytest.raises(ValueError, match="table is empty"):
-    table.sample(1)
   with pytest.raises(ValueError, match=r"priorities\[0\]=nan"):
     table.insert(make_records(0, 1), np.array([np.nan]))
   table.insert(make_records(0, 1), np.ones(1))

@@ -290,9 +290,3 @@ def test_what_others_use_is_rejected_and_not_changed(tmp_path):
 def test_an_invalid_address_is_rejected(listen, upstream, message):
   with pytest.raises(ValueError, match=message):
     relay.Relay(listen, upstream)
-
-
-@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])
-def test_an_invalid_timeout_is_rejected(seconds):
-  with pytest.raises(ValueError, match=f"preface_timeout_s is {seconds}"):
-    relay.Relay("h:1", "h:1", preface_timeout_s=seconds)

@@ -162,11 +162,6 @@ def test_a_file_of_another_kind_is_rejected(path, content):
     shared_variables.SharedVariables(path).poll()
 
 
-def test_a_path_that_cannot_be_written_is_rejected(tmp_path):
-  with pytest.raises(ValueError, match="this user may not write"):
-    shared_variables.SharedVariablesWriter(str(tmp_path / "none" / "v"))
-
-
 @pytest.mark.parametrize("damaged", ["sequence", "blob"])
 def test_a_slot_that_is_being_written_is_not_returned(path, damaged):
   """Reproduces, field by field, writers that were killed while writing."""

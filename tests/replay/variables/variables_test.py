@@ -110,8 +110,6 @@ def test_versions_continue_from_the_given_first_version():
   publisher = variables.VariablesPublisher(f"localhost:{server.port}", 41)
   assert [publisher.publish({}), publisher.publish({})] == [41, 42]
   publisher.close()
-  with pytest.raises(ValueError, match="first_version is 0"):
-    variables.VariablesPublisher(f"localhost:{server.port}", 0)
 
 
 def test_a_blob_above_grpcs_default_limit_passes():

@@ -1,6 +1,6 @@
 """Toys: small gymnasium environments that each test one ability of algorithms.
 
-For example `environment.name=slipway.environments.toys:Catch-v0`. An algorithm
+For example `environment.name=tests.environments.toys:Catch-v0`. An algorithm
 with the ability learns the environment in seconds; other algorithms never do.
 """
 

@@ -1,0 +1,238 @@
+"""The command `slipway record`, which records episodes of a policy."""
+
+import os
+import pathlib
+import sys
+import typing
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from slipway.agents import core
+from slipway.configs import base, fields, groups
+from slipway.environments import (
+  arrays,
+  conversion,
+  factory,
+  spaces,
+  user_code,
+  vector,
+)
+from slipway.environments import recorder as recorder_lib
+from slipway.launch.api import policy as policy_lib
+from slipway.launch.checks import flags as flags_lib
+from slipway.launch.checks import run_config
+from slipway.launch.commands import evaluate
+from slipway.launch.display import plain_warnings
+from slipway.launch.nodes import evaluation
+from slipway.launch.processes import processors
+from slipway.launch.runs import recorded_spaces, run_folder
+from slipway.replay.items import adder
+
+# Sentence that begins the help.
+_USAGE = "Records the episodes that a policy plays, as Minari datasets."
+_RANDOM = "random"
+
+
+@user_code.exit_as_error()
+def main(argv: Sequence[str]) -> int:
+  """Plays and records episodes, and prints statistics of their returns.
+
+  Returns:
+    Exit status: 0 if all episodes were recorded; 1 if the environment or the
+    user's policy failed; 2 if a flag is invalid, there is nothing to play, or
+    the disk has rejected episodes.
+  """
+  plain_warnings.enable()
+  # TensorFlow, which loads a snapshot, would take all memory of a GPU.
+  os.environ.update(processors.NO_GPU)
+  try:
+    flags = define_flags()
+    flags.parse(argv, _USAGE)
+    _check_flags(flags)
+    return _record(flags)
+  except user_code.UserCodeError as error:
+    print(f"record: {error}", file=sys.stderr)
+    return 1
+  except (ValueError, OSError) as error:
+    print(f"record: {error}", file=sys.stderr)
+    return 2
+  except BaseException as error:
+    print(f"record: {user_code.wrap(error)}", file=sys.stderr)
+    return 1
+
+
+def define_flags() -> flags_lib.Flags:
+  """Returns the flags of `slipway record`, before parsing."""
+  flags = flags_lib.Flags()
+  flags.add_run(
+    "Folder of the run whose policy or environment is played: runs/<name>."
+  )
+  flags.add_text(
+    "environment",
+    None,
+    "In place of --run: gymnasium id or module:Class of the environment, for a "
+    "policy that needs no run.",
+  )
+  flags.add_text("out", None, "New folder in which the episodes are saved.")
+  flags.add_integer("episodes", 20, "Number of episodes to play.", 1, 10**9)
+  flags.add_text(
+    "policy",
+    None,
+    "Actions: greedy, the most probable ones of the run's policy; sampled from "
+    "it, as in training; random, uniform ones; or those of a function of "
+    "yours, module:name. Default: the config's evaluation.policy.",
+  )
+  flags.add_probability(
+    "epsilon", 0.0, "Probability with which an action is a random one instead."
+  )
+  flags.add_source()
+  flags.add_trust()
+  return flags
+
+
+def _check_flags(flags: flags_lib.Flags) -> None:
+  """Raises ValueError for flags that contradict each other."""
+  needs_run = flags.policy in (None, *groups.POLICIES)
+  if flags.out is None:
+    raise ValueError(
+      "--out is missing, so the episodes have no place: give --out=FOLDER"
+    )
+  if flags.run and flags.environment:
+    raise ValueError(
+      f"--environment={flags.environment} is in place of --run, and "
+      f"--run={flags.run} has an environment: leave one of them out"
+    )
+  if needs_run and not flags.run:
+    raise ValueError(
+      f"--environment={flags.environment} has no policy to play: give "
+      "--policy=random, --policy=module:name, or --run=FOLDER in its place"
+    )
+  if not needs_run and flags.policy != _RANDOM and ":" not in flags.policy:
+    raise ValueError(
+      f"--policy={flags.policy} is none of {', '.join(groups.POLICIES)} and "
+      f"{_RANDOM}, so it is not known how to act: give one of them, or the "
+      "module:name of a function"
+    )
+
+
+def _record(flags: flags_lib.Flags) -> int:
+  """Plays and records the episodes; returns the exit status."""
+  if flags.run:
+    evaluate.check_playable(flags.run, flags.trust)
+    config = run_config.read(flags.run, flags.trust)
+  else:
+    config = fields.make_config(base.FIELDS)
+    config.environment.name = flags.environment
+  evaluated = base.get_evaluation_environment(config)
+  environment = factory.make(
+    evaluated,
+    min(flags.episodes, evaluate.MAX_ENVS),
+    flags.seed,
+    base.list_info_names(config),
+    role="evaluator",
+  )
+  if flags.run:
+    run = run_folder.RunFolder(flags.run)
+    recorded_spaces.check(run, environment.name, environment.spec)
+  actor = _Actor(environment, flags.epsilon, flags.seed)
+  name = f"policy {flags.policy}"
+  if flags.policy in (None, *groups.POLICIES):
+    policy = policy_lib.load(flags.run, flags.which, flags.trust, flags.policy)
+    name, actor.choose = f"version {policy.version}", policy.actor.act
+  elif flags.policy != _RANDOM:
+    actor.choose = _load_function(flags.policy, environment)
+  folder = pathlib.Path(flags.out)
+  if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    raise ValueError(
+      f"--out={flags.out} already has files, so no episodes are recorded "
+      "there: give a new folder, or remove this one"
+    )
+  recorder_lib.check_folder(f"--out={flags.out}", folder)
+  recorder = recorder_lib.Recorder(folder, folder.name, evaluated, environment)
+  try:
+    episodes = evaluation.play(
+      environment,
+      typing.cast(core.Actor, actor),  # whose method `act` only is called
+      flags.episodes,
+      observe=recorder.add,
+      warn_after_s=evaluate.WARN_AFTER_S,
+    )
+  finally:
+    lost = recorder.close()
+  environment.close()
+  assert episodes is not None
+  print(evaluate.describe(episodes, name, environment.name))
+  print(f"{recorder.episodes - lost} episodes recorded: {flags.out}")
+  return 2 if lost else 0
+
+
+class _Actor:
+  """Actor of a policy, some of whose actions are random.
+
+  Attributes:
+    choose: function of observations, rewards and beginnings of episodes, as
+      `core.Actor.act`; None for random actions.
+  """
+
+  choose: Callable[..., adder.ActorOutput] | None = None
+
+  def __init__(
+    self, environment: vector.VectorEnvironment, epsilon: float, seed: int
+  ):
+    self._environment, self._epsilon = environment, epsilon
+    self._random = np.random.default_rng(seed)
+
+  def act(
+    self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
+  ) -> adder.ActorOutput:
+    others = self._environment.sample_actions(observation, self._random)
+    if self.choose is None:
+      return adder.ActorOutput(others, {})
+    actions = self.choose(observation, reward, first).action
+    if actions.ndim < others.ndim:  # numbers of joint actions
+      sizes = arrays.component_sizes(self._environment.spec.actions)
+      actions = arrays.list_joint_actions(sizes or ())[actions]
+    explores = self._random.random(len(actions)) < self._epsilon
+    actions = np.where(explores, others.T, actions.T).T
+    return adder.ActorOutput(actions.astype(others.dtype), {})
+
+
+def _load_function(
+  name: str, environment: vector.VectorEnvironment
+) -> Callable[..., adder.ActorOutput]:
+  """Imports a function of the user, whose actions are checked.
+
+  Args:
+    name: 'module:name' of a function of observations [B, ...], as agents get
+      them, which returns B actions of the environment's space; or of a class
+      whose instance, made without arguments, is such a function.
+  """
+  space = environment.action_space
+  prefix, needed = f"--policy={name!r}", f"actions of {spaces.one_line(space)}"
+  function = user_code.load(prefix, name, f"a function that returns {needed}")
+  if isinstance(function, type):
+    function = function()
+  shape = (environment.num_envs, *(space.shape or ()))
+
+  def choose(observation: np.ndarray, *_: np.ndarray) -> adder.ActorOutput:
+    returned = function(observation)
+    actions = np.asarray(returned)
+    if actions.shape == shape and np.can_cast(
+      actions.dtype, space.dtype, "same_kind"
+    ):
+      actions = actions.astype(space.dtype)
+      if all(map(space.contains, actions)):
+        actions = conversion.convert_actions_to_spec(space, actions)
+        return adder.ActorOutput(actions, {})
+    raise user_code.UserCodeError(
+      f"{prefix} returned {fields.format_value(returned)} for {shape[0]} "
+      f"observations, which are not as many {needed}, so no environment was "
+      "stepped: return an array of them"
+    )
+
+  return choose
+
+
+if __name__ == "__main__":
+  sys.exit(main(sys.argv))
