@@ -37,6 +37,7 @@ _FIXED_FIELDS = {
   "learner.policy_loss": "the saved variables belong to the other loss",
   "learner.std_kl_multiplier": "the adapted value of the snapshot replaces it",
   "learner.temperature": "the adapted value of the snapshot replaces it",
+  "replay.hindsight": "workers save whole episodes only with hindsight",
   "replay.transitions_per_item": "the saved items have so many transitions",
   "replay.shards": "the saved items are spread over that number of servers",
 }

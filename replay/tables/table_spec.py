@@ -47,7 +47,7 @@ class TableSpec:
     schema: schema of an item.
     capacity: maximum number of items in each server's table.
     batch_size: items per batch.
-    steps_per_item: environment steps per new item.
+    steps_per_item: environment steps per new item, but for relabelled ones.
     min_size: items in each server's table before the first one is sampled.
     samples_per_insert: number of samples that each insert grants; 0: no limit.
     tolerance: allowed deviation of samples from samples_per_insert, as a
@@ -59,6 +59,7 @@ class TableSpec:
     shards: number of servers that share the items.
     round_steps: environment steps of all workers in a round of mode 'sync';
       None: as many as give one batch.
+    relabelled: relabelled items for each other one (hindsight).
   """
 
   schema: ItemSchema
@@ -72,6 +73,7 @@ class TableSpec:
   is_queue: bool = False
   shards: int = 1
   round_steps: int | None = None
+  relabelled: int = 0
 
   @classmethod
   def from_replay_config(
@@ -103,6 +105,7 @@ class TableSpec:
       priority_exponent=replay.priority_exponent if prioritized else None,
       shards=replay.shards,
       round_steps=config.sync.environment_steps,
+      relabelled=rules.count_relabelled(config),
     )
     _check_sizes(config, table)
     return table

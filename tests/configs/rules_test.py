@@ -18,6 +18,10 @@ WORDS = {
   "UNLIMITED": "network.lowest_return=-1e999 network.highest_return=1e999",
   "CARTPOLE": "environment.name=CartPole-v1",
   "EXTERNAL": "environment.external=True",
+  "BITS": (
+    "environment.name=tests.environments.toys:BitFlipping-v0 adder.n_step=1 "
+    "replay.hindsight=future"
+  ),
   "RETRACE": "learner.critic_target=retrace replay.transitions_per_item=1",
   "SHARDED": "topology.replay=own_process",
   "FOUR": "topology.replay=own_process replay.shards=4",
@@ -158,6 +162,8 @@ sac network.core_size=8 replay.transitions_per_item=2 | items are sequences
 sac network.core_size=8 adder.period=11 | would never be learned
 sac bonus.kind=rnd adder.n_step=1 network.core_size=8 | {}
 dqn learner.weight_decay=0.1 | learner.optimizer
+dqn replay.hindsight=final replay.hindsight_goals=2 | replay.hindsight
+sac replay.hindsight_goals=8 | replay.hindsight
 ppo learner.optimizer=sgd learner.adam_epsilon=0.1 | learner.adam_epsilon
 sac learner.schedule=cosine | learner.decay_steps
 td3 learner.temperature_learning_rate=0.1 | learner.policy_loss
@@ -202,6 +208,14 @@ sac RETRACE environment.name=CartPole-v1 | {} has discrete ones
 mpo RETRACE adder.period=11 | would never be learned
 mpo RETRACE replay.capacity=639 | {} is below config.learner.batch_size=64:
 mpo learner.temperature=1e-09 | {} is below 1e-06, the lowest one
+dqn BITS adder.n_step=15 | {}
+dqn BITS adder.stacked_frames=4 | {} with config.replay.hindsight='future'
+dqn BITS normalization.rewards=True | {} with config.replay.hindsight='future'
+dqn BITS replay.sampler=prioritized | config.replay.hindsight='future'
+dqn BITS environment.name=CartPole-v1 | lacks goals for config.replay.hindsight
+dqn BITS ASYNC EXTERNAL | {} with config.replay.hindsight='future'
+sac replay.hindsight=final network.core_size=8 | {}
+sac RETRACE replay.hindsight=final | learner.critic_target='retrace' with
 bc topology.workers=1 | {} with config.agent='bc'
 dqn MASKS environment.frame_skip=4 | {} repeats each action, but the masks
 ppo MASKS environment.frame_skip=4 | {} repeats each action, but the masks
@@ -255,6 +269,8 @@ rainbow normalization.rewards=True
 dqn replay.capacity=64 replay.min_size=64
 dqn replay.min_size=50000
 dqn replay.samples_per_insert=0.0
+dqn BITS
+dqn BITS network.head=categorical replay.sampler=prioritized
 dqn FOUR
 dqn FOUR replay.capacity=255 replay.min_size=100
 """

@@ -346,3 +346,28 @@ def test_distributions_are_estimated(learn, tmp_path, algorithm, field):
     else:
       values, weights = outputs[action], np.full(len(outputs[action]), 1 / 51)
     assert wasserstein(values, weights, expected) < 0.3
+
+
+# Flags of tasks whose goals random actions do not reach.
+_GOALS = {
+  "dqn": ("BitFlipping", "--config.environment.kwargs.bits=15"),
+  "sac": ("Reaching", "--config.exploration.random_steps=500"),
+}
+
+
+@pytest.mark.parametrize("algorithm", _GOALS)
+@pytest.mark.parametrize("hindsight", ["none", "future"])
+def test_only_hindsight_reaches_goals(learn, algorithm, hindsight):
+  toy, *flags = _GOALS[algorithm]
+  summary = learn(
+    algorithm,
+    toy,
+    *flags,
+    "--config.adder.n_step=1",
+    f"--config.replay.hindsight={hindsight}",
+    "--config.limits.target_return=inf",
+    "--config.limits.target_info=is_success:0.9",
+    "--config.limits.environment_steps=20_000",
+  )
+  reached = summary["stopped_because"] == "target_info"
+  assert reached == (hindsight == "future")

@@ -355,3 +355,21 @@ def test_a_run_continues_if_its_environments_can_no_longer_be_saved(
   end(run.resume(limit(STEPS + _PERIOD)))
   summary = json.loads(run.folder.summary.read_text())
   assert summary["trainer_steps"] == STEPS + _PERIOD
+
+
+def test_a_resumed_run_relabels_its_unfinished_episodes(tmp_path):
+  flags = (
+    "--config.environment.name=tests.environments.toys:BitFlipping-v0",
+    "--config.adder.n_step=1",
+    "--config.replay.sampler=uniform",
+    "--config.replay.hindsight=future",
+  )
+  whole, run = Run(tmp_path / "whole"), Run(tmp_path / "resumed")
+  end(whole.start(limit(60), *flags))
+  end(run.start(limit(_PERIOD), *flags))  # an evaluation follows
+  end(run.resume(limit(60)))
+  one, other = (
+    snapshot_contents.read(x.snapshots.newest().path) for x in (whole, run)
+  )
+  assert one == other
+  assert one["table"]
