@@ -33,6 +33,7 @@ FIELDS: fields.Fields = {
   **groups.LEARNER,
   **groups.AUGMENTATION,
   **groups.DATASET,
+  **groups.DATASET_RATIO,
   **groups.REPLAY,
   **groups.HINDSIGHT,
   **groups.PRIORITIES,

@@ -81,7 +81,18 @@ DATASET: fields.Fields = {
   "dataset.path": Field(
     "",
     "folder of recorded episodes, or name of one of Minari's local datasets, "
-    "from which the run learns without workers; '': none",
+    "from which the run learns without workers, or beside them; '': none",
+  ),
+}
+
+# The field of batches of recorded and new items.
+DATASET_RATIO: fields.Fields = {
+  "dataset.ratio": Field(
+    0.0,
+    "part of each batch that is recorded, where the rest is from the table "
+    "that workers fill; Ball et al. 2023, section 4.1: 0.5; 0: a run with "
+    "dataset.path has no workers",
+    checks.within(0, 1, "a batch has no such part"),
   ),
 }
 

@@ -122,7 +122,14 @@ def check_replay(config: ml_collections.ConfigDict) -> None:
 
   `slipway.replay.tables.table_spec` checks the rules between the table's sizes.
   """
-  if config.dataset.path:
+  if config.dataset.ratio:
+    check_dataset(config)
+    _check_needed(
+      config,
+      "dataset.ratio",
+      ("learner.critic_target", "n_step", "knows no probabilities of actions"),
+    )
+  elif config.dataset.path:
     _check_recorded(config)
     return
   _check_collection(config)
@@ -209,7 +216,7 @@ def _check_collection(config: ml_collections.ConfigDict) -> None:
 
 
 def check_dataset(config: ml_collections.ConfigDict) -> None:
-  """Raises ValueError if a config without workers names no episodes."""
+  """Raises ValueError if a config that needs episodes names none."""
   if not config.dataset.path:
     raise ValueError(
       "config.dataset.path='' names no folder, so there would be nothing to "
@@ -223,7 +230,7 @@ def _check_recorded(config: ml_collections.ConfigDict) -> None:
   _check_needed(
     config,
     "dataset.path",
-    ("topology.workers", 0, "learns without workers"),
+    ("topology.workers", 0, "learns without workers if dataset.ratio is 0"),
     ("replay.sampler", "uniform", "samples recorded steps uniformly"),
     ("replay.shards", 1, "has no replay server"),
     ("learner.critic_target", "n_step", "knows no probabilities of actions"),

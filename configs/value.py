@@ -100,6 +100,7 @@ FIELDS: fields.Fields = {
   **groups.LEARNER,
   **groups.AUGMENTATION,
   **groups.DATASET,
+  **groups.DATASET_RATIO,
   **_DQN_ONLY_FIELDS,
   **groups.BONUS,
 }

@@ -228,6 +228,9 @@ cql mode=single | config.dataset.path='' names no folder
 dqn dataset.path=d | config.topology.workers=1 with config.dataset.path='d'
 rainbow topology.workers=0 dataset.path=d | replay.sampler='prioritized' with
 dqn topology.workers=0 dataset.path=d limits.episodes=9 | limits.trainer_steps=0
+dqn dataset.ratio=0.5 | config.dataset.path='' names no folder
+mpo RETRACE dataset.path=d dataset.ratio=0.5 | learner.critic_target='retrace'
+dqn dataset.path=d dataset.ratio=0.999 | is 64 recorded items and 0 new ones
 bc dataset.path=no/folder | 'no/folder', which does not exist
 """
 
@@ -270,6 +273,8 @@ dqn replay.capacity=64 replay.min_size=64
 dqn replay.min_size=50000
 dqn replay.samples_per_insert=0.0
 dqn BITS
+dqn dataset.path=d dataset.ratio=0.5
+rainbow dataset.path=d dataset.ratio=0.25 topology.workers=0
 dqn BITS network.head=categorical replay.sampler=prioritized
 dqn FOUR
 dqn FOUR replay.capacity=255 replay.min_size=100
