@@ -389,12 +389,12 @@ def opened(tmp_path):
   return tmp_path / "d"
 
 
-@pytest.mark.parametrize("ratio", [0.0, 0.25])
+@pytest.mark.parametrize("ratio", [0.0, 0.5])
 def test_only_recorded_episodes_open_a_lock(learn, opened, ratio):
   summary = learn(
     "dqn",
     "CombinationLock",
-    "--config.adder.n_step=1",
+    "--config.adder.n_step=5",
     "--config.limits.target_return=0.7",
     "--config.limits.environment_steps=20_000",
     *([f"--config.dataset.path={opened}"] if ratio else []),
