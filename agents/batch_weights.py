@@ -11,10 +11,24 @@ def compute(
 ) -> tf.Tensor:
   """Returns the importance weights of a batch, float32 [B].
 
-  They are 1 for uniform sampling from one server. With several servers,
-  sampling is uniform within each one only, so the weight of the batch's server
-  makes up for the others.
+  They are 1 for recorded elements, and for uniform sampling from one server.
+  With several servers, sampling is uniform within each one only, so the weight
+  of the batch's server makes up for the others.
   """
+  return _add_recorded(batch, _compute_for_table(replay, batch, steps))
+
+
+def _add_recorded(batch: dataset.Batch, weights: tf.Tensor) -> tf.Tensor:
+  """Returns weights [B], with ones for the batch's recorded elements."""
+  if not batch.recorded:
+    return weights
+  return tf.concat([weights, tf.ones(batch.recorded, weights.dtype)], axis=0)
+
+
+def _compute_for_table(
+  replay: ml_collections.ConfigDict, batch: dataset.Batch, steps: tf.Variable
+) -> tf.Tensor:
+  """Returns the importance weights of the elements from the table."""
   if replay.sampler == "uniform":
     ones = tf.ones_like(batch.probabilities, tf.float32)
     return ones if batch.shard_weight is None else batch.shard_weight * ones
@@ -45,9 +59,9 @@ def compute_inverse_rates(
     expected = tf.ones_like(expected)
   # A restored or new table may report 0 for an item that it has returned.
   weights = tf.where(expected > 0, 1.0 / expected, 1.0)
-  if batch.shard_weight is None:
-    return weights
-  return tf.cast(batch.shard_weight, tf.float64) * weights
+  if batch.shard_weight is not None:
+    weights *= tf.cast(batch.shard_weight, tf.float64)
+  return _add_recorded(batch, weights)
 
 
 def importance_weights(

@@ -223,8 +223,9 @@ class Builder(typing.Protocol):
 
 
 def is_recorded(config: ml_collections.ConfigDict) -> bool:
-  """Returns whether a run learns from recorded episodes of `dataset.path`."""
-  return bool(config.get("dataset", {}).get("path", ""))
+  """Returns whether a run learns from recorded episodes only."""
+  dataset = config.get("dataset", {})
+  return bool(dataset.get("path", "")) and not dataset.get("ratio", 0.0)
 
 
 def make_collected_table(

@@ -29,7 +29,8 @@ class HighestPriority(tf.Module):
     """Records the priorities of an update, and returns the update."""
     if not self._is_used:
       return update
-    new = priorities.mean_per_item(update.priorities, batch.keys.shape[0])
+    new = batch.take_from_table(update.priorities)
+    new = priorities.mean_per_item(new, batch.keys.shape[0])
     # A priority that is not finite is not sent to the table.
     new = tf.where(tf.math.is_finite(new), new, tf.zeros_like(new))
     self._value.assign(tf.maximum(self._value, tf.reduce_max(new)))

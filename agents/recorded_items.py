@@ -57,6 +57,9 @@ def _make_items(
   """Returns the spec of a table, and its items, made one after the other."""
   table = builder.make_table(config, spec)
   alone = fields.replace(config, "topology.environments_per_worker", 1)
+  if "replay" in config:
+    # Priorities are not used, and the values for them were not recorded.
+    alone = fields.replace(alone, "replay.sampler", "uniform")
   adder = builder.make_adder(alone, spec)
   episodes = recordings.read(config.dataset.path, spec)
   if isinstance(builder, q_builder.QBuilder):

@@ -34,7 +34,9 @@ FIELDS: fields.Fields = {
   **groups.LEARNER,
   **groups.AUGMENTATION,
   **groups.DATASET,
+  **groups.DATASET_RATIO,
   **groups.REPLAY,
+  **groups.HINDSIGHT,
   **groups.PRIORITIES,
   **groups.N_STEP,
   **groups.SEQUENCES,
@@ -325,6 +327,7 @@ FIELDS: fields.Fields = {
 # presets of D4PG set lowest_return and highest_return for their tasks.
 _REQUIREMENTS: rules.Requirements = {
   **rules.BONUS_REQUIREMENTS,
+  **rules.HINDSIGHT_REQUIREMENTS,
   **rules.CORE_REQUIREMENTS,
   ("network.core_size",): [*groups.CORE, "adder.burn_in"],
   ("learner.critic_target", "n_step", "expectile"): ["adder.n_step"],
@@ -480,6 +483,7 @@ def check(config: ml_collections.ConfigDict) -> None:
     rules.check_atoms(config)
   rules.check_stacked_frames(config)
   rules.check_bonus(config)
+  rules.check_hindsight(config)
   critics, targets = config.network.critics, config.learner.target_critics
   if targets > critics:
     raise ValueError(

@@ -81,7 +81,18 @@ DATASET: fields.Fields = {
   "dataset.path": Field(
     "",
     "folder of recorded episodes, or name of one of Minari's local datasets, "
-    "from which the run learns without workers; '': none",
+    "from which the run learns without workers, or beside them; '': none",
+  ),
+}
+
+# The field of batches of recorded and new items.
+DATASET_RATIO: fields.Fields = {
+  "dataset.ratio": Field(
+    0.0,
+    "part of each batch that is recorded, where the rest is from the table "
+    "that workers fill; Ball et al. 2023, section 4.1: 0.5; 0: a run with "
+    "dataset.path has no workers",
+    checks.within(0, 1, "a batch has no such part"),
   ),
 }
 
@@ -205,7 +216,8 @@ REPLAY: fields.Fields = {
   "replay.samples_per_insert": Field(
     8.0,
     "average number of times that each transition or sequence is sampled, "
-    "which a rate limiter enforces; Mnih et al. 2015 use 32 / 4; 0: no limit",
+    "relabelled copies included, which a rate limiter enforces; Mnih et al. "
+    "2015 use 32 / 4; 0: no limit",
     checks.at_least(
       0, "the limiter would block for ever", "0: no limit", most=1e9
     ),
@@ -235,6 +247,23 @@ REPLAY: fields.Fields = {
     "environment steps of all workers per round of mode 'sync', after which "
     "the trainer makes the updates that replay.samples_per_insert allows",
     checks.at_least(1, "a round would have no steps"),
+  ),
+}
+
+# Fields of hindsight experience replay.
+HINDSIGHT: fields.Fields = {
+  "replay.hindsight": Field(
+    "none",
+    "goals of additional copies of each transition, for environments with "
+    "goals: 'none'; 'future', achieved after it in its episode; or 'final', "
+    "achieved at the episode's end; Andrychowicz et al. 2017, section 4.5",
+    checks.one_of(("none", "future", "final"), "there would be no goals"),
+  ),
+  "replay.hindsight_goals": Field(
+    4,
+    "k, copies of each transition with 'future', each with a goal of its own; "
+    "Andrychowicz et al. 2017, appendix A: 4",
+    checks.at_least(1, "there would be no copies", most=100),
   ),
 }
 

@@ -49,6 +49,7 @@ FIELDS: fields.Fields = {
   **groups.PRIORITIES,
   **groups.LEARNER,
   **groups.DATASET,
+  **groups.DATASET_RATIO,
   **_R2D2_FIELDS,
 }
 

@@ -5,6 +5,7 @@ raise a ValueError that names the fields, their values and the consequence.
 """
 
 import math
+import typing
 from collections.abc import Mapping, Sequence
 
 import ml_collections
@@ -51,6 +52,11 @@ BONUS_REQUIREMENTS: Requirements = {
     *("bonus.learning_rate", "bonus.batch_size"),
   ],
   ("bonus.kind", "icm"): ["bonus.forward_weight"],
+}
+
+# The field of `groups.HINDSIGHT` that has an effect with one strategy only.
+HINDSIGHT_REQUIREMENTS: Requirements = {
+  ("replay.hindsight", "future"): ["replay.hindsight_goals"],
 }
 
 
@@ -116,7 +122,10 @@ def check_replay(config: ml_collections.ConfigDict) -> None:
 
   `slipway.replay.tables.table_spec` checks the rules between the table's sizes.
   """
-  if config.dataset.path:
+  if config.dataset.ratio:
+    check_dataset(config)
+    _check_no_retrace(config, "dataset.ratio")
+  elif config.dataset.path:
     _check_recorded(config)
     return
   _check_collection(config)
@@ -203,7 +212,7 @@ def _check_collection(config: ml_collections.ConfigDict) -> None:
 
 
 def check_dataset(config: ml_collections.ConfigDict) -> None:
-  """Raises ValueError if a config without workers names no episodes."""
+  """Raises ValueError if a config that needs episodes names none."""
   if not config.dataset.path:
     raise ValueError(
       "config.dataset.path='' names no folder, so there would be nothing to "
@@ -214,23 +223,14 @@ def check_dataset(config: ml_collections.ConfigDict) -> None:
 def _check_recorded(config: ml_collections.ConfigDict) -> None:
   """Raises ValueError if a run can't learn from recorded episodes."""
   path = config.dataset.path
-  for name, needed, reason in (
-    ("topology.workers", 0, "learns without workers"),
+  _check_needed(
+    config,
+    "dataset.path",
+    ("topology.workers", 0, "learns without workers if dataset.ratio is 0"),
     ("replay.sampler", "uniform", "samples recorded steps uniformly"),
     ("replay.shards", 1, "has no replay server"),
-  ):
-    section, _, last = name.partition(".")
-    value = config[section].get(last, needed)
-    if value != needed:
-      raise ValueError(
-        f"config.{name}={value!r} with config.dataset.path={path!r}, which "
-        f"{reason}: use --config.{name}={needed}"
-      )
-  if config.learner.get("critic_target") == "retrace":
-    raise ValueError(
-      "config.learner.critic_target='retrace' with config.dataset.path="
-      f"{path!r}, which knows no probabilities of actions: use 'n_step'"
-    )
+  )
+  _check_no_retrace(config, "dataset.path")
   limits = config.limits
   if (limits.environment_steps or limits.episodes) and not (
     limits.trainer_steps or limits.wall_clock_s
@@ -258,6 +258,57 @@ def _check_shards(config: ml_collections.ConfigDict) -> None:
       f"config.topology.replay={topology.replay!r} the trainer hosts the one "
       "table: use 'own_process', or 1 shard"
     )
+
+
+def _check_no_retrace(config: ml_collections.ConfigDict, other: str) -> None:
+  """Raises ValueError if targets need what recorded episodes do not have."""
+  target = config.learner.get("critic_target")
+  if target == "retrace":
+    _check_needed(
+      config,
+      other,
+      ("learner.critic_target", "n_step", "knows no probabilities of actions"),
+    )
+
+
+def _check_needed(
+  config: ml_collections.ConfigDict,
+  other: str,
+  *needs: tuple[str, typing.Any, str],
+) -> None:
+  """Raises ValueError if a field has not the value that another one needs."""
+  for name, needed, reason in needs:
+    section, _, last = name.partition(".")
+    value = config[section].get(last, needed)
+    if value != needed:
+      raise ValueError(
+        f"config.{name}={value!r} with config.{other}="
+        f"{fields.get(config, other)!r}, which {reason}: use --config.{name}="
+        f"{needed}"
+      )
+
+
+def check_hindsight(config: ml_collections.ConfigDict) -> None:
+  """Checks the rules between the fields of `groups.HINDSIGHT` and others."""
+  if config.replay.hindsight == "none":
+    return
+  _check_needed(
+    config,
+    "replay.hindsight",
+    ("adder.n_step", 1, "relabels single steps"),
+    ("adder.stacked_frames", 0, "changes whole observations"),
+    ("network.core_size", 0, "relabels transitions, no sequences"),
+    ("learner.critic_target", "n_step", "relabels transitions, no sequences"),
+    ("learner.target_bc_weight", 0.0, "adds no next actions"),
+    ("normalization.rewards", False, "adds rewards of no episode's return"),
+    ("environment.external", False, "calls the environment's compute_reward"),
+  )
+
+
+def count_relabelled(config: ml_collections.ConfigDict) -> int:
+  """Returns the number of relabelled copies of each transition."""
+  kind = config.replay.get("hindsight", "none")
+  return config.replay.hindsight_goals if kind == "future" else kind == "final"
 
 
 def check_atoms(config: ml_collections.ConfigDict) -> None:

@@ -102,10 +102,12 @@ FIELDS: fields.Fields = {
   **groups.STACKED_FRAMES,
   **groups.EPSILON,
   **groups.REPLAY,
+  **groups.HINDSIGHT,
   **groups.PRIORITIES,
   **groups.LEARNER,
   **groups.AUGMENTATION,
   **groups.DATASET,
+  **groups.DATASET_RATIO,
   **_DQN_ONLY_FIELDS,
   **groups.BONUS,
 }
@@ -118,6 +120,7 @@ FIELDS: fields.Fields = {
 _REQUIREMENTS: rules.Requirements = {
   **rules.EPSILON_REQUIREMENTS,
   **rules.BONUS_REQUIREMENTS,
+  **rules.HINDSIGHT_REQUIREMENTS,
   ("network.head", "categorical"): ["network.atoms"],
   ("network.head", "quantile", "implicit_quantile"): ["network.quantiles"],
   ("network.head", "implicit_quantile"): ["network.cosines"],
@@ -137,6 +140,7 @@ def check(config: ml_collections.ConfigDict) -> None:
   rules.check_replay(config)
   rules.check_stacked_frames(config)
   rules.check_bonus(config)
+  rules.check_hindsight(config)
   if config.network.head == "categorical":
     rules.check_atoms(config)
   _check_munchausen(config)
@@ -149,6 +153,13 @@ def check(config: ml_collections.ConfigDict) -> None:
       "config.replay.sampler='prioritized' workers compute initial priorities "
       "from unnormalized rewards: use 'uniform', or config.environment."
       "reward_scale"
+    )
+  if config.replay.hindsight != "none" and prioritized and by_workers:
+    raise ValueError(
+      f"config.replay.hindsight={config.replay.hindsight!r} adds transitions "
+      "with goals for which workers know no TD error, but with config.replay."
+      "sampler='prioritized' they compute initial priorities from it: use "
+      "'uniform', or config.network.head='categorical'"
     )
   rules.check_requirements(config, FIELDS, _REQUIREMENTS)
 

@@ -6,7 +6,7 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from slipway.agents import core, policies, seeds
+from slipway.agents import core, hindsight, policies, seeds
 from slipway.agents.actor_critic import acting
 from slipway.agents.networks import (
   cores,
@@ -47,6 +47,7 @@ class Builder(policies.PolicyBuilder):
     normalization.check(config, spec)
     torsos.check_shift(config, spec)
     self.make_table(config, spec)
+    hindsight.check(config)
 
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -132,12 +133,13 @@ class Builder(policies.PolicyBuilder):
         config.adder.period,
         config.adder.discount,
       )
-    return adder.NStepAdder(
+    of_steps = adder.NStepAdder(
       _make_schema(config, spec),
       config.topology.environments_per_worker,
       config.adder.n_step,
       config.adder.discount,
     )
+    return hindsight.wrap(config, of_steps)
 
 
 def _check_actions(

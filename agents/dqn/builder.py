@@ -6,7 +6,13 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from slipway.agents import core, discrete, epsilon_greedy, q_builder
+from slipway.agents import (
+  core,
+  discrete,
+  epsilon_greedy,
+  hindsight,
+  q_builder,
+)
 from slipway.agents.networks import normalization, q_network, torsos
 from slipway.configs import value
 from slipway.replay.items import adder, priorities, transitions
@@ -28,6 +34,7 @@ class Builder(q_builder.QBuilder):
     normalization.check(config, spec)
     torsos.check_shift(config, spec)
     self.make_table(config, spec)
+    hindsight.check(config)
 
   def make_table(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
@@ -50,18 +57,19 @@ class Builder(q_builder.QBuilder):
 
   def make_adder(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
-  ) -> adder.NStepAdder:
+  ) -> core.Adder:
     """Makes the adder of one worker's environments, for n-step transitions."""
     # The priority of a distribution is a divergence, which workers don't know.
     has_errors = config.network.head != "categorical"
     prioritized = config.replay.sampler == "prioritized"
-    return adder.NStepAdder(
+    of_steps = adder.NStepAdder(
       _make_schema(config, spec),
       config.topology.environments_per_worker,
       config.adder.n_step,
       config.adder.discount,
       _FirstPriority() if prioritized and has_errors else None,
     )
+    return hindsight.wrap(config, of_steps)
 
 
 class _FirstPriority:

@@ -2,7 +2,7 @@
 
 import functools
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import tensorflow as tf
@@ -32,6 +32,11 @@ class Outcome(typing.NamedTuple):
   priorities: tf.Tensor | None
 
 
+# Function that samples the recorded items of an update, uint8 [R, *item_shape],
+# in its graph; None: there are none.
+SampleRecorded = Callable[[], tf.Tensor | None]
+
+
 class GraphLoop:
   """Runs several updates in one call of a graph.
 
@@ -45,9 +50,15 @@ class GraphLoop:
     names: names of the metrics in `Outcome.metrics`, which tracing sets.
   """
 
-  def __init__(self, learner: core.Learner, spec: table_spec.TableSpec):
+  def __init__(
+    self,
+    learner: core.Learner,
+    spec: table_spec.TableSpec,
+    sample_recorded: SampleRecorded = lambda: None,
+  ):
     """Makes the loop; the first call traces the graph."""
     self._learner, self._spec = learner, spec
+    self._sample_recorded = sample_recorded
     self.names: list[str] = []
 
   def __call__(
@@ -61,16 +72,19 @@ class GraphLoop:
 
     def update(i, metrics, versions, *pushed):
       """Runs update i, and writes its results to the tensor arrays."""
-      batch = dataset_lib.unpack(self._spec.schema, next(iterator))
+      batch = dataset_lib.unpack(
+        self._spec.schema, next(iterator), self._sample_recorded()
+      )
       batch = batch._replace(shard_weight=shard_weight)
       done = self._learner.update(batch)
       self.names = list(done.metrics)
       if prioritized:
         keys, new = pushed
+        of_table = batch.take_from_table(done.priorities)
         items = batch.keys.shape[0]
         pushed = (
           keys.write(i, tf.bitcast(batch.keys, tf.int64)),
-          new.write(i, priorities_lib.mean_per_item(done.priorities, items)),
+          new.write(i, priorities_lib.mean_per_item(of_table, items)),
         )
       return (
         i + 1,
@@ -99,9 +113,15 @@ class GraphLoop:
 class SampledUpdate:
   """Runs one update per call, on items that the caller has sampled."""
 
-  def __init__(self, learner: core.Learner, spec: table_spec.TableSpec):
+  def __init__(
+    self,
+    learner: core.Learner,
+    spec: table_spec.TableSpec,
+    sample_recorded: SampleRecorded = lambda: None,
+  ):
     """Makes the update; `trace` or the first call traces the graph."""
     self._learner, self._spec = learner, spec
+    self._sample_recorded = sample_recorded
     self._names: list[str] = []
 
   def trace(self) -> None:
@@ -150,14 +170,16 @@ class SampledUpdate:
   ) -> tuple[tf.Tensor, ...]:
     """Runs one update in the graph."""
     batch = dataset_lib.make_batch(
-      self._spec.schema, keys, probabilities, sizes, data
+      *(self._spec.schema, keys, probabilities, sizes, data),
+      self._sample_recorded(),
     )
     done = self._learner.update(batch)
     self._names = list(done.metrics)
     metrics = stack_metrics(done.metrics)
     if not self._spec.prioritized:
       return metrics, batch.versions
-    new = priorities_lib.mean_per_item(done.priorities, self._spec.batch_size)
+    new = batch.take_from_table(done.priorities)
+    new = priorities_lib.mean_per_item(new, self._spec.batch_size)
     return metrics, batch.versions, new
 
 

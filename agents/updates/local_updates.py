@@ -26,14 +26,16 @@ class LocalUpdates(updates_core.Updates):
     spec: table_spec.TableSpec,
     table: local_table.LocalTable | local_queue.LocalQueue,
     is_due: Callable[[table_status.TableStatus], bool],
+    sample_recorded: graph_loop.SampleRecorded = lambda: None,
   ):
     """Makes the update; the first `run` with a batch traces the graph.
 
     Args:
       is_due: function of the table's counts that returns whether another update
         is due.
+      sample_recorded: function that samples the recorded items of a batch.
     """
-    self._update = graph_loop.SampledUpdate(learner, spec)
+    self._update = graph_loop.SampledUpdate(learner, spec, sample_recorded)
     self._spec, self._table, self._is_due = spec, table, is_due
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:

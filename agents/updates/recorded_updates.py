@@ -2,9 +2,10 @@
 
 import ml_collections
 import numpy as np
+import tensorflow as tf
 from acme import specs
 
-from slipway.agents import core, recorded_items
+from slipway.agents import core, recorded_items, seeds
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import graph_loop
 from slipway.replay.tables import table_status
@@ -63,3 +64,43 @@ class RecordedUpdates(updates_core.Updates):
       # Fewer items than a batch has are repeated.
       self._order = random.permutation(max(count, size)) % count
     return self._order[index * size : (index + 1) * size]
+
+
+def make_sampler(
+  learner: core.Learner,
+  config: ml_collections.ConfigDict,
+  spec: specs.EnvironmentSpec,
+  builder: core.Builder,
+  count: int,
+) -> graph_loop.SampleRecorded:
+  """Makes the function that samples recorded items uniformly.
+
+  The run's seed and the learner's step count determine the items, so a resumed
+  run continues with the same ones.
+
+  Args:
+    count: items per update; 0: the function returns None.
+
+  Raises:
+    ValueError: see `recorded_items.collect`.
+  """
+  if not count:
+    return lambda: None
+  table, found = recorded_items.collect(config, spec, builder)
+  # The memory of a GPU may be too small for them.
+  with tf.device("CPU:0"):
+    items = tf.constant(found.reshape(-1, *table.schema.item_shape))
+  seed = seeds.for_table(config.seed)
+
+  def sample() -> tf.Tensor:
+    """Returns the items of the learner's next update."""
+    with tf.device("CPU:0"):
+      chosen = tf.random.stateless_uniform(
+        [count],
+        tf.stack([tf.constant(seed, tf.int64), learner.steps]),
+        maxval=len(found),
+        dtype=tf.int64,
+      )
+      return tf.gather(items, chosen)
+
+  return sample

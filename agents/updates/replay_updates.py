@@ -114,6 +114,7 @@ class ReplayUpdates(updates_core.Updates):
     spec: table_spec.TableSpec,
     limiter: limiter_lib.Limiter,
     servers: Sequence[str],
+    sample_recorded: graph_loop.SampleRecorded = lambda: None,
   ):
     """Makes a reader per server; `trace` or the first update traces the graph.
 
@@ -121,8 +122,9 @@ class ReplayUpdates(updates_core.Updates):
       learner: the learner whose `update` is traced.
       limiter: limiter of each server's table.
       servers: 'host:port' of each server.
+      sample_recorded: function that samples the recorded items of a batch.
     """
-    self._loop = graph_loop.GraphLoop(learner, spec)
+    self._loop = graph_loop.GraphLoop(learner, spec, sample_recorded)
     self._spec, self._limiter = spec, limiter
     self._readers = [ShardReader(server, spec) for server in servers]
     self._weights = shard_weights.ShardWeights(len(servers))

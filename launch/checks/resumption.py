@@ -8,6 +8,7 @@ import typing
 
 import ml_collections
 
+from slipway.agents import core
 from slipway.configs import base, fields
 from slipway.launch.checks import run_config
 from slipway.launch.control import limits as limits_lib
@@ -38,6 +39,7 @@ _FIXED_FIELDS = {
   "learner.std_kl_multiplier": "the adapted value of the snapshot replaces it",
   "learner.temperature": "the adapted value of the snapshot replaces it",
   "learner.target_bc_weight": "the saved items lack next actions, or have them",
+  "replay.hindsight": "workers save whole episodes only with hindsight",
   "replay.transitions_per_item": "the saved items have so many transitions",
   "replay.shards": "the saved items are spread over that number of servers",
 }
@@ -50,6 +52,7 @@ _FIXED_FIELDS_IN_SINGLE = {
   "seed": "the saved random states belong to it",
   "topology.environments_per_worker": "so many environments are saved",
   "dataset.path": "a run without workers saves no environments",
+  "dataset.ratio": "a run without workers saves no environments",
   "replay.sampler": "a uniform table saves no priorities",
   "replay.priority_exponent": "the saved weights of the items depend on it",
 }
@@ -174,9 +177,10 @@ def _find_forbidden_change(
     | (_FIXED_FIELDS_IN_SINGLE if after.mode == "single" else {})
   )
   old, new = (fields.flatten(c) for c in (before, after))
-  path = new.get("dataset.path")
-  if path and not old["dataset.path"]:
-    return "dataset.path", "", path, "the saved transitions would be lost"
+  if core.is_recorded(after) and not core.is_recorded(before):
+    name = "dataset.ratio" if old["dataset.path"] else "dataset.path"
+    why = "the saved transitions would be lost"
+    return name, old[name], new[name], why
   for name in sorted(old.keys() | new.keys()):
     for prefix, why in fixed.items():
       changed = not fields.is_equal(old.get(name), new.get(name))

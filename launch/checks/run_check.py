@@ -62,7 +62,7 @@ def check(
     network.variable_shapes(builder.make_network(whole, spec))
   if checks.is_user_code(name := config.learner.get("optimizer", "adam")):
     core.load_optimizer(name)
-  if core.is_recorded(config):
+  if config.get("dataset", {}).get("path", ""):
     recorded_items.check(whole, spec, builder)
   _check_recording(config, spec, builder, on_cluster)
   hooks.check(config.hooks)

@@ -87,7 +87,7 @@ class Rates:
     table = self.table
     if table is None or table.is_queue or table.round_steps is None:
       return 1
-    inserts = table.round_steps / table.steps_per_item
+    inserts = table.round_steps / table.steps_per_item * (1 + table.relabelled)
     samples = inserts * table.samples_per_insert
     return max(1, round(samples / table.batch_size))
 

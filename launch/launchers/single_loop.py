@@ -107,7 +107,13 @@ class SingleLoop:
     else:
       self._table = local_table.make_table(table, seeds.for_table(config.seed))
       self._updates = local_updates.LocalUpdates(
-        learner, table, self._table, self._rates.is_update_due
+        learner,
+        table,
+        self._table,
+        self._rates.is_update_due,
+        recorded_updates.make_sampler(
+          learner, config, spec, builder, table.recorded
+        ),
       )
       # A worker's exploration depends on the number of workers.
       alone = fields.replace(config, "topology.workers", 1)

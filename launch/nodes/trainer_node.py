@@ -184,4 +184,7 @@ def _make_updates(
     return recorded_updates.RecordedUpdates(learner, config, spec, builder)
   if table.is_queue:
     return queue_updates.QueueUpdates(learner, table, servers)
-  return replay_updates.ReplayUpdates(learner, table, limiter, servers)
+  sample = recorded_updates.make_sampler(
+    learner, config, spec, builder, table.recorded
+  )
+  return replay_updates.ReplayUpdates(learner, table, limiter, servers, sample)

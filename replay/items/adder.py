@@ -246,10 +246,25 @@ class NStepAdder:
       ids = self._frame_ids(fields["o_tm1"], fields["o_t"], offsets)
       frames = frames_lib.FrameIds(ids, self._frames)
     self._ages[slots, envs] = 0
+    return self.pack(fields, found, frames)
+
+  def pack(
+    self,
+    fields: Mapping[str, np.ndarray],
+    priorities: np.ndarray,
+    frames: frames_lib.FrameIds | None = None,
+  ) -> Items | None:
+    """Packs transitions, and returns the items that are complete now.
+
+    Args:
+      fields: the fields of M transitions by name, [M, ...].
+      priorities: their first priorities, float32 [M].
+      frames: their frame numbers, with stacked frames.
+    """
     records = self._schema.record.pack(fields)
     if self._grouping is None:
-      return Items(records, found, frames)
-    full = self._grouping.add(records, found)
+      return Items(records, priorities, frames)
+    full = self._grouping.add(records, priorities)
     return full and Items(*full)
 
   def _frame_ids(

@@ -15,7 +15,10 @@ STARVED_MS = 500
 class Batch(typing.NamedTuple):
   """A batch of B transitions or sequences for a learner.
 
-  Batches of recorded data have only the field `data`; the others are None.
+  Its last elements may be recorded. The others are from the table, and only
+  they have versions, keys, probabilities and table sizes.
+
+  Batches of `core.Batches` have only the field `data`; the others are None.
 
   Attributes:
     data: a `Transition` or `Sequence` with [B, ...] in each field.
@@ -26,6 +29,7 @@ class Batch(typing.NamedTuple):
     table_size: items in the table when each item was sampled, int64 [B].
     shard_weight: weight of the items of this shard, relative to the largest
       weight of a shard, float32 []; None: there is only one shard.
+    recorded: number of recorded elements.
   """
 
   data: typing.Any
@@ -34,6 +38,11 @@ class Batch(typing.NamedTuple):
   probabilities: typing.Any = None
   table_size: typing.Any = None
   shard_weight: tf.Tensor | None = None
+  recorded: int = 0
+
+  def take_from_table(self, values: typing.Any) -> typing.Any:
+    """Returns those of the values [B, ...] that belong to the table's items."""
+    return values[: values.shape[0] - self.recorded]
 
 
 def make_dataset(
@@ -77,7 +86,9 @@ def make_dataset(
   return batches.apply(copy)
 
 
-def unpack(schema: typing.Any, samples: typing.Any) -> Batch:
+def unpack(
+  schema: typing.Any, samples: typing.Any, recorded: tf.Tensor | None = None
+) -> Batch:
   """Converts an element of the dataset to a `Batch`.
 
   Call it in the graph of the update. In `Dataset.map`, it would cost one more
@@ -86,10 +97,11 @@ def unpack(schema: typing.Any, samples: typing.Any) -> Batch:
   Args:
     samples: `reverb.ReplaySample` of I items of G transitions each (B = I * G),
       with data uint8 [I, *item_shape].
+    recorded: as for `make_batch`.
   """
   info = samples.info
   return make_batch(
-    schema, info.key, info.probability, info.table_size, samples.data
+    schema, info.key, info.probability, info.table_size, samples.data, recorded
   )
 
 
@@ -99,6 +111,7 @@ def make_batch(
   probabilities: tf.Tensor,
   table_size: tf.Tensor,
   data: tf.Tensor,
+  recorded: tf.Tensor | None = None,
 ) -> Batch:
   """Unpacks I sampled items to a `Batch`.
 
@@ -109,11 +122,16 @@ def make_batch(
     probabilities: probability of sampling each item, float64 [I].
     table_size: items in the table when each was sampled, int64 [I].
     data: bytes of the items, uint8 [I, *item_shape].
+    recorded: bytes of recorded items, which are added, uint8 [R, *item_shape].
   """
-  group_size = schema.transitions_per_item
+  group_size, count = schema.transitions_per_item, 0
+  if recorded is not None:
+    count = group_size * recorded.shape[0]
+    data = tf.concat([data, recorded], axis=0)
   if group_size > 1:
     data = tf.reshape(data, (-1, schema.record.record_bytes))
     probabilities = tf.repeat(probabilities, group_size)
     table_size = tf.repeat(table_size, group_size)
   learned, versions = schema.unpack(data)
-  return Batch(learned, versions, keys, probabilities, table_size)
+  batch = Batch(learned, None, keys, probabilities, table_size, recorded=count)
+  return batch._replace(versions=batch.take_from_table(versions))

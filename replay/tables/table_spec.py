@@ -46,8 +46,8 @@ class TableSpec:
   Attributes:
     schema: schema of an item.
     capacity: maximum number of items in each server's table.
-    batch_size: items per batch.
-    steps_per_item: environment steps per new item.
+    batch_size: items of the table per batch.
+    steps_per_item: environment steps per new item, but for relabelled ones.
     min_size: items in each server's table before the first one is sampled.
     samples_per_insert: number of samples that each insert grants; 0: no limit.
     tolerance: allowed deviation of samples from samples_per_insert, as a
@@ -59,6 +59,8 @@ class TableSpec:
     shards: number of servers that share the items.
     round_steps: environment steps of all workers in a round of mode 'sync';
       None: as many as give one batch.
+    relabelled: relabelled items for each other one (hindsight).
+    recorded: recorded items per batch, in addition to those of the table.
   """
 
   schema: ItemSchema
@@ -72,6 +74,8 @@ class TableSpec:
   is_queue: bool = False
   shards: int = 1
   round_steps: int | None = None
+  relabelled: int = 0
+  recorded: int = 0
 
   @classmethod
   def from_replay_config(
@@ -92,10 +96,13 @@ class TableSpec:
     """
     replay = config.replay
     prioritized = replay.sampler == "prioritized"
+    batch_size = config.learner.batch_size // schema.transitions_per_item
+    ratio = config.get("dataset", {}).get("ratio", 0.0)
+    recorded = round(ratio * batch_size)
     table = cls(
       schema=schema,
       capacity=-(-(replay.capacity // steps_per_item) // replay.shards),
-      batch_size=config.learner.batch_size // schema.transitions_per_item,
+      batch_size=batch_size - recorded,
       steps_per_item=steps_per_item,
       min_size=-(-replay.min_size // (steps_per_item * replay.shards)),
       samples_per_insert=replay.samples_per_insert,
@@ -103,6 +110,8 @@ class TableSpec:
       priority_exponent=replay.priority_exponent if prioritized else None,
       shards=replay.shards,
       round_steps=config.sync.environment_steps,
+      relabelled=rules.count_relabelled(config),
+      recorded=recorded,
     )
     _check_sizes(config, table)
     return table
@@ -179,6 +188,14 @@ def _check_sizes(config: ml_collections.ConfigDict, table: TableSpec) -> None:
       f"config.learner.batch_size={batch_size} is no multiple of "
       f"config.replay.transitions_per_item={together}, so a batch would not "
       "have whole items: change one of them"
+    )
+  ratio = config.get("dataset", {}).get("ratio", 0.0)
+  if ratio and not (table.batch_size and table.recorded):
+    raise ValueError(
+      f"config.dataset.ratio={ratio!r} of config.learner.batch_size="
+      f"{batch_size} is {table.recorded} recorded items and {table.batch_size} "
+      f"new ones, of {together} transitions: use a ratio that leaves both, or "
+      "a larger batch"
     )
   if table.capacity < table.batch_size:
     shards = f" in {replay.shards} shards" if replay.shards > 1 else ""

@@ -1,11 +1,13 @@
 """Tests of importance weights against Schaul et al. 2016, section 3.4."""
 
+import ml_collections
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from slipway.agents import batch_weights
 from slipway.replay.items import priorities
+from slipway.replay.tables import dataset
 
 
 def by_hand(probabilities, table_size, beta):
@@ -100,3 +102,33 @@ def test_priority_that_stops_a_table_is_rejected(bad):
   with pytest.raises(ValueError, match=r"priorities\[1\]=\S+ must be finite"):
     priorities.check(np.array([1.0, bad, bad]))
   priorities.check(np.array([0.0, 1e-9, 1e9]))
+
+
+@pytest.mark.parametrize("sampler", ["uniform", "prioritized"])
+@pytest.mark.parametrize("shard_weight", [None, 0.5])
+def test_recorded_elements_have_weight_1(sampler, shard_weight):
+  replay = ml_collections.ConfigDict(
+    {
+      "sampler": sampler,
+      "importance_exponent_start": 1.0,
+      "importance_exponent_end": 1.0,
+      "importance_steps": 1,
+    }
+  )
+  batch = dataset.Batch(
+    None,
+    probabilities=tf.constant([0.1, 0.2, 0.4], tf.float64),
+    table_size=tf.constant([10, 10, 10], tf.int64),
+    shard_weight=shard_weight and tf.constant(shard_weight),
+  )
+  mixed = batch._replace(recorded=2)
+  for compute in (
+    lambda x: batch_weights.compute(replay, x, tf.Variable(0)),
+    lambda x: batch_weights.compute_inverse_rates(replay, x),
+  ):
+    alone, both = compute(batch), compute(mixed)
+    if alone is None:
+      assert both is None
+    else:
+      np.testing.assert_array_equal(both[:3], alone)
+      np.testing.assert_array_equal(both[3:], [1.0, 1.0])

@@ -198,3 +198,32 @@ class CountingLearner:
 
   def _keep(self, observation):
     self.seen.append(observation)
+
+
+@pytest.mark.parametrize("algorithm", ["rainbow", "r2d2", "sac"])
+def test_seed_and_step_determine_the_recorded_part_of_a_batch(
+  tmp_path, algorithm
+):
+  config = make_config(algorithm, tmp_path / "d")
+  config.replay.sampler = "prioritized"
+  config.topology.workers = 1
+  config.dataset.ratio = 0.25
+  recorded.record(config.dataset.path)
+  spec = factory.make_spec(config.environment)
+  builder = registry.make_builder(config.agent)
+  builder.check(config, spec)
+  table, known = recorded_items.collect(config, spec, builder)
+  size = config.learner.batch_size // table.schema.transitions_per_item
+  assert (table.recorded, table.batch_size) == (size // 4, size - size // 4)
+  learner = builder.make_learner(config, spec)
+  found = []
+  for step in (0, 1, 0):  # a new sampler for each, as after a resume
+    learner.steps.assign(step)
+    sample = recorded_updates.make_sampler(
+      learner, config, spec, builder, table.recorded
+    )
+    items = sample().numpy()
+    assert items.shape == (table.recorded, *table.schema.item_shape)
+    found.append([x.tobytes() for x in items])
+  assert {x for items in found for x in items} <= {x.tobytes() for x in known}
+  assert found[0] == found[2] != found[1]

@@ -56,7 +56,7 @@ def test_a_builder_in_a_user_module(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_each_algorithm_acts_and_learns(name, tmp_path):
   config = CONFIGS[name].get_config(next(iter(CONFIGS[name].PRESETS)))
-  if config.topology.workers == 0:
+  if config.topology.workers == 0 or config.get("dataset", {}).get("ratio"):
     config.dataset.path = str(tmp_path / "recorded")
     recorded.record(config.dataset.path)
   config.network.hidden_sizes = (16, 16)

@@ -18,6 +18,10 @@ WORDS = {
   "UNLIMITED": "network.lowest_return=-1e999 network.highest_return=1e999",
   "CARTPOLE": "environment.name=CartPole-v1",
   "EXTERNAL": "environment.external=True",
+  "BITS": (
+    "environment.name=tests.environments.toys:BitFlipping-v0 adder.n_step=1 "
+    "replay.hindsight=future"
+  ),
   "RETRACE": "learner.critic_target=retrace replay.transitions_per_item=1",
   "SHARDED": "topology.replay=own_process",
   "FOUR": "topology.replay=own_process replay.shards=4",
@@ -170,6 +174,8 @@ sac network.core_size=8 replay.transitions_per_item=2 | items are sequences
 sac network.core_size=8 adder.period=11 | would never be learned
 sac bonus.kind=rnd adder.n_step=1 network.core_size=8 | {}
 dqn learner.weight_decay=0.1 | learner.optimizer
+dqn replay.hindsight=final replay.hindsight_goals=2 | replay.hindsight
+sac replay.hindsight_goals=8 | replay.hindsight
 ppo learner.optimizer=sgd learner.adam_epsilon=0.1 | learner.adam_epsilon
 sac learner.schedule=cosine | learner.decay_steps
 td3 learner.temperature_learning_rate=0.1 | learner.policy_loss
@@ -224,6 +230,14 @@ crr | config.dataset.path='' names no folder
 crr OFFLINE network.critic_head=quantile | takes one next action
 iql network.critic_head=categorical | learns state values
 iql learner.policy_loss=soft | learns state values
+dqn BITS adder.n_step=15 | {}
+dqn BITS adder.stacked_frames=4 | {} with config.replay.hindsight='future'
+dqn BITS normalization.rewards=True | {} with config.replay.hindsight='future'
+dqn BITS replay.sampler=prioritized | config.replay.hindsight='future'
+dqn BITS environment.name=CartPole-v1 | lacks goals for config.replay.hindsight
+dqn BITS ASYNC EXTERNAL | {} with config.replay.hindsight='future'
+sac replay.hindsight=final network.core_size=8 | {}
+sac RETRACE replay.hindsight=final | learner.critic_target='retrace' with
 bc topology.workers=1 | {} with config.agent='bc'
 dqn MASKS environment.frame_skip=4 | {} repeats each action, but the masks
 ppo MASKS environment.frame_skip=4 | {} repeats each action, but the masks
@@ -236,6 +250,9 @@ cql mode=single | config.dataset.path='' names no folder
 dqn dataset.path=d | config.topology.workers=1 with config.dataset.path='d'
 rainbow topology.workers=0 dataset.path=d | replay.sampler='prioritized' with
 dqn topology.workers=0 dataset.path=d limits.episodes=9 | limits.trainer_steps=0
+dqn dataset.ratio=0.5 | config.dataset.path='' names no folder
+mpo RETRACE dataset.path=d dataset.ratio=0.5 | learner.critic_target='retrace'
+dqn dataset.path=d dataset.ratio=0.999 | is 64 recorded items and 0 new ones
 bc dataset.path=no/folder | 'no/folder', which does not exist
 """
 
@@ -282,6 +299,10 @@ rainbow normalization.rewards=True
 dqn replay.capacity=64 replay.min_size=64
 dqn replay.min_size=50000
 dqn replay.samples_per_insert=0.0
+dqn BITS
+dqn dataset.path=d dataset.ratio=0.5
+rainbow dataset.path=d dataset.ratio=0.25 topology.workers=0
+dqn BITS network.head=categorical replay.sampler=prioritized
 dqn FOUR
 dqn FOUR replay.capacity=255 replay.min_size=100
 """

@@ -81,7 +81,14 @@ def test_a_run_without_workers_learns_and_is_resumed(
   assert len(resumed.evaluations) > len(rows)
 
 
-def test_workers_follow_recorded_episodes(start_run, recorded):
+@pytest.mark.parametrize(
+  "dataset",
+  [
+    ("--config.dataset.path=",),
+    ("--config.dataset.ratio=0.25", "--config.replay.sampler=prioritized"),
+  ],
+)
+def test_workers_follow_recorded_episodes(start_run, recorded, dataset):
   run = start_run(
     f"--config.dataset.path={recorded}",
     "--config.limits.trainer_steps=300",
@@ -90,7 +97,7 @@ def test_workers_follow_recorded_episodes(start_run, recorded):
   assert run.wait() == 0, run.stdout + run.stderr
   assert run.summary["env_steps"] == 0
   resumed = start_run(
-    "--config.dataset.path=",
+    *dataset,
     "--config.topology.workers=1",
     "--config.limits.trainer_steps=600",
     resume=True,

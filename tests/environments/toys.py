@@ -293,6 +293,115 @@ class Pointing(gymnasium.Env):
     return image
 
 
+class BitFlipping(gymnasium.Env):
+  """A task to reach a goal of N bits, by flipping one bit in each step.
+
+  Observations are a Dict with `observation` and `achieved_goal`, both the bits,
+  and `desired_goal`, float32 [N] each. State and goal are random. The reward is
+  -1 in each step before the goal is reached, and 0 in that step, which ends the
+  episode; after N steps it is truncated. With many bits, random actions never
+  reach the goal. The last step's `info["is_success"]` is whether it was
+  reached. Andrychowicz et al. 2017, "Hindsight experience replay", section 3.1.
+  """
+
+  def __init__(self, bits: int = 10):
+    """Makes an environment with `bits` actions."""
+    box = spaces.Box(0.0, 1.0, (bits,), np.float32)
+    self.observation_space = spaces.Dict(
+      {"observation": box, "achieved_goal": box, "desired_goal": box}
+    )
+    self.action_space = spaces.Discrete(bits)
+    self._bits, self._steps = np.zeros((2, bits), np.float32), 0
+
+  def reset(self, *, seed=None, options=None):
+    """Samples the bits and those of the goal, which differ."""
+    super().reset(seed=seed)
+    self._steps, shape = 0, self._bits.shape
+    while (self._bits[0] == self._bits[1]).all():
+      self._bits = self.np_random.integers(2, size=shape).astype(np.float32)
+    return self._observe(), {}
+
+  def step(self, action):
+    """Flips the bit that the action names."""
+    self._bits[0, action] = 1.0 - self._bits[0, action]
+    self._steps += 1
+    bits, goal = self._bits
+    reward = self.compute_reward(bits, goal, {})
+    terminated = self.compute_terminated(bits, goal, {})
+    truncated = not terminated and self._steps == self._bits.shape[1]
+    info = {"is_success": terminated} if terminated or truncated else {}
+    return self._observe(), reward, terminated, truncated, info
+
+  def compute_reward(self, achieved_goal, desired_goal, info) -> float:
+    """Returns 0 if the goal is achieved, else -1."""
+    achieved = self.compute_terminated(achieved_goal, desired_goal, info)
+    return float(achieved) - 1.0
+
+  def compute_terminated(self, achieved_goal, desired_goal, info) -> bool:
+    """Returns whether the goal is achieved."""
+    del info
+    return bool((achieved_goal == desired_goal).all())
+
+  def _observe(self) -> dict[str, np.ndarray]:
+    """Returns the bits, twice, and the goal's."""
+    bits, goal = self._bits.copy()
+    return {"observation": bits, "achieved_goal": bits, "desired_goal": goal}
+
+
+class Reaching(gymnasium.Env):
+  """A task to move a point to a goal in a square, with a sparse reward.
+
+  Observations are a Dict with `observation` and `achieved_goal`, both the
+  position, and `desired_goal`, float32 [2] each, in [-1, 1]. Actions, float32
+  [2], are moves of at most 0.1 per axis. The reward is 0 within 0.05 of the
+  goal, and -1 elsewhere. Episodes are truncated after 50 steps; the return of
+  the best policy is about -6, that of a still point about -50.
+  """
+
+  # Distance below which the goal is achieved, largest move, and steps.
+  RADIUS, MOVE, STEPS = 0.05, 0.1, 50
+
+  def __init__(self):
+    box = spaces.Box(-1.0, 1.0, (2,), np.float32)
+    self.observation_space = spaces.Dict(
+      {"observation": box, "achieved_goal": box, "desired_goal": box}
+    )
+    self.action_space = box
+    self._position, self._goal = np.zeros((2, 2), np.float32)
+    self._steps = 0
+
+  def reset(self, *, seed=None, options=None):
+    """Places the point in the middle, and the goal at random."""
+    super().reset(seed=seed)
+    self._position, self._steps = np.zeros(2, np.float32), 0
+    self._goal = self.np_random.uniform(-1.0, 1.0, 2).astype(np.float32)
+    return self._observe(), {}
+
+  def step(self, action):
+    """Moves the point, but not out of the square."""
+    moved = self._position + self.MOVE * np.clip(action, -1.0, 1.0)
+    self._position = np.clip(moved, -1.0, 1.0).astype(np.float32)
+    self._steps += 1
+    reward = self.compute_reward(self._position, self._goal, {})
+    truncated = self._steps == self.STEPS
+    info = {"is_success": reward == 0.0} if truncated else {}
+    return self._observe(), reward, False, truncated, info
+
+  def compute_reward(self, achieved_goal, desired_goal, info) -> float:
+    """Returns 0 if the goal is achieved, else -1."""
+    del info
+    distance = np.linalg.norm(achieved_goal - desired_goal)
+    return float(distance < self.RADIUS) - 1.0
+
+  def _observe(self) -> dict[str, np.ndarray]:
+    """Returns the position, twice, and the goal's."""
+    return {
+      "observation": self._position,
+      "achieved_goal": self._position,
+      "desired_goal": self._goal,
+    }
+
+
 gymnasium.register(
   "CartPoleWithoutVelocities-v0",
   f"{__name__}:CartPoleWithoutVelocities",
@@ -305,5 +414,7 @@ for _class in (
   NoisyReward,
   Scales,
   Pointing,
+  BitFlipping,
+  Reaching,
 ):
   gymnasium.register(f"{_class.__name__}-v0", f"{__name__}:{_class.__name__}")

@@ -115,3 +115,30 @@ def test_noisy_rewards_have_the_documented_values():
     found = [play(env, lambda _, a=action: a)[0][0] for _ in range(1_000)]
     assert set(found) == {low, high}
     np.testing.assert_allclose(np.mean(found), (low + high) / 2, atol=0.25)
+
+
+def test_bit_flipping_ends_at_the_goal():
+  env = toys.BitFlipping(bits=6)
+  env.reset(seed=1)
+  for _ in range(20):
+    rewards, seen = play(
+      env, lambda x: np.argmax(x["achieved_goal"] != x["desired_goal"])
+    )
+    first = seen[0]
+    wrong = int(np.sum(first["observation"] != first["desired_goal"]))
+    assert rewards == [-1.0] * (wrong - 1) + [0.0]
+  rewards, seen = play(env, lambda _: 0)
+  assert len(rewards) <= 6
+
+
+def test_reaching_rewards_a_point_at_the_goal():
+  env = toys.Reaching()
+  env.reset(seed=1)
+
+  def approach(x):
+    return (x["desired_goal"] - x["achieved_goal"]) / toys.Reaching.MOVE
+
+  returns = [sum(play(env, approach)[0]) for _ in range(50)]
+  assert min(returns) > -11 and np.mean(returns) == pytest.approx(-6.0, abs=1)
+  still = [sum(play(env, lambda _: np.zeros(2))[0]) for _ in range(50)]
+  assert np.mean(still) < -45

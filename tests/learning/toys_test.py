@@ -11,9 +11,9 @@ from slipway.agents import registry
 from slipway.agents.networks import heads, q_network
 from slipway.agents.networks import network as network_lib
 from slipway.configs import catalog
-from slipway.environments import factory
+from slipway.environments import factory, recorder
 from slipway.launch.runs import best_variables, run_folder
-from tests.environments import toys
+from tests.environments import given, toys
 
 pytestmark = [pytest.mark.learning, pytest.mark.timeout(600)]
 
@@ -346,3 +346,58 @@ def test_distributions_are_estimated(learn, tmp_path, algorithm, field):
     else:
       values, weights = outputs[action], np.full(len(outputs[action]), 1 / 51)
     assert wasserstein(values, weights, expected) < 0.3
+
+
+# Flags of tasks whose goals random actions do not reach.
+_GOALS = {
+  "dqn": ("BitFlipping", "--config.environment.kwargs.bits=15"),
+  "sac": ("Reaching", "--config.exploration.random_steps=500"),
+}
+
+
+@pytest.mark.parametrize("algorithm", _GOALS)
+@pytest.mark.parametrize("hindsight", ["none", "future"])
+def test_only_hindsight_reaches_goals(learn, algorithm, hindsight):
+  toy, *flags = _GOALS[algorithm]
+  summary = learn(
+    algorithm,
+    toy,
+    *flags,
+    "--config.adder.n_step=1",
+    f"--config.replay.hindsight={hindsight}",
+    "--config.limits.target_return=inf",
+    "--config.limits.target_info=is_success:0.9",
+    "--config.limits.environment_steps=20_000",
+  )
+  reached = summary["stopped_because"] == "target_info"
+  assert reached == (hindsight == "future")
+
+
+@pytest.fixture
+def opened(tmp_path):
+  """Records 5 episodes in which a lock is opened; returns their folder."""
+  config = given.config_of(f"{toys.__name__}:CombinationLock-v0")
+  environment = factory.make(config, 1, seed=1)
+  with recorder.Recorder(tmp_path / "d", "a", config, environment) as recording:
+    step = environment.reset()
+    recording.add(None, step)
+    for _ in range(5 * 13):
+      actions = (step.observation.argmax(axis=1) % 2).astype(np.int32)
+      step = environment.step(actions)
+      recording.add(actions, step)
+  environment.close()
+  return tmp_path / "d"
+
+
+@pytest.mark.parametrize("ratio", [0.0, 0.5])
+def test_only_recorded_episodes_open_a_lock(learn, opened, ratio):
+  summary = learn(
+    "dqn",
+    "CombinationLock",
+    "--config.adder.n_step=5",
+    "--config.limits.target_return=0.7",
+    "--config.limits.environment_steps=20_000",
+    *([f"--config.dataset.path={opened}"] if ratio else []),
+    f"--config.dataset.ratio={ratio}",
+  )
+  assert (summary["stopped_because"] == "target_return") == bool(ratio)

@@ -117,3 +117,28 @@ def test_equal_seeds_learn_from_equal_items():
 
   assert run(3) == run(3)
   assert run(3) != run(4)
+
+
+@pytest.mark.parametrize("prioritized", [False, True])
+def test_the_last_elements_of_a_batch_are_recorded(prioritized):
+  learner = given.RecordingLearner(prioritized)
+  spec = PRIORITIZED if prioritized else UNIFORM
+  spec = dataclasses.replace(spec, batch_size=6, recorded=2)
+  table = local_table.make_table(spec, seed=0)
+  table.insert(given.make_sequences(0, 20), np.ones(20))
+  updates = local_updates.LocalUpdates(
+    learner, spec, table, lambda _: True,
+    lambda: tf.constant(given.make_sequences(500, 2)),
+  )  # fmt: skip
+  last = updates.run(5)
+  learned = np.reshape(learner.learned, (5, 8))
+  assert (learned[:, :6] < 20).all()
+  np.testing.assert_array_equal(learned[:, 6:], [[500, 501]] * 5)
+  assert last.versions.shape == (6, given.STEPS)
+  assert table.sampled == 30
+  new = set(learned[:, :6].ravel()) if prioritized else ()
+  weights = np.array([1_000.0 + i if i in new else 1.0 for i in range(20)])
+  keys, probabilities, _, _ = table.sample(1_000)
+  np.testing.assert_allclose(
+    probabilities, (weights / weights.sum())[keys.astype(int)], rtol=1e-6
+  )

@@ -136,25 +136,31 @@ def test_worker_steps_of_a_queue(
   assert rates.worker_steps(workers) == steps
 
 
-# environment steps per round, steps per item, samples per insert, batch size,
-# updates per round
+# environment steps per round, steps per item, relabelled items for each other
+# one, samples per insert, batch size, updates per round
 PERIODS = [
-  (800, 1, 8.0, 64, 100),
-  (800, 1, 1.0, 64, 12),
-  (8, 1, 1.0, 64, 1),
-  (800, 10, 4.0, 16, 20),
+  (800, 1, 0, 8.0, 64, 100),
+  (800, 1, 0, 1.0, 64, 12),
+  (8, 1, 0, 1.0, 64, 1),
+  (800, 10, 0, 4.0, 16, 20),
+  (800, 4, 3, 8.0, 64, 100),
 ]
 
 
 @pytest.mark.parametrize(
-  ("round_steps", "steps_per_item", "ratio", "batch_size", "updates"), PERIODS
+  (
+    *("round_steps", "steps_per_item", "relabelled"),
+    *("ratio", "batch_size", "updates"),
+  ),
+  PERIODS,
 )
 def test_a_round_has_one_publication(
-  round_steps, steps_per_item, ratio, batch_size, updates
+  round_steps, steps_per_item, relabelled, ratio, batch_size, updates
 ):
   table = given.make_table_spec(
     round_steps=round_steps,
     steps_per_item=steps_per_item,
+    relabelled=relabelled,
     samples_per_insert=ratio,
     batch_size=batch_size,
   )

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from slipway.launch.runs import curves, run_counters, run_folder, snapshot_store
+from tests.environments import recorded
 from tests.launch.launchers import snapshot_contents
 
 STEPS = 210  # trainer steps of a whole run
@@ -355,3 +356,28 @@ def test_a_run_continues_if_its_environments_can_no_longer_be_saved(
   end(run.resume(limit(STEPS + _PERIOD)))
   summary = json.loads(run.folder.summary.read_text())
   assert summary["trainer_steps"] == STEPS + _PERIOD
+
+
+_HINDSIGHT = (
+  "--config.environment.name=tests.environments.toys:BitFlipping-v0",
+  "--config.adder.n_step=1",
+  "--config.replay.sampler=uniform",
+  "--config.replay.hindsight=future",
+)
+_MIXED = ("--config.dataset.path={}", "--config.dataset.ratio=0.25")
+
+
+@pytest.mark.parametrize("flags", [_HINDSIGHT, _MIXED])
+def test_a_resumed_run_goes_on_with_what_it_had(tmp_path, flags):
+  """Unfinished episodes are relabelled; batches have the same recorded part."""
+  recorded.record(tmp_path / "recorded")
+  flags = [flag.format(tmp_path / "recorded") for flag in flags]
+  whole, run = Run(tmp_path / "whole"), Run(tmp_path / "resumed")
+  end(whole.start(limit(60), *flags))
+  end(run.start(limit(_PERIOD), *flags))  # an evaluation follows
+  end(run.resume(limit(60)))
+  one, other = (
+    snapshot_contents.read(x.snapshots.newest().path) for x in (whole, run)
+  )
+  assert one == other
+  assert one["table"]
