@@ -87,9 +87,13 @@ def _find_nearest_id(env_id: str) -> str | None:
   def get_stem(name: str) -> str:
     return _VERSION.sub("", name).rpartition("/")[2].lower()
 
-  def get_age(name: str) -> tuple[int, bool]:
-    return gymnasium.registry[name].version or 0, "/" not in name
+  def get_group(name: str) -> str:
+    return name.rpartition(":")[2].rpartition("/")[0]
 
-  newest = {get_stem(x): x for x in sorted(gymnasium.registry, key=get_age)}
+  def get_rank(name: str) -> tuple[bool, int, bool]:
+    is_near = get_group(name) == get_group(env_id)
+    return is_near, gymnasium.registry[name].version or 0, "/" not in name
+
+  newest = {get_stem(x): x for x in sorted(gymnasium.registry, key=get_rank)}
   near = names.find_word(get_stem(env_id), newest, _MIN_SIMILARITY)
   return newest[near] if near else None

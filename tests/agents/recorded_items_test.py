@@ -10,7 +10,7 @@ from slipway.agents import core, recorded_items, registry
 from slipway.agents.updates import recorded_updates
 from slipway.configs import catalog
 from slipway.environments import factory, recordings
-from tests.environments import recorded
+from tests.environments import given, recorded
 
 SHAPED = "tests.environments.shaped:Shaped-v0"
 
@@ -150,6 +150,14 @@ def test_a_restored_learner_continues_with_the_same_batches(
     results.append(last.metrics)
   assert int(learner.steps) == 4
   assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("algorithm", ["bc", "dqn"])
+def test_a_folder_that_does_not_exist_is_rejected(tmp_path, algorithm):
+  config = make_config(algorithm, tmp_path / "none")
+  spec = factory.make_spec(config.environment)
+  with given.one_line(match="which does not exist"):
+    recorded_items.check(config, spec, registry.make_builder(config.agent))
 
 
 def test_too_few_steps_are_rejected(tmp_path):

@@ -253,7 +253,6 @@ dqn topology.workers=0 dataset.path=d limits.episodes=9 | limits.trainer_steps=0
 dqn dataset.ratio=0.5 | config.dataset.path='' names no folder
 mpo RETRACE dataset.path=d dataset.ratio=0.5 | learner.critic_target='retrace'
 dqn dataset.path=d dataset.ratio=0.999 | is 64 recorded items and 0 new ones
-bc dataset.path=no/folder | 'no/folder', which does not exist
 """
 
 

@@ -5,7 +5,6 @@ import queue
 import threading
 import time
 
-import msgspec
 import pytest
 
 from slipway.configs import dqn
@@ -106,21 +105,24 @@ def test_a_node_obeys_its_commands(launch):
   launched = launch()
   control, node_link = launched.control, launched.link
   polling.wait_until(lambda: control.status().env_steps == 7)
-  command = messages.Command(steps_per_s=250.0, workers=1)
-  polling.wait_until(lambda: node_link.command == command)
 
+  def wait_for(paused, steps_per_s):
+    polling.wait_until(
+      lambda: (
+        (node_link.command.paused, node_link.command.steps_per_s)
+        == (paused, steps_per_s)
+      )
+    )
+
+  wait_for(False, 250.0)
+  assert node_link.command.workers == 1
   control.pause()
-  polling.wait_until(
-    lambda: node_link.command == msgspec.structs.replace(command, paused=True)
-  )
+  wait_for(True, 250.0)
   assert not node_link.wait(PERIOD_S)
   control.set("rates.environment_steps_per_s", 0.0)
-  free = msgspec.structs.replace(command, steps_per_s=0.0)
-  polling.wait_until(
-    lambda: node_link.command == msgspec.structs.replace(free, paused=True)
-  )
+  wait_for(True, 0.0)
   control.resume()
-  polling.wait_until(lambda: node_link.command == free)
+  wait_for(False, 0.0)
 
   assert not node_link.stopping
   launched.node.told.set()

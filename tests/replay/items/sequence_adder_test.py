@@ -11,9 +11,14 @@ from acme import specs
 from slipway.replay.items import adder as adder_lib
 from slipway.replay.items import sequence_adder, sequences
 from tests.environments import given
-from tests.replay.items.given import VALUES, ZERO, Priority
+from tests.replay.items import given as items_given
 
 STATE = 5
+VALUES, ZERO, Priority = (
+  items_given.VALUES,
+  items_given.ZERO,
+  items_given.Priority,
+)
 
 SPEC = given.spec_of((2,), actions=4)
 FLOAT_ACTIONS = SPEC._replace(
@@ -200,7 +205,8 @@ def test_extras_of_observations_include_that_after_the_last_step():
     np.testing.assert_array_equal(
       schema.record.unpack(found.records)[VALUES[1]],
       np.stack(
-        [step[1].extras[VALUES[1]] for step in log[start : start + 5]], 1
+        [step[1].extras[VALUES[1]] for step in log[start : start + 5]],
+        1,
       ),
     )
     unpacked, _ = schema.unpack(tf.constant(found.data()))
