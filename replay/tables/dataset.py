@@ -18,8 +18,6 @@ class Batch(typing.NamedTuple):
   Its last elements may be recorded. The others are from the table, and only
   they have versions, keys, probabilities and table sizes.
 
-  Batches of `core.Batches` have only the field `data`; the others are None.
-
   Attributes:
     data: a `Transition` or `Sequence` with [B, ...] in each field.
     versions: versions of the variables that chose the actions, int64 [B] for
