@@ -1,5 +1,8 @@
 """Items of recorded episodes, as workers would have written them."""
 
+import math
+import os
+import tempfile
 from collections.abc import Iterator
 
 import ml_collections
@@ -17,6 +20,7 @@ def collect(
   config: ml_collections.ConfigDict,
   spec: specs.EnvironmentSpec,
   builder: core.Builder,
+  folder: str | os.PathLike[str],
 ) -> tuple[table_spec.TableSpec, np.ndarray]:
   """Makes items of recorded episodes, by the adder of the algorithm's workers.
 
@@ -24,14 +28,23 @@ def collect(
   are between the episodes. Recurrent states, which were not recorded, are 0 at
   the start of each item.
 
+  Episodes are read one after the other, and the items are a file without a name
+  in `folder`: they may be larger than the memory.
+
   Returns:
     The spec of a table of such items, and the items, uint8 [N, item bytes].
 
   Raises:
     ValueError: as `check`.
+    OSError: the disk is too small for the items.
   """
   table, items = _make_items(config, spec, builder)
-  return table, np.concatenate(list(items))
+  size = math.prod(table.schema.item_shape)
+  with tempfile.TemporaryFile(dir=folder) as file:
+    for part in items:
+      file.write(part)
+    file.flush()
+    return table, np.memmap(file, np.uint8, "r").reshape(-1, size)
 
 
 def check(
@@ -61,9 +74,6 @@ def _make_items(
     # Priorities are not used, and the values for them were not recorded.
     alone = fields.replace(alone, "replay.sampler", "uniform")
   adder = builder.make_adder(alone, spec)
-  episodes = recordings.read(config.dataset.path, spec)
-  if isinstance(builder, q_builder.QBuilder):
-    episodes = _number_actions(episodes, spec.actions)
   extras = {
     name: np.zeros((1, *shape), dtype)
     for name, (dtype, shape) in getattr(
@@ -73,12 +83,15 @@ def _make_items(
 
   def make() -> Iterator[np.ndarray]:
     is_empty = True
-    for observation, action, *rest in _list_steps(config, episodes):
-      output = adder_lib.ActorOutput(action, extras)
-      found = adder.add(observation, output, *rest, version=0)
-      if found is not None:
-        is_empty = False
-        yield found.data().copy()
+    for episode in recordings.read_each(config.dataset.path, spec):
+      if isinstance(builder, q_builder.QBuilder):
+        episode = _number_actions(episode, spec.actions)
+      for observation, action, *rest in _list_steps(config, episode):
+        output = adder_lib.ActorOutput(action, extras)
+        found = adder.add(observation, output, *rest, version=0)
+        if found is not None:
+          is_empty = False
+          yield found.data().copy()
     if is_empty:
       raise ValueError(
         f"config.dataset.path={config.dataset.path!r} has too few steps for "
@@ -90,44 +103,40 @@ def _make_items(
 
 
 def _list_steps(
-  config: ml_collections.ConfigDict, episodes: recordings.Episodes
+  config: ml_collections.ConfigDict, episode: recordings.Episodes
 ) -> Iterator[tuple[np.ndarray, ...]]:
-  """Yields each step, and a reset after each episode, for an adder.
+  """Yields each step of one episode, and a reset, for an adder.
 
   A step is: observation, action, reward, terminated, truncated, first and next
   observation, [1, ...] each.
   """
-  rewards = episodes.rewards
+  rewards, observations = episode.rewards, episode.observations
   transform = wrappers.make_reward_transform(config.environment)
   if transform is not None:
     rewards = transform(rewards)
   no, yes = np.zeros(1, bool), np.ones(1, bool)
-  ends = np.cumsum(episodes.lengths)
-  for e, end in enumerate(ends):
-    for i in range(end - episodes.lengths[e], end):
-      step, at = slice(i, i + 1), i + e
-      yield (
-        episodes.observations[at : at + 1],
-        episodes.actions[step],
-        rewards[step],
-        episodes.terminated[step],
-        episodes.truncated[step],
-        no,
-        episodes.observations[at + 1 : at + 2],
-      )
-    # The reset, whose action and reward have no effect. That of the last
-    # episode has no next one, and leads to the episode's last observation.
-    last = end + e
-    after = min(last + 1, len(episodes.observations) - 1)
+  for i in range(len(rewards)):
+    step = slice(i, i + 1)
     yield (
-      episodes.observations[last : last + 1],
-      episodes.actions[end - 1 : end],
-      np.zeros(1, np.float32),
+      observations[step],
+      episode.actions[step],
+      rewards[step],
+      episode.terminated[step],
+      episode.truncated[step],
       no,
-      no,
-      yes,
-      episodes.observations[after : after + 1],
+      observations[i + 1 : i + 2],
     )
+  # The reset, whose action and reward have no effect, nor has the first
+  # observation of an episode that it leads to: this one's is at hand.
+  yield (
+    observations[-1:],
+    episode.actions[-1:],
+    np.zeros(1, np.float32),
+    no,
+    no,
+    yes,
+    observations[:1],
+  )
 
 
 def _number_actions(

@@ -56,7 +56,15 @@ class Episodes(NamedTuple):
 def read(
   folder: str | os.PathLike[str], spec: specs.EnvironmentSpec
 ) -> Episodes:
-  """Reads all episodes of a folder.
+  """Reads all episodes of a folder into memory; see `read_each`."""
+  columns = zip(*read_each(folder, spec), strict=True)
+  return Episodes(*map(np.concatenate, columns))
+
+
+def read_each(
+  folder: str | os.PathLike[str], spec: specs.EnvironmentSpec
+) -> Iterator[Episodes]:
+  """Reads one episode of a folder after the other.
 
   An episode's last step becomes truncated if it is neither terminated nor
   truncated. The function imports neither TensorFlow nor JAX.
@@ -66,25 +74,24 @@ def read(
       `recorder.Recorder`; or a dataset's name in Minari's local folder, which
       is MINARI_DATASETS_PATH or ~/.minari/datasets.
 
-  Returns:
+  Yields:
     The episodes with at least one step, in the order of the datasets' names.
 
   Raises:
     ValueError: The folder does not exist, a dataset of it is damaged, there are
       no episodes, or they have observations or actions of another spec.
   """
-  columns: tuple[list, ...] = ([], [], [], [], [])
+  is_empty = True
   for path in _find_datasets(folder):
     for episode in _read_dataset(path, spec):
-      for column, values in zip(columns, episode, strict=True):
-        column.append(values)
-  if not columns[0]:
+      is_empty = False
+      length = len(episode[2])  # of the rewards
+      yield Episodes(*episode, lengths=np.array([length], np.int64))
+  if is_empty:
     raise ValueError(
       f"folder is {str(folder)!r}, a dataset without episodes, so there is "
       "nothing to learn from: record at least one"
     )
-  lengths = np.array([len(rewards) for rewards in columns[2]], np.int64)
-  return Episodes(*(np.concatenate(c) for c in columns), lengths=lengths)
 
 
 def _find_datasets(folder: str | os.PathLike[str]) -> list[pathlib.Path]:

@@ -1,5 +1,7 @@
 """Updates on batches of data that was recorded before the run."""
 
+import os
+
 import ml_collections
 import numpy as np
 import tensorflow as tf
@@ -25,13 +27,17 @@ class RecordedUpdates(updates_core.Updates):
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
     builder: core.Builder,
+    folder: str | os.PathLike[str],
   ):
     """Makes the items of all episodes of `config.dataset.path`.
+
+    Args:
+      folder: folder on a disk that holds the items.
 
     Raises:
       ValueError: see `recorded_items.collect`.
     """
-    table, self._items = recorded_items.collect(config, spec, builder)
+    table, self._items = recorded_items.collect(config, spec, builder, folder)
     self._learner, self._seed = learner, config.seed
     self._update = graph_loop.SampledUpdate(learner, table)
     size, count = table.batch_size, len(self._items)
@@ -72,6 +78,7 @@ def make_sampler(
   spec: specs.EnvironmentSpec,
   builder: core.Builder,
   count: int,
+  folder: str | os.PathLike[str],
 ) -> graph_loop.SampleRecorded:
   """Makes the function that samples recorded items uniformly.
 
@@ -80,13 +87,14 @@ def make_sampler(
 
   Args:
     count: items per update; 0: the function returns None.
+    folder: folder on a disk for the items, before they are in memory.
 
   Raises:
     ValueError: see `recorded_items.collect`.
   """
   if not count:
     return lambda: None
-  table, found = recorded_items.collect(config, spec, builder)
+  table, found = recorded_items.collect(config, spec, builder, folder)
   # The memory of a GPU may be too small for them.
   with tf.device("CPU:0"):
     items = tf.constant(found.reshape(-1, *table.schema.item_shape))

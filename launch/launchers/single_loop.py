@@ -102,7 +102,7 @@ class SingleLoop:
     self._table = self._worker = None
     if table is None:
       self._updates: updates_core.Updates = recorded_updates.RecordedUpdates(
-        learner, config, spec, builder
+        learner, config, spec, builder, run.folder.path
       )
     else:
       self._table = local_table.make_table(table, seeds.for_table(config.seed))
@@ -112,7 +112,8 @@ class SingleLoop:
         self._table,
         self._rates.is_update_due,
         recorded_updates.make_sampler(
-          learner, config, spec, builder, table.recorded
+          *(learner, config, spec, builder, table.recorded),
+          run.folder.path,
         ),
       )
       # A worker's exploration depends on the number of workers.

@@ -1,5 +1,6 @@
 """Trainer node: runs the trainer of a distributed run."""
 
+import pathlib
 from collections.abc import Sequence
 
 import ml_collections
@@ -87,7 +88,9 @@ class TrainerNode:
       config,
       self._rates,
       learner,
-      _make_updates(config, spec, builder, learner, self._rates, servers),
+      _make_updates(
+        config, spec, builder, learner, self._rates, servers, folder
+      ),
       variables.VariablesPublisher(servers[0], version + 1),
     )
     self._snapshots = snapshot_writer.SnapshotWriter(
@@ -177,14 +180,17 @@ def _make_updates(
   learner: core.Learner,
   rates: rates_lib.Rates,
   servers: Sequence[str],
+  folder: pathlib.Path,
 ) -> updates_core.Updates:
   """Returns the updates for recorded data, a queue or a replay table."""
   table, limiter = rates.table, rates.limiter
   if table is None or limiter is None:
-    return recorded_updates.RecordedUpdates(learner, config, spec, builder)
+    return recorded_updates.RecordedUpdates(
+      learner, config, spec, builder, folder
+    )
   if table.is_queue:
     return queue_updates.QueueUpdates(learner, table, servers)
   sample = recorded_updates.make_sampler(
-    learner, config, spec, builder, table.recorded
+    learner, config, spec, builder, table.recorded, folder
   )
   return replay_updates.ReplayUpdates(learner, table, limiter, servers, sample)

@@ -172,7 +172,7 @@ def test_recorded_episodes_are_relabelled(tmp_path):
   recorded.record(config.dataset.path, config=config.environment, steps=210)
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
-  _, items = recorded_items.collect(config, spec, builder)
+  _, items = recorded_items.collect(config, spec, builder, tmp_path)
   steps = len(recordings.read(config.dataset.path, spec).actions)
   assert steps == 400
   assert len(items) == 5 * steps

@@ -1,6 +1,7 @@
 """Tests of items of recorded episodes, against sums over each episode."""
 
 import collections
+import tempfile
 
 import numpy as np
 import pytest
@@ -36,7 +37,9 @@ def collect(config):
   recorded.record(config.dataset.path, config=config.environment)
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
-  table, items = recorded_items.collect(config, spec, builder)
+  table, items = recorded_items.collect(
+    config, spec, builder, tempfile.gettempdir()
+  )
   data, _ = table.schema.unpack(items.reshape(-1, *table.schema.item_shape))
   return recordings.read(config.dataset.path, spec), data
 
@@ -144,7 +147,9 @@ def test_a_restored_learner_continues_with_the_same_batches(
   for parts in ((4,), (1, 3)):
     learner = builder.make_learner(config, spec)
     for updates in parts:  # a new source for each part, as after a resume
-      source = recorded_updates.RecordedUpdates(learner, config, spec, builder)
+      source = recorded_updates.RecordedUpdates(
+        learner, config, spec, builder, tmp_path
+      )
       last = source.run(updates)
       assert source.statuses() == []
     results.append(last.metrics)
@@ -177,7 +182,8 @@ def test_an_epoch_has_each_item_once(tmp_path, size):
   spec = factory.make_spec(config.environment)
   learner = CountingLearner()
   source = recorded_updates.RecordedUpdates(
-    learner, config, spec, registry.make_builder(config.agent)
+    *(learner, config, spec, registry.make_builder(config.agent)),
+    tmp_path,
   )
   epoch = max(1, count // size)
   source.run(2 * epoch)
@@ -220,7 +226,7 @@ def test_seed_and_step_determine_the_recorded_part_of_a_batch(
   spec = factory.make_spec(config.environment)
   builder = registry.make_builder(config.agent)
   builder.check(config, spec)
-  table, known = recorded_items.collect(config, spec, builder)
+  table, known = recorded_items.collect(config, spec, builder, tmp_path)
   size = config.learner.batch_size // table.schema.transitions_per_item
   assert (table.recorded, table.batch_size) == (size // 4, size - size // 4)
   learner = builder.make_learner(config, spec)
@@ -228,7 +234,7 @@ def test_seed_and_step_determine_the_recorded_part_of_a_batch(
   for step in (0, 1, 0):  # a new sampler for each, as after a resume
     learner.steps.assign(step)
     sample = recorded_updates.make_sampler(
-      learner, config, spec, builder, table.recorded
+      learner, config, spec, builder, table.recorded, tmp_path
     )
     items = sample().numpy()
     assert items.shape == (table.recorded, *table.schema.item_shape)

@@ -1,5 +1,7 @@
 """Tests of behaviour cloning: its batches, and the likelihood of its data."""
 
+import tempfile
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -28,7 +30,7 @@ def recorded_config(request, tmp_path_factory):
 def make_batch(config, spec):
   """Returns the first batch of recorded transitions, as tensors."""
   table, items = recorded_items.collect(
-    config, spec, registry.make_builder("bc")
+    config, spec, registry.make_builder("bc"), tempfile.gettempdir()
   )
   return table.schema.unpack(tf.constant(items[:BATCH]))[0]
 
