@@ -44,15 +44,14 @@ def make_table_spec(config: ml_collections.ConfigDict) -> table_spec.TableSpec:
   from slipway.agents import registry
   from slipway.environments import factory
 
-  spec = registry.make_builder(config.agent).make_table(
-    config, factory.make_spec(config.environment)
-  )
-  if spec is None:
+  if not config.topology.workers:
     raise ValueError(
       f"config.agent={config.agent!r} learns from recorded data, so it has no "
       "table to measure: choose an algorithm with workers"
     )
-  return spec
+  return registry.make_builder(config.agent).make_table(
+    config, factory.make_spec(config.environment)
+  )
 
 
 def fill(

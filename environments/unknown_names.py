@@ -91,7 +91,7 @@ def _find_nearest_id(env_id: str) -> str | None:
     return name.rpartition(":")[2].rpartition("/")[0]
 
   def get_rank(name: str) -> tuple[bool, int, bool]:
-    is_near = get_group(name) == get_group(env_id)
+    is_near = get_group(env_id) in ("", get_group(name))
     return is_near, gymnasium.registry[name].version or 0, "/" not in name
 
   newest = {get_stem(x): x for x in sorted(gymnasium.registry, key=get_rank)}
