@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from slipway.environments import factory, recordings
+from slipway.environments import factory, recorder
 from tests.environments import given
 
 _EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
@@ -76,21 +76,17 @@ def test_own_algorithm(tmp_path, mode):
 
 
 def record_controller(folder):
-  """Records a controller that knows the angle's velocity, by differences."""
-  config = given.config_of(
-    "slipway.environments.toys:CartPoleWithoutVelocities-v0"
-  )
-  environment, everyone = factory.make(config, 4, seed=3), np.ones(4, bool)
-  with recordings.Recorder(folder, config, environment) as recorder:
+  """Records a controller of CartPole that pushes to where the pole falls."""
+  config = given.config_of("CartPole-v1")
+  environment = factory.make(config, 4, seed=3)
+  with recorder.Recorder(folder, "a", config, environment) as writer:
     step = environment.reset()
-    recorder.add(None, step, everyone)
-    before = step.observation
+    writer.add(None, step)
     for _ in range(600):
-      angle, change = step.observation[:, 1], step.observation - before
-      actions = (angle + change[:, 1] / 0.02 > 0).astype(np.int32)
-      before = step.observation
+      falls_to = step.observation[:, 2] + step.observation[:, 3] > 0
+      actions = falls_to.astype(np.int32)
       step = environment.step(actions)
-      recorder.add(actions, step, everyone)
+      writer.add(actions, step)
   environment.close()
 
 
