@@ -66,7 +66,7 @@ def _make_items(
   config: ml_collections.ConfigDict,
   spec: specs.EnvironmentSpec,
   builder: core.Builder,
-) -> tuple[table_spec.TableSpec, Iterator[np.ndarray]]:
+) -> tuple[table_spec.TableSpec, Iterator[bytes]]:
   """Returns the spec of a table, and its items, made one after the other."""
   table = builder.make_table(config, spec)
   alone = fields.replace(config, "topology.environments_per_worker", 1)
@@ -81,7 +81,7 @@ def _make_items(
     ).items()
   }
 
-  def make() -> Iterator[np.ndarray]:
+  def make() -> Iterator[bytes]:
     is_empty = True
     for episode in recordings.read_each(config.dataset.path, spec):
       if isinstance(builder, q_builder.QBuilder):
@@ -91,7 +91,7 @@ def _make_items(
         found = adder.add(observation, output, *rest, version=0)
         if found is not None:
           is_empty = False
-          yield found.data().copy()
+          yield found.data().tobytes()
     if is_empty:
       raise ValueError(
         f"config.dataset.path={config.dataset.path!r} has too few steps for "

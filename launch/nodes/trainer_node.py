@@ -89,7 +89,8 @@ class TrainerNode:
       self._rates,
       learner,
       _make_updates(
-        config, spec, builder, learner, self._rates, servers, folder
+        *(config, spec, builder, learner, self._rates, servers),
+        folder.path,
       ),
       variables.VariablesPublisher(servers[0], version + 1),
     )
