@@ -3,7 +3,7 @@ data" (https://arxiv.org/abs/2302.02948).
 
 SAC with half of each batch from recorded episodes, layer normalization in a
 large ensemble of critics, and many updates per environment step. `slipway
-evaluate --record` and Minari write such episodes.
+record` and Minari write such episodes.
 """
 
 from slipway.configs import actor_critic, recipes
