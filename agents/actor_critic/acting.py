@@ -91,19 +91,20 @@ class ExploringActor(policies.PolicyActor):
     # it slightly exceeds the number of environment steps.
     self._env_steps = earlier_env_steps
 
+  def act(
+    self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
+  ) -> adder.ActorOutput:
+    # Only a memory needs the network for random actions.
+    if self._memory is None and self._is_random:
+      return self._choose_randomly(observation)
+    return super().act(observation, reward, first)
+
   def choose(
     self, parameters: np.ndarray, observation: np.ndarray, first: np.ndarray
   ) -> adder.ActorOutput:
-    is_random = self._env_steps < self._random_steps
-    calls = self._env_steps // len(observation)
+    if self._is_random:
+      return self._choose_randomly(observation)
     self._env_steps += len(observation)
-    if is_random:
-      if self._repeated is None or calls % self._random_repeats == 0:
-        spec = self._spec
-        self._repeated = arrays.sample_actions(
-          spec.observations, spec.actions, observation, self._generator
-        )
-      return self._make_output(self._repeated, None)
     policy = self._policy.head.distribution(numpy_ops, parameters)
     if self._noise is None:
       action = policy.sample(self._generator)
@@ -126,6 +127,23 @@ class ExploringActor(policies.PolicyActor):
     self._repeated = state["repeated"]
     if self._noise is not None:
       self._noise.set_state(state["noise"])
+
+  @property
+  def _is_random(self) -> bool:
+    return self._env_steps < self._random_steps
+
+  def _choose_randomly(self, observation: np.ndarray) -> adder.ActorOutput:
+    """Returns random actions, the same ones for `random_repeats` calls."""
+    calls = self._env_steps // len(observation)
+    self._env_steps += len(observation)
+    if self._repeated is None or calls % self._random_repeats == 0:
+      self._repeated = arrays.sample_actions(
+        self._spec.observations,
+        self._spec.actions,
+        observation,
+        self._generator,
+      )
+    return self._make_output(self._repeated, None)
 
   def _make_output(
     self, action: np.ndarray, policy: typing.Any
