@@ -41,15 +41,7 @@ FIELDS: fields.Fields = {
   **groups.N_STEP,
   **groups.SEQUENCES,
   **groups.BURN_IN,
-  **groups.CORE,
-  "network.core_size": Field(
-    0,
-    "units of a core, the memory that policy and critics share, between their "
-    "torso and their last layer; 0: no memory",
-    checks.at_least(
-      0, "there would be no features", "0: no memory", most=16_384
-    ),
-  ),
+  **groups.OPTIONAL_CORE,
   **groups.STACKED_FRAMES,
   "adder.unroll": Field(
     10,

@@ -76,6 +76,19 @@ CORE: fields.Fields = {
   ),
 }
 
+# Fields of a memory that a network may have. Critics and policies share theirs.
+OPTIONAL_CORE: fields.Fields = {
+  **CORE,
+  "network.core_size": Field(
+    0,
+    "units of a core, the memory between a torso and its heads; with separate "
+    "torsos each has one; 0: no memory",
+    checks.at_least(
+      0, "there would be no features", "0: no memory", most=16_384
+    ),
+  ),
+}
+
 # The field of recorded episodes.
 DATASET: fields.Fields = {
   "dataset.path": Field(

@@ -35,15 +35,7 @@ FIELDS: fields.Fields = {
     False,
     "whether the policy and the state values share one torso, and its core",
   ),
-  **groups.CORE,
-  "network.core_size": Field(
-    0,
-    "units of a core, the memory between a torso and its heads; with separate "
-    "torsos each has one; 0: no memory",
-    checks.at_least(
-      0, "there would be no features", "0: no memory", most=16_384
-    ),
-  ),
+  **groups.OPTIONAL_CORE,
   "network.distribution": Field(
     "gaussian",
     "distribution of continuous actions: 'gaussian', whose standard deviation "
