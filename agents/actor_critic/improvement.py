@@ -153,6 +153,18 @@ class Improvement(abc.ABC):
     """Returns the distributions of actions with parameters [B, P]."""
     return self._head.distribution(tf_ops, parameters)
 
+  def _sample_each(
+    self,
+    parameters: tf.Tensor,
+    make_distribution: Callable[[tf.Tensor], typing.Any],
+    seed: tf.Tensor,
+  ) -> tf.Tensor:
+    """Returns N samples [N, B, A] of each distribution, given [B, P]."""
+    count = self._learner.action_samples
+    repeated = make_distribution(tf.tile(parameters, [count, 1]))
+    samples = repeated.sample(seed)
+    return tf.reshape(samples, [count, -1, samples.shape[-1]])
+
   def _make_optimizer(
     self, variables: Sequence[tf.Variable], name: str
   ) -> optimizer.Optimizer:
@@ -388,9 +400,7 @@ class ConstrainedImprovement(Improvement):
 
   def _sample(self, parameters: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
     """Samples N actions before tanh [N, B, A], given parameters [B, 2 A]."""
-    count = self._learner.action_samples
-    samples = self._make_normal(tf.tile(parameters, [count, 1])).sample(seed)
-    return tf.reshape(samples, [count, -1, samples.shape[-1]])
+    return self._sample_each(parameters, self._make_normal, seed)
 
   def _make_normal(self, parameters: tf.Tensor) -> distributions.Gaussian:
     """Returns the distributions before tanh of parameters [B, 2 A]."""
@@ -471,10 +481,7 @@ class AdvantageWeightedImprovement(Improvement):
     """Returns N actions [N, B, A], or probabilities [1, B, A]."""
     if self._num_actions is not None:
       return tf.nn.softmax(parameters)[None]
-    count = self._learner.action_samples
-    parameters = tf.tile(parameters, [count, 1])
-    samples = self._make_distribution(parameters).sample(seed)
-    return tf.reshape(samples, [count, -1, samples.shape[-1]])
+    return self._sample_each(parameters, self._make_distribution, seed)
 
 
 class ExpectileImprovement(AdvantageWeightedImprovement):
