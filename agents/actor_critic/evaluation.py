@@ -3,14 +3,15 @@
 The critics evaluate a policy: that of `improvement`, or its target network.
 """
 
+import functools
 import typing
 from collections.abc import Callable
 
 import ml_collections
 import tensorflow as tf
 
+from slipway.agents import burn_in, policies
 from slipway.agents import normalizer as normalizer_lib
-from slipway.agents import policies
 from slipway.agents.actor_critic import critics as critics_lib
 from slipway.agents.actor_critic import improvement
 from slipway.agents.losses import offline, retrace, traces
@@ -177,17 +178,11 @@ class SequenceEvaluation:
 
   def _unroll(self, data: sequences.Sequence) -> _Features:
     inputs = recurrent.sequence_inputs(data, tf_ops.concat)
-    early, late = (
-      recurrent.Inputs(*(x[:, part] for x in inputs))
-      for part in (slice(self._burn_in), slice(self._burn_in, None))
-    )
+    state = data.extras[recurrent.STATE]
 
     def unroll(by_target: bool) -> tf.Tensor:
-      state = data.extras[recurrent.STATE]
-      if self._burn_in:
-        _, state = self._critics.unroll(early, state, by_target)
-        state = tf.stop_gradient(state)
-      return self._critics.unroll(late, state, by_target)[0]
+      step = functools.partial(self._critics.unroll, by_target=by_target)
+      return step(*burn_in.warm_up(step, inputs, state, self._burn_in))[0]
 
     target = unroll(by_target=True)
     seen = target if self._policy.has_target else unroll(by_target=False)

@@ -1,10 +1,12 @@
 """The learner of R2D2."""
 
+import functools
+
 import ml_collections
 import tensorflow as tf
 from acme import specs
 
-from slipway.agents import q_learner
+from slipway.agents import burn_in, q_learner
 from slipway.agents.losses import output, sequence_q_learning
 from slipway.agents.networks import (
   recurrent,
@@ -89,9 +91,9 @@ class R2D2Learner(q_learner.QLearner):
     self, network: tf_network.Network, data: sequences.Sequence
   ) -> tuple[recurrent.Inputs, tf.Tensor]:
     """Returns the inputs after the burn-in, and the states [B, S] there."""
-    inputs = recurrent.sequence_inputs(data, tf_ops.concat)
-    state = data.extras[recurrent.STATE]
-    if self._burn_in:
-      early = recurrent.Inputs(*(x[:, : self._burn_in] for x in inputs))
-      state = tf.stop_gradient(self._unroll(network, early, state)[1])
-    return recurrent.Inputs(*(x[:, self._burn_in :] for x in inputs)), state
+    return burn_in.warm_up(
+      functools.partial(self._unroll, network),
+      recurrent.sequence_inputs(data, tf_ops.concat),
+      data.extras[recurrent.STATE],
+      self._burn_in,
+    )
