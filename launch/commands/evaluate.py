@@ -4,12 +4,19 @@ import math
 import os
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import ml_collections
 import numpy as np
 
 from slipway.configs import base, groups
-from slipway.environments import atari_scores, factory, user_code, video
+from slipway.environments import (
+  atari_scores,
+  factory,
+  user_code,
+  vector,
+  video,
+)
 from slipway.launch.api import policy as policy_lib
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.checks import run_config
@@ -20,12 +27,11 @@ from slipway.launch.runs import recorded_spaces, run_folder
 
 # Sentence that begins the help.
 _USAGE = "Plays episodes by the policy of a run, and prints the returns."
-MAX_ENVS = 20  # maximum number of environments that are stepped together
+_MAX_ENVS = 20  # maximum number of environments that are stepped together
 _MAX_VIDEO_STEPS = 10_000  # environment steps after which a video ends
 WARN_AFTER_S = 5.0  # seconds without an episode's end until a user is told so
 
 
-@user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
   """Plays episodes, and prints statistics of their returns.
 
@@ -36,48 +42,80 @@ def main(argv: Sequence[str]) -> int:
     Exit status: 0 if all episodes were played; 1 if the environment failed; 2
     if a flag is invalid or there is nothing to play.
   """
+  return run_command("evaluate", lambda: _evaluate(argv))
+
+
+@user_code.exit_as_error()
+def run_command(name: str, command: Callable[[], int]) -> int:
+  """Runs a command that plays episodes; prints its error in one line.
+
+  Returns:
+    The command's exit status; 2 after a ValueError or OSError, 1 after others.
+  """
   plain_warnings.enable()
   # TensorFlow, which loads a snapshot, would take all memory of a GPU.
   os.environ.update(processors.NO_GPU)
   try:
-    flags = define_flags()
-    flags.parse(argv, _USAGE)
-    check_playable(flags.run, flags.trust)
-    policy = policy_lib.load(flags.run, flags.which, flags.trust, flags.policy)
-    config, actor = policy.config, policy.actor
-    evaluated = base.get_evaluation_environment(config)
-    filmed = _film(flags, policy) if flags.video else ""
-    environment = factory.make(
-      evaluated,
-      min(flags.episodes, MAX_ENVS),
-      flags.seed,
-      base.list_info_names(config),
-      role="evaluator",
-    )
-    folder = run_folder.RunFolder(flags.run)
-    recorded_spaces.check(folder, environment.name, environment.spec)
-    episodes = evaluation.play(
-      environment,
-      actor,
-      flags.episodes,
-      max_steps=flags.max_steps,
-      warn_after_s=WARN_AFTER_S,
-    )
-    environment.close()
-    assert episodes is not None
-    print(describe(episodes, f"version {policy.version}", environment.name))
-    if filmed:
-      print(filmed)
+    return command()
   except user_code.UserCodeError as error:
-    print(f"evaluate: {error}", file=sys.stderr)
+    print(f"{name}: {error}", file=sys.stderr)
     return 1
   except (ValueError, OSError) as error:
-    print(f"evaluate: {error}", file=sys.stderr)
+    print(f"{name}: {error}", file=sys.stderr)
     return 2
   except BaseException as error:
-    print(f"evaluate: {user_code.wrap(error)}", file=sys.stderr)
+    print(f"{name}: {user_code.wrap(error)}", file=sys.stderr)
     return 1
+
+
+def _evaluate(argv: Sequence[str]) -> int:
+  """Plays the episodes; returns the exit status."""
+  flags = define_flags()
+  flags.parse(argv, _USAGE)
+  check_playable(flags.run, flags.trust)
+  policy = policy_lib.load(flags.run, flags.which, flags.trust, flags.policy)
+  filmed = _film(flags, policy) if flags.video else ""
+  environment = make_environment(flags, policy.config)
+  episodes = evaluation.play(
+    environment,
+    policy.actor,
+    flags.episodes,
+    max_steps=flags.max_steps,
+    warn_after_s=WARN_AFTER_S,
+  )
+  environment.close()
+  assert episodes is not None
+  print(describe(episodes, f"version {policy.version}", environment.name))
+  if filmed:
+    print(filmed)
   return 0
+
+
+def make_environment(
+  flags: flags_lib.Flags, config: ml_collections.ConfigDict
+) -> vector.VectorEnvironment:
+  """Makes the environment of a config's evaluations.
+
+  Args:
+    flags: flags with the number of episodes, the seed, and the run, if any,
+      whose spaces the environment must have.
+    config: the whole config.
+
+  Raises:
+    ValueError: it can't be made, or has other spaces.
+    user_code.UserCodeError: the environment failed.
+  """
+  environment = factory.make(
+    base.get_evaluation_environment(config),
+    min(flags.episodes, _MAX_ENVS),
+    flags.seed,
+    base.list_info_names(config),
+    role="evaluator",
+  )
+  if flags.run:
+    folder = run_folder.RunFolder(flags.run)
+    recorded_spaces.check(folder, environment.name, environment.spec)
+  return environment
 
 
 def define_flags() -> flags_lib.Flags:

@@ -1,6 +1,5 @@
 """The command `slipway record`, which records episodes of a policy."""
 
-import os
 import pathlib
 import sys
 import typing
@@ -13,7 +12,6 @@ from slipway.configs import base, fields, groups
 from slipway.environments import (
   arrays,
   conversion,
-  factory,
   spaces,
   user_code,
   vector,
@@ -23,10 +21,7 @@ from slipway.launch.api import policy as policy_lib
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.checks import run_config
 from slipway.launch.commands import evaluate
-from slipway.launch.display import plain_warnings
 from slipway.launch.nodes import evaluation
-from slipway.launch.processes import processors
-from slipway.launch.runs import recorded_spaces, run_folder
 from slipway.replay.items import adder
 
 # Sentence that begins the help.
@@ -34,7 +29,6 @@ _USAGE = "Records the episodes that a policy plays, as Minari datasets."
 _RANDOM = "random"
 
 
-@user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
   """Plays and records episodes, and prints statistics of their returns.
 
@@ -43,23 +37,7 @@ def main(argv: Sequence[str]) -> int:
     user's policy failed; 2 if a flag is invalid, there is nothing to play, or
     the disk has rejected episodes.
   """
-  plain_warnings.enable()
-  # TensorFlow, which loads a snapshot, would take all memory of a GPU.
-  os.environ.update(processors.NO_GPU)
-  try:
-    flags = define_flags()
-    flags.parse(argv, _USAGE)
-    _check_flags(flags)
-    return _record(flags)
-  except user_code.UserCodeError as error:
-    print(f"record: {error}", file=sys.stderr)
-    return 1
-  except (ValueError, OSError) as error:
-    print(f"record: {error}", file=sys.stderr)
-    return 2
-  except BaseException as error:
-    print(f"record: {user_code.wrap(error)}", file=sys.stderr)
-    return 1
+  return evaluate.run_command("record", lambda: _record(argv))
 
 
 def define_flags() -> flags_lib.Flags:
@@ -116,25 +94,18 @@ def _check_flags(flags: flags_lib.Flags) -> None:
     )
 
 
-def _record(flags: flags_lib.Flags) -> int:
+def _record(argv: Sequence[str]) -> int:
   """Plays and records the episodes; returns the exit status."""
+  flags = define_flags()
+  flags.parse(argv, _USAGE)
+  _check_flags(flags)
   if flags.run:
     evaluate.check_playable(flags.run, flags.trust)
     config = run_config.read(flags.run, flags.trust)
   else:
     config = fields.make_config(base.FIELDS)
     config.environment.name = flags.environment
-  evaluated = base.get_evaluation_environment(config)
-  environment = factory.make(
-    evaluated,
-    min(flags.episodes, evaluate.MAX_ENVS),
-    flags.seed,
-    base.list_info_names(config),
-    role="evaluator",
-  )
-  if flags.run:
-    run = run_folder.RunFolder(flags.run)
-    recorded_spaces.check(run, environment.name, environment.spec)
+  environment = evaluate.make_environment(flags, config)
   actor = _Actor(environment, flags.epsilon, flags.seed)
   name = f"policy {flags.policy}"
   if flags.policy in (None, *groups.POLICIES):
@@ -149,7 +120,12 @@ def _record(flags: flags_lib.Flags) -> int:
       "there: give a new folder, or remove this one"
     )
   recorder_lib.check_folder(f"--out={flags.out}", folder)
-  recorder = recorder_lib.Recorder(folder, folder.name, evaluated, environment)
+  recorder = recorder_lib.Recorder(
+    folder,
+    folder.name,
+    base.get_evaluation_environment(config),
+    environment,
+  )
   try:
     episodes = evaluation.play(
       environment,
