@@ -68,7 +68,7 @@ class Learner:
     x = batch.data  # a Sequence; each field has a leading [B]
     inputs = recurrent.sequence_inputs(x, tf_ops.concat)
     acted = recurrent.Inputs(*(part[:, :-1] for part in inputs))
-    # Nobody had a memory when the episodes were recorded, so it begins at 0.
+    # The core's states were not recorded, so these are 0.
     state = x.extras[recurrent.STATE]
     learned = tf.reshape(1.0 - tf.cast(x.first[:, 1:], tf.float32), (-1,))
     with tf.GradientTape() as tape:

@@ -29,7 +29,7 @@ from slipway.launch.runs import recorded_spaces, run_folder
 _USAGE = "Plays episodes by the policy of a run, and prints the returns."
 _MAX_ENVS = 20  # maximum number of environments that are stepped together
 _MAX_VIDEO_STEPS = 10_000  # environment steps after which a video ends
-WARN_AFTER_S = 5.0  # seconds without an episode's end until a user is told so
+WARN_AFTER_S = 5.0  # seconds without an episode's end before a warning
 
 
 def main(argv: Sequence[str]) -> int:
