@@ -132,32 +132,3 @@ class Limiter(typing.NamedTuple):
     if now - (allowed + 1) >= self.min_diff:
       return allowed + 1
     return allowed - (allowed > 0 and now - allowed < self.min_diff)
-
-  def inserts_missing(self, counts: table_status.TableStatus) -> int:
-    """Returns the number of inserts that are needed before one more sample.
-
-    Args:
-      counts: the table's counts.
-
-    Returns:
-      A number of inserts; 0: a sample is allowed now.
-    """
-    if self.min_diff == -UNBOUNDED:
-      return max(0, self.min_size - counts.size)
-    after = self.difference(counts.inserted, counts.sampled) - 1
-    missing = (self.min_diff - after) / self.samples_per_insert
-    return max(0, self.min_size - counts.size, math.ceil(missing))
-
-  def samples_missing(self, counts: table_status.TableStatus) -> int:
-    """Returns the number of samples that are needed before one more insert.
-
-    Args:
-      counts: the table's counts.
-
-    Returns:
-      A number of samples; 0: an insert is allowed now.
-    """
-    if counts.size + 1 <= self.min_size:
-      return 0
-    after = self.difference(counts.inserted + 1, counts.sampled)
-    return max(0, math.ceil(after - self.max_diff))

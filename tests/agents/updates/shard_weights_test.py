@@ -26,7 +26,8 @@ class Shard:
     return table_status.TableStatus(self.size, self.inserted, self.sampled)
 
   def insert(self):
-    if not self.limiter.samples_missing(self.counts):
+    after = self.limiter.difference(self.inserted + 1, self.sampled)
+    if self.size < self.limiter.min_size or after <= self.limiter.max_diff:
       self.inserted += 1
 
   def sample(self):

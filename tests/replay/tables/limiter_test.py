@@ -71,6 +71,12 @@ def test_reverbs_queue_has_the_same_settings(capacity):
   assert spec.limiter.bounded
 
 
+def allows_insert(counts, now):
+  """Whether a table with these bounds accepts one more insert, by Reverb."""
+  after = counts.difference(now.inserted + 1, now.sampled)
+  return now.size + 1 <= counts.min_size or after <= counts.max_diff
+
+
 def check_against_reverb(table, counts, is_queue=False):
   """Compares decisions in a random order of inserts and samples.
 
@@ -84,13 +90,13 @@ def check_against_reverb(table, counts, is_queue=False):
   for _ in range(60):
     now = Table(inserted - sampled * is_queue, inserted, sampled)
     if random.random() < 0.5:
-      free = counts.samples_missing(now) == 0
+      free = allows_insert(counts, now)
       assert table.can_insert(1) == free
       if free:
         client.insert(record, {tables.TRANSITIONS: 1.0})
         inserted += 1
     else:
-      free = counts.inserts_missing(now) == 0
+      free = counts.samples_allowed(now) > 0
       assert table.can_sample(1) == free
       check_allowed(table, counts.samples_allowed(now))
       if free:
@@ -151,7 +157,7 @@ def test_inserts_alone_allow_a_whole_batch(seed):
 
   def insert():
     nonlocal inserted
-    assert counts.samples_missing(Table(inserted, inserted, sampled)) == 0
+    assert allows_insert(counts, Table(inserted, inserted, sampled))
     client.insert(record, {tables.TRANSITIONS: 1.0})
     inserted += 1
 
@@ -179,44 +185,40 @@ FREE_QUARTER = limiter.Limiter.from_min_size(5, 0.25)
 QUEUE = limiter.Limiter.from_queue(3)
 
 
-# Size, inserts and samples of a table; inserts missing, samples missing, and
+# Size, inserts and samples of a table; whether an insert is allowed, and the
 # samples allowed.
 COUNTS = [
-  (EIGHT, (0, 0, 0), (1_000, 0, 0)),
-  (EIGHT, (999, 999, 0), (1, 0, 0)),
-  (EIGHT, (1_000, 1_000, 0), (0, 0, 4_000)),
-  (EIGHT, (1_499, 1_499, 0), (0, 0, 7_992)),
-  (EIGHT, (1_500, 1_500, 0), (0, 8, 8_000)),
-  (EIGHT, (1_500, 1_500, 7), (0, 1, 7_993)),
-  (EIGHT, (1_500, 1_500, 8), (0, 0, 7_992)),
-  (EIGHT, (1_500, 1_500, 7_999), (0, 0, 1)),
-  (EIGHT, (1_500, 1_500, 8_000), (1, 0, 0)),
+  (EIGHT, (0, 0, 0), (True, 0)),
+  (EIGHT, (999, 999, 0), (True, 0)),
+  (EIGHT, (1_000, 1_000, 0), (True, 4_000)),
+  (EIGHT, (1_499, 1_499, 0), (True, 7_992)),
+  (EIGHT, (1_500, 1_500, 0), (False, 8_000)),
+  (EIGHT, (1_500, 1_500, 7), (False, 7_993)),
+  (EIGHT, (1_500, 1_500, 8), (True, 7_992)),
+  (EIGHT, (1_500, 1_500, 7_999), (True, 1)),
+  (EIGHT, (1_500, 1_500, 8_000), (True, 0)),
   # The oldest items are evicted: the minimum refers to the size.
-  (EIGHT, (900, 90_000, 700_000), (100, 0, 0)),
+  (EIGHT, (900, 90_000, 700_000), (True, 0)),
   # A restored table may exceed the bound.
-  (EIGHT, (1_000, 90_000, 720_000), (501, 0, 0)),
-  (QUARTER, (4, 4, 2), (4, 0, 0)),
-  (QUARTER, (8, 8, 2), (0, 0, 1)),
-  (QUARTER, (12, 12, 0), (0, 1, 4)),
-  (FREE, (4, 4, 0), (1, 0, 0)),
-  (FREE, (5, 10**12, 10**9), (0, 0, sys.maxsize)),
-  (FREE_QUARTER, (4, 4, 0), (1, 0, 0)),
-  (FREE_QUARTER, (5, 5, 10**9), (0, 0, sys.maxsize)),
-  (QUEUE, (0, 0, 0), (1, 0, 0)),
-  (QUEUE, (2, 10, 8), (0, 0, 2)),
-  (QUEUE, (3, 10, 7), (0, 1, 3)),
-  (QUEUE, (0, 10, 10), (1, 0, 0)),
+  (EIGHT, (1_000, 90_000, 720_000), (True, 0)),
+  (QUARTER, (4, 4, 2), (True, 0)),
+  (QUARTER, (8, 8, 2), (True, 1)),
+  (QUARTER, (12, 12, 0), (False, 4)),
+  (FREE, (4, 4, 0), (True, 0)),
+  (FREE, (5, 10**12, 10**9), (True, sys.maxsize)),
+  (FREE_QUARTER, (4, 4, 0), (True, 0)),
+  (FREE_QUARTER, (5, 5, 10**9), (True, sys.maxsize)),
+  (QUEUE, (0, 0, 0), (True, 0)),
+  (QUEUE, (2, 10, 8), (True, 2)),
+  (QUEUE, (3, 10, 7), (False, 3)),
+  (QUEUE, (0, 10, 10), (True, 0)),
 ]
 
 
 @pytest.mark.parametrize(("counts", "now", "expected"), COUNTS)
-def test_items_that_are_missing_and_allowed(counts, now, expected):
+def test_inserts_and_samples_that_are_allowed(counts, now, expected):
   now = Table(*now)
-  assert expected == (
-    counts.inserts_missing(now),
-    counts.samples_missing(now),
-    counts.samples_allowed(now),
-  )
+  assert expected == (allows_insert(counts, now), counts.samples_allowed(now))
   assert counts.bounded == (counts not in (FREE, FREE_QUARTER))
 
 
