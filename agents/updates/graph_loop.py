@@ -68,14 +68,31 @@ class GraphLoop:
     shard_weight: tf.Tensor,
   ) -> Outcome:
     """Runs updates, each on the next batch of an iterator."""
+
+    def take(_: tf.Tensor) -> dataset_lib.Batch:
+      batch = dataset_lib.unpack(
+        self._spec.schema, next(iterator), self._sample_recorded()
+      )
+      return batch._replace(shard_weight=shard_weight)
+
+    return self.run(take, updates)
+
+  def run(
+    self,
+    take: Callable[[tf.Tensor], dataset_lib.Batch],
+    updates: tf.Tensor,
+  ) -> Outcome:
+    """Runs updates, each on the batch that a function returns for its number.
+
+    Args:
+      take: function of an update's number in this call, int32 [], which is
+        traced once.
+    """
     prioritized = self._spec.prioritized
 
     def update(i, metrics, versions, *pushed):
       """Runs update i, and writes its results to the tensor arrays."""
-      batch = dataset_lib.unpack(
-        self._spec.schema, next(iterator), self._sample_recorded()
-      )
-      batch = batch._replace(shard_weight=shard_weight)
+      batch = take(i)
       done = self._learner.update(batch)
       self.names = list(done.metrics)
       if prioritized:

@@ -1,6 +1,8 @@
 """Updates on batches of data that was recorded before the run."""
 
+import functools
 import os
+import typing
 
 import ml_collections
 import numpy as np
@@ -10,7 +12,11 @@ from acme import specs
 from slipway.agents import core, recorded_items, seeds
 from slipway.agents.updates import core as updates_core
 from slipway.agents.updates import graph_loop
+from slipway.replay.tables import dataset as dataset_lib
 from slipway.replay.tables import table_status
+
+# Largest size in bytes of the batches of one call of the graph.
+_CALL_BYTES = 1 << 24
 
 
 class RecordedUpdates(updates_core.Updates):
@@ -39,31 +45,54 @@ class RecordedUpdates(updates_core.Updates):
     """
     table, self._items = recorded_items.collect(config, spec, builder, folder)
     self._learner, self._seed = learner, config.seed
-    self._update = graph_loop.SampledUpdate(learner, table)
-    size, count = table.batch_size, len(self._items)
-    self._keys = np.zeros(size, np.uint64)
-    self._probabilities = np.full(size, 1.0 / count)
-    self._per_epoch = max(1, count // size)  # batches
+    self._table, self._loop = table, graph_loop.GraphLoop(learner, table)
+    self._size = table.batch_size
+    self._per_epoch = max(1, len(self._items) // self._size)  # batches
+    self._per_call = max(1, _CALL_BYTES // (self._size * self._items.shape[1]))
     self._epoch, self._order = -1, np.arange(0)
 
   def run(self, updates: int) -> updates_core.LastUpdate | None:
     """Runs exactly `updates` updates, as items never run out."""
-    last, begun = None, int(self._learner.steps)
-    for step in range(begun, begun + updates):
-      items = self._items[self._choose(step)]
-      last, _ = self._update(
-        self._keys, self._probabilities, len(self._items), items
-      )
-    return last
+    done, begun = None, int(self._learner.steps)
+    end = begun + updates
+    for first in range(begun, end, self._per_call):
+      steps = range(first, min(first + self._per_call, end))
+      items = self._items[np.concatenate([self._choose(x) for x in steps])]
+      shape = (len(steps), self._size, *self._table.schema.item_shape)
+      done = self._function(tf.constant(items.reshape(shape)))
+    return done and graph_loop.make_last_update(
+      self._loop.names, done.metrics, None
+    )
 
   def statuses(self) -> list[table_status.TableStatus]:
     """Returns an empty list: recorded data has no table."""
     return []
 
+  @functools.cached_property
+  def _function(self) -> typing.Any:
+    """The traced graph of `_update`, a concrete function."""
+    shape = [None, self._size, *self._table.schema.item_shape]
+    # Without AutoGraph, which would slowly rewrite all functions called.
+    return tf.function(self._update, autograph=False).get_concrete_function(
+      tf.TensorSpec(shape, tf.uint8)
+    )
+
+  def _update(self, items: tf.Tensor) -> graph_loop.Outcome:
+    """Runs an update on each of U batches, uint8 [U, I, *item_shape]."""
+    size, count = self._size, len(self._items)
+    unpack = functools.partial(
+      dataset_lib.make_batch,
+      self._table.schema,
+      tf.zeros(size, tf.uint64),
+      tf.fill([size], tf.constant(1.0 / count, tf.float64)),
+      tf.fill([size], tf.constant(count, tf.int64)),
+    )
+    return self._loop.run(lambda i: unpack(items[i]), tf.shape(items)[0])
+
   def _choose(self, step: int) -> np.ndarray:
     """Returns the indices of the items of an update's batch."""
     epoch, index = divmod(step, self._per_epoch)
-    size, count = len(self._keys), len(self._items)
+    size, count = self._size, len(self._items)
     if epoch != self._epoch:
       random = np.random.default_rng((self._seed, epoch))
       self._epoch = epoch
