@@ -64,6 +64,22 @@ class EpsilonGreedyActor:
       extras={**output.extras, recurrent.STATE: state_before}
     )
 
+  def log_prob(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
+    """Returns log pi(action given observation) of a constant epsilon, [B].
+
+    Args:
+      observation: observations of a feed-forward network, [B, ...].
+      action: legal actions, int32 [B].
+    """
+    q_t = self._network(observation).choice
+    legal = np.ones(q_t.shape, bool)
+    if self._mask_splitter is not None:
+      legal = self._mask_splitter.find_legal(observation)
+    is_greedy = q_t.argmax(axis=1) == action
+    explores = self._constant / legal.sum(axis=1)
+    with np.errstate(divide="ignore"):
+      return np.log((1.0 - self._constant) * is_greedy + explores)
+
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
     self._network.load(variables)
 

@@ -138,6 +138,19 @@ class PolicyActor:
       extras={**output.extras, recurrent.STATE: state_before}
     )
 
+  def log_prob(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
+    """Returns log pi(action given observation) of discrete actions, [B].
+
+    Args:
+      observation: observations of a feed-forward network, [B, ...].
+      action: actions, int32 [B].
+    """
+    parameters = self._network(observation)
+    policy = self._policy.head.distribution(numpy_ops, parameters)
+    if self._random is None:
+      return np.where(policy.mode() == action, 0.0, -np.inf)
+    return policy.log_prob(action)
+
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
     self._network.load(variables)
 

@@ -123,6 +123,8 @@ class Policy:
     version: version of the policy's variables.
     observation_space: gymnasium space of one environment's observations.
     action_space: gymnasium space of one environment's actions.
+    spec: spec of one environment, in the actor's terms.
+    is_recurrent: whether actions depend on the observations before.
     actor: the algorithm's actor of evaluations, with the policy's variables.
   """
 
@@ -154,7 +156,7 @@ class Policy:
     self._environment = environment
     self.observation_space = environment.observation_space
     self.action_space = environment.action_space
-    self._spec = environment.spec
+    self.spec = environment.spec
     # Wrappers change observations; those of the bare environment would be
     # taken for theirs.
     self._wrappers = tuple(config.environment.wrappers)
@@ -163,10 +165,11 @@ class Policy:
       self.observation_space, self.action_space, bounded=bool(self._wrappers)
     )
     builder = registry.make_builder(config.agent)
-    self._declaration = builder.make_network(config, self._spec)
+    self._declaration = builder.make_network(config, self.spec)
+    self.is_recurrent = len(self._declaration.inputs) > 1
     self._variables, self._source = variables, source
     self._prefixes = _find_prefixes(self._declaration, variables, source)
-    self.actor: core.Actor = builder.make_greedy_actor(config, self._spec)
+    self.actor: core.Actor = builder.make_greedy_actor(config, self.spec)
     self.actor.load(variables)
     self._begins_episode, self._batch_size = True, 0
 
@@ -245,8 +248,11 @@ class Policy:
 
   def _check_batch_size(self, size: int) -> None:
     """Raises ValueError if a recurrent network would lose its state."""
-    is_recurrent = len(self._declaration.inputs) > 1
-    if is_recurrent and not self._begins_episode and size != self._batch_size:
+    if (
+      self.is_recurrent
+      and not self._begins_episode
+      and size != self._batch_size
+    ):
       raise ValueError(
         f"the policy got {size} observations, and {self._batch_size} in the "
         "call before, but its recurrent network has one state per observation "
@@ -308,7 +314,7 @@ class Policy:
         the learner's networks is the policy.
     """
     variables = self._select_variables()
-    expected = self._spec.observations
+    expected = self.spec.observations
     mask_size = 0
     if isinstance(expected, arrays.MaskedArray):
       mask_size = expected.mask_size

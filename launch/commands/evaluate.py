@@ -20,13 +20,17 @@ from slipway.environments import (
 from slipway.launch.api import policy as policy_lib
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.checks import run_config
+from slipway.launch.commands import off_policy
 from slipway.launch.display import lines, plain_warnings
 from slipway.launch.nodes import evaluation
 from slipway.launch.processes import processors
 from slipway.launch.runs import recorded_spaces, run_folder
 
 # Sentence that begins the help.
-_USAGE = "Plays episodes by the policy of a run, and prints the returns."
+_USAGE = (
+  "Plays episodes by the policy of a run, and prints the returns, or estimates "
+  "them from recorded episodes."
+)
 _MAX_ENVS = 20  # maximum number of environments that are stepped together
 _MAX_VIDEO_STEPS = 10_000  # environment steps after which a video ends
 WARN_AFTER_S = 5.0  # seconds without an episode's end before a warning
@@ -72,6 +76,10 @@ def _evaluate(argv: Sequence[str]) -> int:
   """Plays the episodes; returns the exit status."""
   flags = define_flags()
   flags.parse(argv, _USAGE)
+  off_policy.check_flags(flags)
+  if flags.dataset:
+    off_policy.evaluate(flags)
+    return 0
   check_playable(flags.run, flags.trust)
   policy = policy_lib.load(flags.run, flags.which, flags.trust, flags.policy)
   filmed = _film(flags, policy) if flags.video else ""
@@ -144,6 +152,7 @@ def define_flags() -> flags_lib.Flags:
     False,
     "Also film one episode, as an MP4 file in the run's folder videos/.",
   )
+  off_policy.add_flags(flags)
   flags.add_trust()
   return flags
 
@@ -154,7 +163,8 @@ def check_playable(run: str, trust: bool) -> None:
     raise ValueError(
       f"--run={run} has config.environment.external=True, whose environment "
       "defines spaces only, so no episode can be played: use "
-      "slipway.load(run, 'latest') in the loop that steps the environment"
+      "slipway.load(run, 'latest') in the loop that steps the environment, or "
+      "`slipway evaluate` with --dataset=FOLDER of recorded episodes"
     )
 
 
