@@ -76,7 +76,8 @@ FIELDS: fields.Fields = {
   "environment.name": Field(
     "CartPole-v1",
     "gymnasium id or 'module:Class' of the environment; {game} in it is "
-    "replaced by environment.game",
+    "replaced by environment.game; '': none, for a run on recorded episodes "
+    "without evaluations, whose spaces are those of dataset.path",
   ),
   "environment.game": Field(
     "", "name of the game that replaces {game} in environment.name"
@@ -467,16 +468,21 @@ def check_evaluations(config: ml_collections.ConfigDict) -> None:
       " is for evaluations, of which a run with config.environment.external="
       "True has none, so it would have no effect: leave it out"
     )
-  if config.mode != "single" or period:
+  if config.environment.external and config.get("dataset", {}).get("path"):
+    why = "of which a run without an environment has none"
+    how = "name an environment, and environment.external=False"
+  elif config.mode == "single" and not period:
+    why = "which config.evaluation.period_steps=0 switches off in mode 'single'"
+    how = "set evaluation.period_steps above 0"
+  else:
     return
   for name in EVALUATION_LIMITS:
     none = FIELDS[f"limits.{name}"].default
     if limits[name] != none:
       raise ValueError(
         f"config.limits.{name}={limits[name]!r} is reached by evaluations "
-        "only, which config.evaluation.period_steps=0 switches off in mode "
-        f"'single', so the run would not end by it: set it to {none!r}, or "
-        "evaluation.period_steps above 0"
+        f"only, {why}, so the run would not end by it: set it to {none!r}, or "
+        f"{how}"
       )
 
 

@@ -94,6 +94,17 @@ def read_each(
     )
 
 
+def read_spaces(folder: str | os.PathLike[str]) -> dict[str, gymnasium.Space]:
+  """Returns a folder's observation_space and action_space, by these names.
+
+  Raises:
+    ValueError: The folder does not exist, or its first dataset is damaged.
+  """
+  dataset, _ = _load_dataset(_find_datasets(folder)[0])
+  names = ("observation_space", "action_space")
+  return {name: getattr(dataset, name) for name in names}
+
+
 def _find_datasets(folder: str | os.PathLike[str]) -> list[pathlib.Path]:
   """Returns the folders of the datasets that a user has named, sorted."""
   path = pathlib.Path(os.path.expanduser(folder))

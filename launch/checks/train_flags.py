@@ -8,9 +8,10 @@ from collections.abc import Collection, Sequence
 
 import ml_collections
 
+from slipway.agents import core
 from slipway.configs import base
 from slipway.configs import fields as fields_lib
-from slipway.environments import arrays, factory, ids
+from slipway.environments import absent, arrays, factory, ids
 from slipway.launch.checks import environment_check, overrides, run_config
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.runs import run_folder
@@ -184,6 +185,8 @@ def parse(
       f"{error} (the config is {flags.config}, because none was given)"
     ) from error
   _check_game(environment, changed)
+  if not environment.name and core.is_recorded(config):
+    absent.set_environment(environment, config.dataset.path, changed)
   if flags.mode is not None:
     config.mode = flags.mode
   _check_launch(flags, config.mode)

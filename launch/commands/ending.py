@@ -6,6 +6,7 @@ import signal
 
 import ml_collections
 
+from slipway.agents import core
 from slipway.configs import base
 from slipway.launch.control import limits
 from slipway.launch.runs import run_folder, run_status
@@ -24,12 +25,18 @@ def describe(
   `shown` is the same folder, by the path that is shown to the user.
   """
   path = shlex.quote(str(shown.path))
+  picture = ", curves.png" if folder.curves_png.exists() else ""
   lines = [
-    f"results:  {path} (summary.json, curves.csv, curves.png; for "
+    f"results:  {path} (summary.json, curves.csv{picture}; for "
     f"TensorBoard: {shlex.quote(str(shown.events))})"
   ]
   if folder.best.exists():
     lines.append(f"evaluate: slipway evaluate --run={path}")
+  elif core.is_recorded(config):
+    lines.append(
+      f"evaluate: slipway evaluate --run={path} --which=all --dataset="
+      f"{shlex.quote(config.dataset.path)}"
+    )
   if any(folder.snapshots.glob("[0-9]*")):
     summary = run_status.read_summary(folder)
     flag = _flag_past_limit(config.limits, summary)

@@ -89,8 +89,9 @@ class SingleLoop:
     self._restarts = state["restarts"] + 1 if state else 0
     # None if the test was stopped; a resumed run then repeats it.
     self._savable: bool | None = state and state.get("savable")
+    has_environment = not config.environment.external
     if self._savable is None:
-      self._savable = _test_saving(config, should_stop)
+      self._savable = not has_environment or _test_saving(config, should_stop)
     self._rates = rates_lib.Rates(config, table)
     devices.check(config.learner.device)
     learner = self._learner = builder.make_learner(config, spec)
@@ -136,15 +137,17 @@ class SingleLoop:
       self._variables,
       version=published[0] if published else None,
     )
-    self._evaluator = evaluator_lib.Evaluator(
-      config,
-      spec,
-      builder,
-      self,
-      run.folder.best,
-      self._restarts,
-      bool(self._savable),
-    )
+    self._evaluator = None
+    if has_environment:
+      self._evaluator = evaluator_lib.Evaluator(
+        config,
+        spec,
+        builder,
+        self,
+        run.folder.best,
+        self._restarts,
+        bool(self._savable),
+      )
     # Trainer steps at the last evaluation, or None before the first.
     self._evaluated_at: int | None = None
     self._env_steps_before = self._episodes_before = 0  # counts at the resume
@@ -261,7 +264,7 @@ class SingleLoop:
 
   def _evaluate(self, interrupted: Callable[[], bool]) -> None:
     """Evaluates the newest variables until done, or `interrupted` is True."""
-    assert self._variables.newest is not None
+    assert self._evaluator and self._variables.newest is not None
     steps = self._trainer.steps
     played = self._evaluator.evaluate(self._variables.newest, interrupted)
     if played is not None:
@@ -307,7 +310,7 @@ class SingleLoop:
     A run that ends before its first evaluation evaluates its final policy.
     """
     period = self._config.evaluation.period_steps
-    if period == 0:
+    if self._evaluator is None or period == 0:
       return False
     if self._trainer.steps // period > (self._evaluated_at or 0) // period:
       return True
@@ -367,7 +370,7 @@ class SingleLoop:
       "grants": self._rates.scheduled_ratio,
       "published": tuple(self._variables.newest or ()),
       "worker": worker.get_state(bool(self._savable)) if worker else None,
-      "evaluator": self._evaluator.get_state(),
+      "evaluator": self._evaluator and self._evaluator.get_state(),
     }
     (folder / _STATE_FILE).write_bytes(pickle.dumps(state))
 
@@ -378,7 +381,8 @@ class SingleLoop:
     self._evaluated_at = state["evaluated_at"]
     self._env_steps_before = state["env_steps"]
     self._episodes_before = state["episodes"]
-    self._evaluator.set_state(state["evaluator"])
+    if self._evaluator is not None:
+      self._evaluator.set_state(state["evaluator"])
     if self._worker is not None:
       self._worker.set_state(state["worker"])
     if self._table is None:
@@ -399,7 +403,8 @@ class SingleLoop:
     """
     if self._worker is not None:
       _close_and_log_error(self._worker.close)
-    _close_and_log_error(self._evaluator.close)
+    if self._evaluator is not None:
+      _close_and_log_error(self._evaluator.close)
 
   def _wait_for_uploads(self) -> None:
     """Waits for the last snapshot's upload, and reports the wait."""

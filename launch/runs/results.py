@@ -144,7 +144,10 @@ class Results:
     if self._folder.curves_csv.name in outbox.unwritten():
       return
     try:
-      target = self._folder.read_config().limits.target_return
+      config = self._folder.read_config()
+      if config.environment.external:  # without evaluations
+        return
+      target = config.limits.target_return
       group = comparison.read_run(self._folder)
       picture = comparison.draw([group], target=target)
       outbox.replace(self._folder.curves_png, picture)

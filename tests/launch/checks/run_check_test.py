@@ -22,8 +22,17 @@ NO_PERIOD = (
   "--config.evaluation.period_steps=0 --config.limits.target_return=inf "
 )
 
+RECORDED = "--config=cql:cartpole --config.dataset.path=none "
+
 # arguments, part of the error
 REJECTED = [
+  ("--config=cql:cartpole --config.environment.name=",
+   "config.environment.name is ''"),
+  (f"{RECORDED}--config.environment.name= --config.environment.time_limit=9",
+   "time_limit=9 changes an environment"),
+  (f"{RECORDED}--config.environment.name=", "which does not exist"),
+  (f"{RECORDED}--config.environment.external=True "
+   "--config.limits.target_return=9", "a run without an environment has none"),
   ("--config.recording.path=/proc/a", "recording.path='/proc/a' can't be"),
   ("--config.recording.share=0", "recording.share=0.0 must be above 0"),
   ("--config.recording.share=1.1", "recording.share=1.1 must be at most 1"),
