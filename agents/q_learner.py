@@ -53,6 +53,7 @@ class QLearner(abc.ABC):
     """
     self._learner = config.learner.copy_and_resolve_references()
     self._replay = config.replay.copy_and_resolve_references()
+    self._is_recorded = core.is_recorded(config)
     self._masked = isinstance(spec.observations, arrays.MaskedArray)
     self.normalizer = normalizer.Normalizer(config, spec)
     self.online = make_network()
@@ -77,11 +78,14 @@ class QLearner(abc.ABC):
 
   @abc.abstractmethod
   def compute_loss(
-    self, data: typing.Any
+    self, data: typing.Any, recorded: int
   ) -> tuple[output.LossOutput, tf.Tensor]:
     """Returns the loss of normalized data, and online action values [..., A].
 
     It is called once per update, under a gradient tape.
+
+    Args:
+      recorded: number of elements, the last ones, that were recorded.
     """
 
   @abc.abstractmethod
@@ -105,8 +109,9 @@ class QLearner(abc.ABC):
       batch.data, batch_weights.compute_inverse_rates(self._replay, batch)
     )
     weights = batch_weights.compute(self._replay, batch, self.steps)
+    recorded = weights.shape[0] if self._is_recorded else batch.recorded
     with tf.GradientTape() as tape:
-      found, values = self.compute_loss(data)
+      found, values = self.compute_loss(data, recorded)
       loss = tf.reduce_mean(weights * found.loss)
     dead = self._dead_units.update(
       self.steps, lambda: self.compute_dead_units(data)

@@ -70,6 +70,21 @@ _DQN_ONLY_FIELDS: fields.Fields = {
       0, "values of unseen actions would rise", "0: none", most=1e6
     ),
   ),
+  "learner.margin_weight": Field(
+    0.0,
+    "weight of the loss by which values of a demonstrator's actions, those of "
+    "dataset.path, exceed all others by learner.margin; Hester et al. 2018, "
+    "section 4: 1; 0: no such loss",
+    checks.at_least(
+      0, "the demonstrator's actions would be avoided", "0: none", most=1e6
+    ),
+  ),
+  "learner.margin": Field(
+    0.8,
+    "least difference, in units of the returns, between the value of a "
+    "demonstrator's action and those of others; Hester et al. 2018, section 5",
+    checks.above(0, "equal values would have no loss", most=1e6),
+  ),
   "learner.munchausen_scale": Field(
     0.0,
     "alpha, the weight of the action's log-probability, which is added to the "
@@ -128,6 +143,7 @@ _REQUIREMENTS: rules.Requirements = {
   ("learner.munchausen_scale",): [
     *("learner.munchausen_temperature", "learner.munchausen_lowest"),
   ],
+  ("learner.margin_weight",): ["learner.margin"],
   ("replay.sampler", "prioritized"): tuple(groups.PRIORITIES),
 }
 
@@ -136,6 +152,8 @@ def check(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between fields of the DQN family's configs."""
   threshold = config.network.bcq_threshold
   if (config.learner.cql_weight or threshold) and not config.topology.workers:
+    rules.check_dataset(config)
+  if config.learner.margin_weight:
     rules.check_dataset(config)
   rules.check_replay(config)
   rules.check_stacked_frames(config)

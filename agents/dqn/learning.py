@@ -70,7 +70,7 @@ class DQNLearner(q_learner.QLearner):
     return priorities.from_td_errors(td_error)
 
   def compute_loss(
-    self, data: transitions.Transition
+    self, data: transitions.Transition, recorded: int
   ) -> tuple[output.LossOutput, tf.Tensor]:
     online = self.online(data.o_tm1, self._make_seed(0), self._quantiles)
     found = self._compute_td_loss(data, online)
@@ -79,6 +79,14 @@ class DQNLearner(q_learner.QLearner):
       found = found._replace(
         loss=found.loss + self._learner.cql_weight * penalty
       )
+    if self._learner.margin_weight:
+      error = q_learning.large_margin(
+        online.values, data.a_tm1, self._learner.margin
+      )
+      size = typing.cast(int, error.shape[0])
+      demonstrated = np.arange(size) >= size - recorded
+      weight = self._learner.margin_weight * demonstrated.astype(np.float32)
+      found = found._replace(loss=found.loss + weight * error)
     if online.behaviour is not None:
       error = offline.cloning_loss(online.behaviour, data.a_tm1)
       found = found._replace(loss=found.loss + error)

@@ -39,6 +39,27 @@ def q_learning(
   return output.LossOutput(output.huber(td_error, huber_delta), td_error)
 
 
+def large_margin(
+  q_tm1: tf.Tensor, a_tm1: tf.Tensor, margin: float
+) -> tf.Tensor:
+  """Returns the loss of a demonstrator's actions, [B].
+
+    loss = max_a (q_tm1[a] + margin 1(a != a_tm1)) - q_tm1[a_tm1]
+
+  It is 0 where the action's value is above all others by the margin.
+
+  Hester et al. 2018, "Deep Q-learning from demonstrations"
+  (https://arxiv.org/abs/1704.03732), section 4, J_E.
+
+  Args (others: see `output`):
+    q_tm1: [B, A] float32, the online network's action values of o_tm1.
+  """
+  output.check_ranks(2, q_tm1=q_tm1)
+  values = output.select_actions(q_tm1, a_tm1)
+  others = 1.0 - tf.one_hot(a_tm1, q_tm1.shape[1], dtype=q_tm1.dtype)
+  return tf.reduce_max(q_tm1 + margin * others, axis=1) - values
+
+
 def conservative(q_tm1: tf.Tensor, a_tm1: tf.Tensor) -> tf.Tensor:
   """Returns the penalty of CQL(H) [B], which lowers values of unseen actions.
 

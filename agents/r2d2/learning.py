@@ -41,8 +41,9 @@ class R2D2Learner(q_learner.QLearner):
     return self.normalizer.normalize_sequences(data, inverse_rates)
 
   def compute_loss(
-    self, data: sequences.Sequence
+    self, data: sequences.Sequence, recorded: int
   ) -> tuple[output.LossOutput, tf.Tensor]:
+    del recorded
     start = self._burn_in
     late, online_state = self._warm_up(self.online, data)
     q, _ = self._unroll(self.online, late, online_state)  # [B, T + 1, A]

@@ -97,6 +97,7 @@ dqn network.head=quantile network.atoms=21 | or 'categorical'
 dqn network.quantiles=51 | config.network.head='expected'
 dqn network.head=quantile network.cosines=32 | config.network.head='quantile'
 dqn network.noisy_std=0.1 | use 0.5 for the first one, or True for the second
+dqn learner.margin=0.5 | config.learner.margin_weight=0.0
 dqn learner.munchausen_temperature=0.1 | use 0.03 for the first one
 dqn learner.munchausen_lowest=-2.0 | config.learner.munchausen_scale=0.0
 dqn replay.priority_exponent=0.7 | config.replay.sampler='uniform'
@@ -250,6 +251,8 @@ cql mode=single | config.dataset.path='' names no folder
 dqn dataset.path=d | config.topology.workers=1 with config.dataset.path='d'
 rainbow topology.workers=0 dataset.path=d | replay.sampler='prioritized' with
 dqn topology.workers=0 dataset.path=d limits.episodes=9 | limits.trainer_steps=0
+dqfd | config.dataset.path='' names no folder
+dqn learner.margin_weight=1.0 | config.dataset.path='' names no folder
 dqn dataset.ratio=0.5 | config.dataset.path='' names no folder
 mpo RETRACE dataset.path=d dataset.ratio=0.5 | learner.critic_target='retrace'
 dqn dataset.path=d dataset.ratio=0.999 | is 64 recorded items and 0 new ones

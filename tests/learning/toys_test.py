@@ -67,7 +67,9 @@ def learn(train):
   [
     name
     for name, module in catalog.algorithms().items()
-    if "cartpole" in module.PRESETS and module.get_config().topology.workers
+    if "cartpole" in module.PRESETS
+    and module.get_config().topology.workers
+    and name != "dqfd"
   ],
 )
 def test_all_learn_catch(learn, algorithm):
@@ -389,14 +391,17 @@ def opened(tmp_path):
   return tmp_path / "d"
 
 
-@pytest.mark.parametrize("ratio", [0.0, 0.5])
-def test_only_recorded_episodes_open_a_lock(learn, opened, ratio):
+@pytest.mark.parametrize(
+  ("algorithm", "ratio"),
+  [("dqn", 0.0), ("dqn", 0.5), ("dqfd", 0.25), ("r2d2", 0.25)],
+)
+def test_only_recorded_episodes_open_a_lock(learn, opened, algorithm, ratio):
   summary = learn(
-    "dqn",
+    algorithm,
     "CombinationLock",
     "--config.adder.n_step=5",
     "--config.limits.target_return=0.7",
-    "--config.limits.environment_steps=20_000",
+    "--config.limits.environment_steps=30_000",
     *([f"--config.dataset.path={opened}"] if ratio else []),
     f"--config.dataset.ratio={ratio}",
   )

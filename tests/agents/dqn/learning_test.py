@@ -264,3 +264,43 @@ def test_bcq_with_the_lowest_threshold_has_the_values_of_double_dqn():
   assert not any(x.startswith("behaviour") for x in base)
   for name, value in base.items():
     np.testing.assert_array_equal(value, same[name])
+
+
+def record_last(batch, count):
+  """Returns a batch whose last elements were recorded."""
+  names = ("keys", "probabilities", "table_size", "versions")
+  of_table = {x: getattr(batch, x)[: BATCH - count] for x in names}
+  return batch._replace(**of_table, recorded=count)
+
+
+@pytest.mark.parametrize("count", [0, 2, BATCH])
+def test_only_recorded_actions_have_a_margin(count):
+  config = make_config(margin_weight=0.3, margin=0.5)
+  batch = make_batch(0)
+  if count == BATCH:  # no workers
+    config.dataset.path = "d"
+  else:
+    batch = record_last(batch, count)
+  agent = learning.DQNLearner(config, SPEC)
+  base = learning.DQNLearner(make_config(), SPEC)
+  values = agent.online(batch.data.o_tm1).values.numpy().astype(float)
+  expected = float(base.update(batch).metrics["loss"])
+  for i in range(BATCH - count, BATCH):
+    a = int(batch.data.a_tm1[i])
+    raised = values[i] + 0.5 * (np.arange(ACTIONS) != a)
+    expected += 0.3 * (raised.max() - values[i, a]) / BATCH
+  found = float(agent.update(batch).metrics["loss"])
+  assert found == pytest.approx(expected, rel=1e-5)
+  if not count:
+    for name, value in base.get_variables().items():
+      np.testing.assert_array_equal(value, agent.get_variables()[name])
+
+
+def test_recorded_elements_without_a_margin_count_like_others():
+  agents = [learning.DQNLearner(make_config(), SPEC) for _ in range(2)]
+  for step in range(4):
+    agents[0].update(make_batch(step))
+    agents[1].update(record_last(make_batch(step), 2))
+  base, other = (agent.get_variables() for agent in agents)
+  for name, value in base.items():
+    np.testing.assert_array_equal(value, other[name])

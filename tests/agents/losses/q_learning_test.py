@@ -104,3 +104,29 @@ def test_the_conservative_penalty_is_the_papers():
     tf.constant(inputs["q_tm1"], tf.float32), tf.constant(inputs["a_tm1"])
   )
   np.testing.assert_allclose(found, slow_penalty(inputs), rtol=1e-5)
+
+
+def slow_margin(inputs, margin):
+  """Hester et al. 2018, section 4, J_E, for each element of the batch."""
+  q = np.asarray(inputs["q_tm1"], np.float64)
+  losses = []
+  for b, expert in enumerate(np.asarray(inputs["a_tm1"])):
+    raised = [q[b, a] + margin * (a != expert) for a in range(q.shape[1])]
+    losses.append(max(raised) - q[b, expert])
+  return np.array(losses)
+
+
+@pytest.mark.parametrize("margin", [0.1, 0.8])
+def test_the_large_margin_is_the_papers(margin):
+  inputs = {k: v for k, v in make_inputs(0).items() if k in ("q_tm1", "a_tm1")}
+
+  def loss_of(inputs, slow):
+    if slow:
+      return slow_margin(inputs, margin)
+    return q_learning.large_margin(**inputs, margin=margin)
+
+  found = loss_of(checks.to_tensors(inputs), slow=False)
+  expected = slow_margin(inputs, margin)
+  assert (expected == 0).any() and (expected > 0).any()
+  np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+  checks.check_gradients(loss_of, inputs, "q_tm1")
