@@ -26,7 +26,7 @@ from slipway.replay.tables import table_spec
 
 # Name of the file in a snapshot that says where an item's fields are in its
 # bytes; see `table_spec.ItemSchema.describe`.
-_ITEMS = "items.json"
+ITEMS = "items.json"
 
 
 class Snapshot(typing.NamedTuple):
@@ -60,7 +60,7 @@ def open_store(
   """
   files = {run_folder.CONFIG: config_file.to_json(config)}
   if table is not None:
-    files[_ITEMS] = json.dumps(table.schema.describe(), indent=2)
+    files[ITEMS] = json.dumps(table.schema.describe(), indent=2)
   return SnapshotStore(folder, config.snapshot.keep, config.snapshot.url, files)
 
 

@@ -9,7 +9,7 @@ at once.
 
 import math
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from acme import specs
@@ -104,6 +104,21 @@ class Packing:
     """
     values = records.view(self._dtype).reshape(len(records))
     return {name: values[name] for name in self.fields}
+
+
+def from_description(
+  fields: Iterable[Mapping[str, typing.Any]], record_bytes: int
+) -> np.dtype:
+  """Returns the dtype of a record from a result of `Packing.describe`."""
+  fields = list(fields)
+  return np.dtype(
+    {
+      "names": [x["name"] for x in fields],
+      "formats": [(x["dtype"], tuple(x["shape"])) for x in fields],
+      "offsets": [x["offset"] for x in fields],
+      "itemsize": record_bytes,
+    }
+  )
 
 
 def size_bytes(spec: specs.Array) -> int:

@@ -27,14 +27,14 @@ from slipway.replay.tables import limiter as limiter_lib
 from slipway.replay.transport import blocking_call
 
 # Names of the files in a checkpoint of Reverb.
-_TABLES, _ITEMS, _CHUNKS = (
+TABLES, ITEMS, CHUNKS = (
   f"{name}.tfrecord" for name in ("tables", "items", "chunks")
 )
 # Name of the empty file that marks a complete checkpoint; Reverb reads no
 # checkpoint without it.
 _DONE = "DONE"
 # Compression of the TFRecord files in a checkpoint of Reverb.
-_COMPRESSION = "ZLIB"
+COMPRESSION = "ZLIB"
 # Seconds between two checks of `TableSaver.wait_copied`.
 _CHECK_PERIOD_S = 0.005
 # Reply time in seconds above which a server has been listing a table, and has
@@ -91,7 +91,7 @@ class TableSaver:
 
   def _is_copied(self) -> bool:
     """Returns whether the server has listed all items and released the lock."""
-    if any(self._saving_dir.glob(f"*/{_ITEMS}")):
+    if any(self._saving_dir.glob(f"*/{ITEMS}")):
       return True
     if not any(self._saving_dir.iterdir()):
       return False  # not begun
@@ -149,7 +149,7 @@ def copy_with_settings(
     for table in tables
   }
   try:
-    lines = tf.data.TFRecordDataset(str(saved / _TABLES), _COMPRESSION)
+    lines = tf.data.TFRecordDataset(str(saved / TABLES), COMPRESSION)
     records = [
       checkpoint_pb2.PriorityTableCheckpoint.FromString(line)
       for line in lines.as_numpy_iterator()
@@ -175,10 +175,10 @@ def copy_with_settings(
   for record in records:
     _replace_settings(record, wanted[record.table_name])
   target.mkdir()
-  for name in (_ITEMS, _CHUNKS):
+  for name in (ITEMS, CHUNKS):
     (target / name).symlink_to((saved / name).resolve())
-  options = tf.io.TFRecordOptions(compression_type=_COMPRESSION)
-  with tf.io.TFRecordWriter(str(target / _TABLES), options) as writer:
+  options = tf.io.TFRecordOptions(compression_type=COMPRESSION)
+  with tf.io.TFRecordWriter(str(target / TABLES), options) as writer:
     for record in records:
       writer.write(record.SerializeToString())
   (target / _DONE).touch()

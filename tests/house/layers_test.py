@@ -203,7 +203,8 @@ _ORDERS = {
   "replay": ("transport", "items", "tables", "variables"),
   "launch": (
     *("runs", "hooks", "display", "control", "nodes", "processes"),
-    *("launchers", "checks", "machines", "api", "sweeps", "commands"),
+    *("launchers", "checks", "machines", "api", "inspection", "sweeps"),
+    "commands",
   ),
 }
 

@@ -1,0 +1,1 @@
+"""Inspection of a run's table and policy."""
