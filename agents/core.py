@@ -66,6 +66,25 @@ class Learner(typing.Protocol):
     ...
 
 
+@typing.runtime_checkable
+class ValueLearner(typing.Protocol):
+  """A `Learner` that has values besides those of its actors' outputs."""
+
+  def estimate_values(
+    self, observation: np.ndarray, action: np.ndarray
+  ) -> typing.Any:
+    """Returns the values of steps, a tensor float32 [B] in terms of returns.
+
+    Args:
+      observation: observations [B, ...].
+      action: actions [B, ...], on which the values of states do not depend.
+
+    Returns:
+      The values; None if they depend on earlier observations.
+    """
+    ...
+
+
 class Actor(typing.Protocol):
   """Chooses actions for a batch of B environments.
 

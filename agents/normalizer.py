@@ -279,6 +279,10 @@ class Normalizer(tf.Module):
     clip = self._reward_clip
     return tf.clip_by_value(rewards * self._returns.scale, -clip, clip)
 
+  def unscale_values(self, values: tf.Tensor) -> tf.Tensor:
+    """Returns values [B] of normalized rewards as those of the rewards."""
+    return values if self._returns is None else values / self._returns.scale
+
   def _shift_images(
     self, seed: tf.Tensor | None, *observations: tf.Tensor
   ) -> Sequence[tf.Tensor]:

@@ -113,6 +113,11 @@ class Critics:
       "critics",
     )
 
+  @property
+  def is_recurrent(self) -> bool:
+    """Whether features depend on earlier observations."""
+    return isinstance(self._declared_encoder, encoder_network.RecurrentEncoder)
+
   def encode(self, observation: tf.Tensor) -> tf.Tensor:
     """Returns the features [B, ...] of observations [B, ...]."""
     return observation if self._encoder is None else self._encoder(observation)

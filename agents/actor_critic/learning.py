@@ -110,6 +110,18 @@ class ActorCriticLearner:
     new = self._evaluation.compute_priorities(batch.data, found.td_error)
     return self._highest.add(core.Update(metrics, new), batch)
 
+  def estimate_values(
+    self, observation: tf.Tensor, action: tf.Tensor
+  ) -> tf.Tensor | None:
+    """Returns the critics' values [B]; None: the encoder is recurrent."""
+    if self._critics.is_recurrent:
+      return None
+    normalized = self._normalizer.normalize_observations(observation)
+    values = self._critics.policy_value(
+      self._critics.encode(normalized), action
+    )
+    return self._normalizer.unscale_values(values)
+
   def get_variables(self) -> dict[str, np.ndarray]:
     return (
       self._critics.get_encoder_variables()

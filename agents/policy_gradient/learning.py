@@ -87,6 +87,17 @@ class PolicyGradientLearner:
     )
     return core.Update(metrics)
 
+  def estimate_values(
+    self, observation: tf.Tensor, action: tf.Tensor
+  ) -> tf.Tensor | None:
+    """Returns state values [B]; None: the network is recurrent."""
+    del action
+    if isinstance(self._model, models.RecurrentModel):
+      return None
+    normalized = self._normalizer.normalize_observations(observation)
+    _, values = self._model.evaluate({"observation": normalized})
+    return self._normalizer.unscale_values(values)
+
   def get_variables(self) -> dict[str, np.ndarray]:
     return self._model.get_variables() | self._normalizer.get_variables()
 

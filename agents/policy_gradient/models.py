@@ -99,7 +99,7 @@ def make_model(
   The model is recurrent if `config.network.core_size` is not 0.
   """
   if config.network.core_size:
-    return _RecurrentModel(config, spec)
+    return RecurrentModel(config, spec)
   return _FeedForwardModel(config, spec)
 
 
@@ -151,7 +151,7 @@ class _FeedForwardModel(Model):
     return policy(observation), value(observation)
 
 
-class _RecurrentModel(Model):
+class RecurrentModel(Model):
   """Model with a core for policy and values, or one for each; see `Model`."""
 
   def __init__(

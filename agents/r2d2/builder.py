@@ -29,6 +29,10 @@ class Builder(q_builder.QBuilder):
   fields = r2d2.FIELDS
   network_class = recurrent_q_network.RecurrentQNetwork
 
+  def unscale_values(self, values: np.ndarray) -> np.ndarray:
+    """Returns the network's values [B] as expected returns."""
+    return rescaling.unscale(values)
+
   def check(
     self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from slipway.launch.checks import run_config
 from slipway.launch.inspection import items as items_lib
+from slipway.launch.inspection import policy as policy_lib
 from slipway.launch.inspection import table as table_lib
 from slipway.launch.runs import run_counters, run_folder, snapshot_store
 from slipway.replay.items import item_reader
@@ -37,6 +38,8 @@ class Inspection(msgspec.Struct, kw_only=True):
     table: statistics of the table, or None if there is no lasting one.
     without_table: sentence about the reason, or None if there is one.
     items: items at both ends of the table's order.
+    policy: statistics of the policy, or None if no episodes were requested or
+      the environment can't be stepped.
   """
 
   run: str
@@ -49,12 +52,14 @@ class Inspection(msgspec.Struct, kw_only=True):
   table: table_lib.TableInspection | None = None
   without_table: str | None = None
   items: list[items_lib.Item] = []
+  policy: policy_lib.PolicyInspection | None = None
 
 
 def inspect(
   run: str | os.PathLike[str],
   items: int = 0,
   pictures: pathlib.Path | None = None,
+  episodes: int = 0,
   trust: bool = False,
 ) -> Inspection:
   """Inspects the newest snapshot of a run, which may be active.
@@ -66,11 +71,13 @@ def inspect(
     run: the run's folder.
     items: number of items to decode at each end of the table's order.
     pictures: folder for pictures of their observations, or None for none.
+    episodes: number of episodes to play with the policy.
     trust: whether to use a run of another user; see `policy.load`.
 
   Raises:
     ValueError: there is no such run, or it has no snapshot that can be read.
     OSError: a picture can't be written.
+    user_code.UserCodeError: the environment failed.
   """
   folder = run_folder.RunFolder.open(run, trust)
   config = run_config.read(folder.path, trust)
@@ -83,7 +90,7 @@ def inspect(
         f"`slipway control --run={folder.path} save`"
       )
     try:
-      return _inspect(folder, config, found, items, pictures)
+      return _inspect(folder, config, found, items, pictures, episodes)
     except FileNotFoundError:  # the run has replaced the snapshot meanwhile
       if not tries_left:
         raise
@@ -96,6 +103,7 @@ def _inspect(
   snapshot: snapshot_store.Snapshot,
   items: int,
   pictures: pathlib.Path | None,
+  episodes: int,
 ) -> Inspection:
   """Inspects one snapshot."""
   path = snapshot.path
@@ -114,36 +122,49 @@ def _inspect(
     found.without_table = (
       "the run learns from recorded episodes, and so has no table"
     )
-    return found
-  if status.replay.is_queue:
+  elif status.replay.is_queue:
     found.without_table = (
       "the algorithm learns from each item once: its table is a queue, which "
       "items leave as soon as they are sampled"
     )
-    return found
-  reader = item_reader.ItemReader(
-    json.loads((path / snapshot_store.ITEMS).read_text(encoding="utf-8"))
-  )
+  else:
+    reader = _make_reader(path)
+    saved = _read_tables(path, config, reader, items)
+    steps = status.trainer_steps
+    found.table = table_lib.inspect(saved, reader, config.replay, steps, now_s)
+    found.items = items_lib.read(saved, reader, items, now_s, pictures)
+  if episodes and not config.environment.external:
+    found.policy = policy_lib.inspect(folder, config, snapshot, episodes)
+  return found
+
+
+def _make_reader(snapshot: pathlib.Path) -> item_reader.ItemReader:
+  """Returns the reader of a snapshot's items."""
+  text = (snapshot / snapshot_store.ITEMS).read_text(encoding="utf-8")
+  return item_reader.ItemReader(json.loads(text))
+
+
+def _read_tables(
+  snapshot: pathlib.Path,
+  config: ml_collections.ConfigDict,
+  reader: item_reader.ItemReader,
+  items: int,
+) -> list[saved_table.SavedTable]:
+  """Returns the table of each shard."""
   shards = config.replay.shards
   choose = items_lib.Chooser(reader, items, shards)
   if config.mode == "single":
-    shown = [saved_table.read_local(path / "table", reader, choose)]
-  else:
-    # Imported late: they load TensorFlow.
-    from slipway.launch.nodes import snapshot_writer
-    from slipway.replay.tables import tables
+    return [saved_table.read_local(snapshot / "table", reader, choose)]
+  # Imported late: they load TensorFlow.
+  from slipway.launch.nodes import snapshot_writer
+  from slipway.replay.tables import tables
 
-    shown = [
-      saved_table.read_reverb(
-        snapshot_writer.tables_path(path, shard, shards),
-        tables.TRANSITIONS,
-        reader,
-        choose,
-      )
-      for shard in range(shards)
-    ]
-  found.table = table_lib.inspect(
-    shown, reader, config.replay, status.trainer_steps, now_s
-  )
-  found.items = items_lib.read(shown, reader, items, now_s, pictures)
-  return found
+  return [
+    saved_table.read_reverb(
+      snapshot_writer.tables_path(snapshot, shard, shards),
+      tables.TRANSITIONS,
+      reader,
+      choose,
+    )
+    for shard in range(shards)
+  ]

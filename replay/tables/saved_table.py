@@ -98,9 +98,8 @@ def read_local(
   if exponent:
     priorities = np.load(folder / "weights.npy")[slots] ** (1 / exponent)
   chosen = choose(priorities)
-  last, whole = (
-    records[slots[x]].reshape(len(x), -1, reader.record_bytes) for x in chosen
-  )
+  shape = (records.shape[1] // reader.record_bytes, reader.record_bytes)
+  last, whole = (records[slots[x]].reshape(len(x), *shape) for x in chosen)
   if reader.has_frame_records:
     last = last[:, -1]
   return SavedTable(
@@ -164,6 +163,8 @@ def read_reverb(
 
   def join(rows: np.ndarray) -> np.ndarray:
     """Returns the records [M, W, bytes] of chunks by their keys [M, W]."""
+    if not rows.size:
+      return np.empty((0, 1, reader.record_bytes), np.uint8)
     found = [blocks[key] for key in rows.flat]
     return np.reshape(found, (len(rows), -1, reader.record_bytes))
 
