@@ -22,6 +22,10 @@ _COMMANDS = {
   ),
   "record": ("commands.record", "record episodes of a policy"),
   "control": ("commands.control", "show, pause, save or stop an active run"),
+  "inspect": (
+    "inspection.command",
+    "show what a run's table holds and its policy does",
+  ),
   "sweep": (
     "sweeps.command",
     "train several seeds and settings, and compare them",

@@ -10,7 +10,7 @@ from slipway.launch.inspection import histogram
 from slipway.replay.items import item_reader, transitions
 from slipway.replay.tables import saved_table
 
-_GROUPS = 10  # groups of items by age
+GROUPS = 10  # groups of items by age
 
 
 class AgeGroup(msgspec.Struct, kw_only=True):
@@ -78,7 +78,7 @@ class TableInspection(msgspec.Struct, kw_only=True):
       of the decoded items.
     times_sampled: histogram of the samples of each item so far.
     ages_s: histogram of the seconds since each item was inserted.
-    age_groups: tenths of the items, the newest first.
+    tenths_newest_first: tenths of the items, the newest first.
     stream_shares: fraction of the items of each stream, the largest first. A
       worker writes by one stream, and by a new one after it breaks.
     effective_items: 1 / sum_i P(i)^2, with the probability P(i) of sampling
@@ -104,7 +104,7 @@ class TableInspection(msgspec.Struct, kw_only=True):
   versions: histogram.Histogram | None = None
   times_sampled: histogram.Histogram | None = None
   ages_s: histogram.Histogram | None = None
-  age_groups: list[AgeGroup] = []
+  tenths_newest_first: list[AgeGroup] = []
   stream_shares: list[float] | None = None
   effective_items: float = 0.0
   importance_exponent: float | None = None
@@ -160,7 +160,7 @@ def inspect(
       probabilities, found.importance_exponent
     )
   _describe_fields(found, tables, reader)
-  found.age_groups = _group_by_age(found, tables, reader, now_s)
+  found.tenths_newest_first = _group_by_age(found, tables, reader, now_s)
   return found
 
 
@@ -261,15 +261,15 @@ def _group_by_age(
   ) -> list[float | None]:
     """Returns each group's mean of values of items by the items' indices."""
     if values is None:
-      return [None] * _GROUPS
+      return [None] * GROUPS
     groups = np.concatenate(
       [
-        (len(x.priorities) - 1 - i) * _GROUPS // len(x.priorities)
+        (len(x.priorities) - 1 - i) * GROUPS // len(x.priorities)
         for x, i in zip(tables, indices, strict=True)
       ]
     )
-    counts = np.bincount(groups, minlength=_GROUPS)
-    sums = np.bincount(groups, values, _GROUPS)
+    counts = np.bincount(groups, minlength=GROUPS)
+    sums = np.bincount(groups, values, GROUPS)
     return [
       float(total / count) if count else None
       for total, count in zip(sums, counts, strict=True)
@@ -287,7 +287,7 @@ def _group_by_age(
   seconds = _join(tables, "inserted_at_s")
   columns = {
     "mean_priority": _join(tables, "priorities"),
-    "sampling_share": found.size / _GROUPS * _compute_probabilities(tables),
+    "sampling_share": found.size / GROUPS * _compute_probabilities(tables),
     "mean_age_s": None if seconds is None else now_s - seconds,
     "mean_times_sampled": _join(tables, "times_sampled"),
   }
