@@ -15,7 +15,7 @@ from slipway.launch.checks import flags as flags_lib
 from slipway.launch.display import formatting, plain_warnings
 from slipway.launch.inspection import inspection, rendering
 from slipway.launch.processes import processors
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import run_folder, run_lock
 
 # Sentences that begin the help.
 _USAGE = """\
@@ -29,7 +29,7 @@ The run may be active. Its trainer is not disturbed, unless --save requests a
 new snapshot."""
 _SAVE_TIMEOUT_S = 120.0  # seconds in which a requested snapshot must be written
 _POLL_S = 0.1  # seconds between two checks whether it is
-# Value of nice(1): the processors are first of all the run's.
+# Value of nice(2) while the run is active, whose processes come first.
 _NICENESS = 19
 
 
@@ -68,7 +68,8 @@ def _inspect(argv: Sequence[str]) -> int:
   if flags.pictures is not None:
     pictures = pathlib.Path(flags.pictures)
     pictures.mkdir(parents=True, exist_ok=True)
-  os.nice(_NICENESS)
+  if run_lock.is_held(folder):
+    os.nice(_NICENESS)
   if flags.save:
     _save(folder)
   found = inspection.inspect(

@@ -20,7 +20,8 @@ class Perturbation(msgspec.Struct, kw_only=True):
   Attributes:
     part: index or range of the values, such as '[2]' or '[14:28, 0:14]'.
     deviation: standard deviation of a single value, by which it was raised and
-      lowered; None: a patch or group, each of whose values became its mean.
+      lowered; None: a patch or group, whose values became their means, rounded
+      if observations are whole numbers.
     action_change: fraction of the observations with another action; for
       continuous actions, whose bounds are -1 and 1, the mean distance.
     value_change: mean distance of the values of the actions; None: the actor
@@ -42,6 +43,9 @@ def measure(
     actor: greedy actor of a feed-forward network.
     observations: observations of different moments, [M, ...]; masks of actions
       stay as they are.
+
+  Returns:
+    The parts, that with the largest change of the actions first.
   """
   masked = isinstance(spec.observations, arrays.MaskedArray)
   count = math.prod(observations.shape[1:])
@@ -88,7 +92,7 @@ def measure(
         value_change=value_change,
       )
     )
-  return found
+  return sorted(found, key=lambda x: x.action_change, reverse=True)
 
 
 def _split(

@@ -86,8 +86,8 @@ class PolicyInspection(msgspec.Struct, kw_only=True):
     entropy: mean of -log pi(a | o) in nats, of a policy that is a distribution.
     calibration: values against returns; None: the algorithm has no values, or
       its network is recurrent.
-    perturbations: what the greedy action depends on; None: the network is
-      recurrent.
+    perturbations: parts of the observations on which greedy actions depend, the
+      most important one first; None: the network is recurrent.
   """
 
   actions_are: str

@@ -10,7 +10,7 @@ from slipway.launch.inspection import histogram
 from slipway.replay.items import item_reader, transitions
 from slipway.replay.tables import saved_table
 
-GROUPS = 10  # groups of items by age
+_GROUPS = 10  # groups of items by age
 
 
 class AgeGroup(msgspec.Struct, kw_only=True):
@@ -98,7 +98,7 @@ class TableInspection(msgspec.Struct, kw_only=True):
   shards: int
   inserted: int
   sampled: int
-  evicted: Evicted
+  evicted: Evicted = msgspec.field(default_factory=lambda: Evicted(count=0))
   priority_exponent: float | None = None
   priorities: histogram.Histogram | None = None
   versions: histogram.Histogram | None = None
@@ -129,38 +129,72 @@ def inspect(
     trainer_steps: updates of the learner until the snapshot.
     now_s: unix seconds of the snapshot.
   """
+  exponent = tables[0].priority_exponent
+  # Batches come from all shards in turn.
+  probabilities = np.concatenate(
+    [x.probabilities / len(tables) for x in tables]
+  )
+  samples = _join(tables, "times_sampled")
   found = TableInspection(
     kind=reader.kind,
-    size=sum(len(table.priorities) for table in tables),
+    size=len(probabilities),
     capacity=sum(table.capacity for table in tables),
     shards=len(tables),
     inserted=sum(table.inserted for table in tables),
     sampled=sum(table.sampled for table in tables),
-    evicted=_describe_evicted(tables),
-    priority_exponent=tables[0].priority_exponent,
+    priority_exponent=exponent,
   )
+  found.evicted = _describe_evicted(found, tables, samples)
   if not found.size:
     return found
-  samples = _join(tables, "times_sampled")
-  inserted_at_s = _join(tables, "inserted_at_s")
-  if found.priority_exponent is not None:
-    found.priorities = histogram.make(_join(tables, "priorities"))
+  priorities, inserted_at_s = (
+    _join(tables, "priorities"),
+    _join(tables, "inserted_at_s"),
+  )
+  ages_s = None
+  if inserted_at_s is not None:
+    ages_s = np.maximum(now_s - inserted_at_s, 0.0)
+    found.ages_s = histogram.make(ages_s)
   if samples is not None:
     found.times_sampled = histogram.make(samples)
-  if inserted_at_s is not None:
-    found.ages_s = histogram.make(np.maximum(now_s - inserted_at_s, 0.0))
   if (streams := _join(tables, "streams")) is not None:
     _, counts = np.unique(streams, return_counts=True)
     found.stream_shares = (np.sort(counts)[::-1] / found.size).tolist()
-  probabilities = _compute_probabilities(tables)
   found.effective_items = 1 / float(np.sum(probabilities**2))
-  if found.priority_exponent is not None:
-    found.importance_exponent = _compute_exponent(replay, trainer_steps)
+  if priorities is not None and exponent is not None:
+    found.priorities = histogram.make(priorities)
+    start, end = (
+      replay.importance_exponent_start,
+      replay.importance_exponent_end,
+    )
+    # As `batch_weights` computes it.
+    done = min(1.0, trainer_steps / replay.importance_steps)
+    found.importance_exponent = start + (end - start) * done
     found.effective_batch = _compute_effective_batch(
       probabilities, found.importance_exponent
     )
-  _describe_fields(found, tables, reader)
-  found.tenths_newest_first = _group_by_age(found, tables, reader, now_s)
+  versions = _describe_fields(found, tables, reader)
+  columns = {
+    "mean_priority": priorities,
+    "mean_version": versions,
+    "mean_times_sampled": samples,
+    "mean_age_s": ages_s,
+  }
+  rank = [
+    np.arange(len(x.priorities))[::-1] / len(x.priorities) for x in tables
+  ]
+  order = np.argsort(np.concatenate(rank), kind="stable")
+  found.tenths_newest_first = [
+    AgeGroup(
+      sampling_share=float(probabilities[group].sum()),
+      **{
+        name: float(np.nanmean(values[group]))
+        for name, values in columns.items()
+        if values is not None and not np.isnan(values[group]).all()
+      },
+    )
+    for group in np.array_split(order, min(_GROUPS, found.size))
+  ]
   return found
 
 
@@ -172,50 +206,30 @@ def _join(
   return None if arrays[0] is None else np.concatenate(arrays)
 
 
-def _compute_probabilities(
+def _describe_evicted(
+  found: TableInspection,
   tables: Sequence[saved_table.SavedTable],
-) -> np.ndarray:
-  """Returns the probability of sampling each item, [N]."""
-  # Batches come from all shards in turn.
-  return np.concatenate([x.probabilities / len(tables) for x in tables])
-
-
-def _describe_evicted(tables: Sequence[saved_table.SavedTable]) -> Evicted:
+  samples: np.ndarray | None,
+) -> Evicted:
   """Returns how often items were sampled before they left."""
-  evicted = Evicted(count=sum(x.inserted - len(x.priorities) for x in tables))
-  samples = _join(tables, "times_sampled")
+  evicted = Evicted(count=found.inserted - found.size)
   if samples is None or not evicted.count:
     return evicted
   # A resume may change a table's count of samples, which is then no basis.
-  rest = sum(table.sampled for table in tables) - int(samples.sum())
+  rest = found.sampled - int(samples.sum())
   if rest >= 0:
     evicted.mean_times_sampled = rest / evicted.count
-  sampled_once = sum(table.unique_sampled or 0 for table in tables)
-  left = sampled_once - int((samples > 0).sum())
+  unique = sum(table.unique_sampled or 0 for table in tables)
+  left = unique - int((samples > 0).sum())
   if 0 <= left <= evicted.count:
     evicted.never_sampled = 1 - left / evicted.count
   return evicted
 
 
-def _compute_exponent(
-  replay: ml_collections.ConfigDict, trainer_steps: int
-) -> float:
-  """Returns beta after a number of updates, as `batch_weights` computes it."""
-  start, end = replay.importance_exponent_start, replay.importance_exponent_end
-  return start + (end - start) * min(
-    1.0, trainer_steps / replay.importance_steps
-  )
-
-
 def _compute_effective_batch(
   probabilities: np.ndarray, exponent: float
 ) -> float:
-  """Returns the effective sample size of importance weights, in [0, 1].
-
-  Args:
-    probabilities: probability of sampling each item, [N].
-    exponent: beta of the weights.
-  """
+  """Returns the effective sample size of importance weights, in [0, 1]."""
   sampled = probabilities[probabilities > 0]
   weights = sampled**-exponent  # up to a factor
   mean = np.sum(sampled * weights)
@@ -226,15 +240,19 @@ def _describe_fields(
   found: TableInspection,
   tables: Sequence[saved_table.SavedTable],
   reader: item_reader.ItemReader,
-) -> None:
-  """Sets the results that need the content of items."""
+) -> np.ndarray | None:
+  """Sets the results that need the content of items.
+
+  Returns:
+    The version of each item, [N], nan where it is not decoded; None: items have
+    no versions.
+  """
   records = np.concatenate([table.last for table in tables])
   fields = reader.read_records(records)
   contents = records[:, reader.content_mask]
   found.decoded = len(records)
   found.repeated = len(records) - len({row.tobytes() for row in contents})
-  if (versions := fields.pop(transitions.VERSION, None)) is not None:
-    found.versions = histogram.make(versions)
+  versions = fields.pop(transitions.VERSION, None)
   found.fields = {
     name: FieldSummary(
       shape=list(values.shape[1:]),
@@ -246,55 +264,13 @@ def _describe_fields(
     for name, values in fields.items()
     if values.size
   }
-
-
-def _group_by_age(
-  found: TableInspection,
-  tables: Sequence[saved_table.SavedTable],
-  reader: item_reader.ItemReader,
-  now_s: float,
-) -> list[AgeGroup]:
-  """Returns tenths of the items, the newest first."""
-
-  def average(
-    values: np.ndarray | None, indices: Sequence[np.ndarray]
-  ) -> list[float | None]:
-    """Returns each group's mean of values of items by the items' indices."""
-    if values is None:
-      return [None] * GROUPS
-    groups = np.concatenate(
-      [
-        (len(x.priorities) - 1 - i) * GROUPS // len(x.priorities)
-        for x, i in zip(tables, indices, strict=True)
-      ]
-    )
-    counts = np.bincount(groups, minlength=GROUPS)
-    sums = np.bincount(groups, values, GROUPS)
-    return [
-      float(total / count) if count else None
-      for total, count in zip(sums, counts, strict=True)
-    ]
-
-  everything = [np.arange(len(table.priorities)) for table in tables]
-  decoded = [
-    np.repeat(x.chosen.last, len(x.last) // max(1, len(x.chosen.last)))
-    for x in tables
-  ]
-  records = reader.read_records(_join(tables, "last"))
-  versions = records.get(transitions.VERSION)
-  if versions is not None and versions.ndim > 1:  # of each step
-    versions = versions.reshape(len(versions), -1)[:, 0]
-  seconds = _join(tables, "inserted_at_s")
-  columns = {
-    "mean_priority": _join(tables, "priorities"),
-    "sampling_share": found.size / GROUPS * _compute_probabilities(tables),
-    "mean_age_s": None if seconds is None else now_s - seconds,
-    "mean_times_sampled": _join(tables, "times_sampled"),
-  }
-  means = {name: average(x, everything) for name, x in columns.items()}
-  means["mean_version"] = average(versions, decoded)
-  return [
-    AgeGroup(**dict(zip(means, row, strict=True)))
-    for row in zip(*means.values(), strict=True)
-    if row[0] is not None
-  ]
+  if versions is None:
+    return None
+  found.versions = histogram.make(versions)
+  of_items = [np.full(len(table.priorities), np.nan) for table in tables]
+  start = 0
+  for table, of_item in zip(tables, of_items, strict=True):
+    rows = versions[start : (start := start + len(table.last))]
+    indices = table.chosen.last
+    of_item[indices] = rows.reshape(len(indices), -1).mean(axis=1)
+  return np.concatenate(of_items)
