@@ -71,7 +71,7 @@ def measure(
     if len(indices) == 1:
       deviation = float(flat[:, indices].std(dtype=np.float64))
       changes = [flat[:, indices] + x for x in (deviation, -deviation)]
-    action_change, value_change = 0.0, None if values is None else 0.0
+    action_change = value_change = 0.0
     for change in changes:
       changed = flat.copy()
       changed[:, indices] = change
@@ -89,7 +89,7 @@ def measure(
         part=part,
         deviation=deviation,
         action_change=action_change,
-        value_change=value_change,
+        value_change=None if values is None else value_change,
       )
     )
   return sorted(found, key=lambda x: x.action_change, reverse=True)

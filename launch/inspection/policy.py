@@ -199,8 +199,8 @@ class _Steps(typing.NamedTuple):
   is_reset: np.ndarray
 
 
-class _Recorder:
-  """Actor that records what another one does.
+class _Recorder(core.Actor):
+  """Actor that acts as another one, whose variables are loaded, and records it.
 
   Attributes:
     kept: observations of random moments, [M, ...].
@@ -237,12 +237,13 @@ class _Recorder:
 
   def stack(self) -> _Steps:
     """Returns all steps."""
-    rows = [(*a, *b) for a, b in zip(self._outputs, self._steps, strict=True)]
+    actions, log_probs, values = zip(*self._outputs, strict=True)
+    rewards, terminated, truncated, resets = zip(*self._steps, strict=True)
     return _Steps(
-      *(
-        None if column[0] is None else np.stack(column)
-        for column in zip(*rows, strict=True)
-      )
+      np.stack(actions),
+      None if log_probs[0] is None else np.stack(log_probs),
+      None if values[0] is None else np.stack(values),
+      *map(np.stack, (rewards, terminated, truncated, resets)),
     )
 
   @property

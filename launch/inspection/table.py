@@ -169,10 +169,8 @@ def inspect(
     )
     # As `batch_weights` computes it.
     done = min(1.0, trainer_steps / replay.importance_steps)
-    found.importance_exponent = start + (end - start) * done
-    found.effective_batch = _compute_effective_batch(
-      probabilities, found.importance_exponent
-    )
+    found.importance_exponent = beta = start + (end - start) * done
+    found.effective_batch = _compute_effective_batch(probabilities, beta)
   versions = _describe_fields(found, tables, reader)
   columns = {
     "mean_priority": priorities,

@@ -138,18 +138,19 @@ def read_reverb(
 
   parse = checkpoint_pb2.PriorityTableCheckpoint.FromString
   tables = {x.table_name: x for x in _read(folder / names.TABLES, parse)}
-  saved, numbers, chunk_keys = tables[table], [], []
+  saved, rows, chunk_keys = tables[table], [], []
   parse = schema_pb2.PrioritizedItem.FromString
   for item in _read(folder / names.ITEMS, parse):
     if item.table == table:
       at, (column,) = item.inserted_at, item.flat_trajectory.columns
-      seconds = at.seconds + 1e-9 * at.nanos
-      numbers.append(np.array([seconds, item.priority, item.times_sampled]))
+      rows.append((at.ToNanoseconds(), item.priority, item.times_sampled))
       chunk_keys.append([x.chunk_key for x in column.chunk_slices])
-  seconds, priorities, samples = np.reshape(numbers, (-1, 3)).T
-  order = np.argsort(seconds, kind="stable")
-  keys = np.array(chunk_keys, np.uint64).reshape(len(order), -1)[order]
-  chosen = choose(priorities[order])
+  types = [("at_ns", np.int64), ("priority", float), ("samples", np.int64)]
+  numbers = np.array(rows, types)
+  order = np.argsort(numbers["at_ns"], kind="stable")
+  numbers = numbers[order]
+  keys = np.array(chunk_keys or np.empty((0, 1)), np.uint64)[order]
+  chosen = choose(numbers["priority"])
   wanted = {*keys[chosen.last, -1:].flat, *keys[chosen.whole].flat}
   streams, blocks = {}, {}
   parse = schema_pb2.ChunkData.FromString
@@ -178,9 +179,9 @@ def read_reverb(
     priority_exponent=(
       sampler.prioritized.priority_exponent if is_prioritized else None
     ),
-    priorities=priorities[order],
-    times_sampled=samples[order].astype(np.int64),
-    inserted_at_s=seconds[order],
+    priorities=numbers["priority"],
+    times_sampled=numbers["samples"],
+    inserted_at_s=numbers["at_ns"] / 1e9,
     streams=np.array([streams[key] for key in keys[:, -1].flat], np.uint64),
     chosen=chosen,
     last=join(keys[chosen.last, -1:]).reshape(-1, reader.record_bytes),

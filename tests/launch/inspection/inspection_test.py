@@ -9,7 +9,6 @@ import pytest
 from matplotlib import image
 
 import slipway
-from slipway.launch.commands import cli
 from slipway.launch.inspection import command, inspection
 from slipway.launch.runs import run_folder
 from tests.launch import errors, saved
@@ -121,6 +120,7 @@ def test_frames_are_pictures(train, tmp_path, capsys):
     replay__capacity=200,
     limits__trainer_steps=1,
   )
+  capsys.readouterr()  # that of the training
   flags = [str(run), "--items=1", "--episodes=0", "--json"]
   assert (
     command.main(["inspect", *flags, f"--pictures={tmp_path / 'new'}"]) == 0
@@ -139,7 +139,7 @@ def test_frames_are_pictures(train, tmp_path, capsys):
 
 def test_a_queue_is_no_table(train, capsys):
   run = train("queue", "ppo:cartpole", "single", limits__trainer_steps=2)
-  assert cli.main(["slipway", "inspect", str(run), "--episodes=2"]) == 0
+  assert command.main(["inspect", str(run), "--episodes=2"]) == 0
   shown = capsys.readouterr().out
   assert "queue" in shown
   found = inspection.inspect(run, episodes=2)
@@ -187,25 +187,21 @@ def test_a_run_without_a_snapshot(tmp_path, capsys):
 
 def test_an_active_run_saves_itself(run_dir):
   config = slipway.load_config("dqn:cartpole")
-  config.replay.min_size = 100
+  config.replay.update({"min_size": 100, "capacity": 500})
   config.limits.target_return = float("inf")
+  run = run_dir / "active"
+  # A process of its own, whose priority the command lowers.
+  arguments = ["inspect", str(run), "--save", "--json", "--episodes=0"]
+  program = [sys.executable, "-m", "slipway.launch.commands.cli", *arguments]
   training = slipway.start(config, name="active", run_dir=run_dir, mode="async")
-  numbers = []
+  made = None
   for status in training:
-    if status.trainer_steps and not numbers:
-      for _ in range(2):
-        # A process of its own, whose priority the command lowers.
-        arguments = ["--save", "--json", "--episodes=0"]
-        made = subprocess.run(
-          [sys.executable, "-m", "slipway.launch.commands.cli", "inspect"]
-          + [str(run_dir / "active"), *arguments],
-          capture_output=True,
-          text=True,
-          check=True,
-        )
-        found = json.loads(made.stdout)
-        numbers.append(found["snapshot"])
-        assert found["trainer_steps"] > 0
-        assert found["table"]["size"] >= 100
+    if status.trainer_steps and made is None:
+      made = subprocess.run(program, capture_output=True, text=True)
       training.stop()
-  assert numbers[1] == numbers[0] + 1
+  assert made is not None
+  assert made.returncode == 0, made.stderr
+  found = json.loads(made.stdout)
+  assert found["snapshot"] == 1
+  assert found["trainer_steps"] > 0
+  assert sum(found["table"]["times_sampled"]["counts"]) >= 100
