@@ -11,6 +11,7 @@ from acme import specs
 from slipway.agents import core, epsilon_greedy, policies, q_builder, registry
 from slipway.configs import base, fields
 from slipway.environments import arrays, factory, vector
+from slipway.launch.checks import overrides
 from slipway.launch.inspection import perturbation
 from slipway.launch.nodes import evaluation
 from slipway.launch.runs import recorded_spaces, run_folder, snapshot_store
@@ -128,8 +129,9 @@ def inspect(
   builder = registry.make_builder(config.agent)
   learner = builder.make_learner(config, spec)
   checkpoints.restore(snapshot.path, learner)
-  sampled = fields.get(config, "evaluation.policy") is not None
-  actor = _make_actor(builder, config, spec, learner, "sampled")
+  played_config = _make_sampled(config, builder, spec) or config
+  actor = builder.make_greedy_actor(played_config, spec)
+  actor.load(learner.get_variables())
   recorder = _Recorder(actor, builder, learner)
   played = evaluation.play(
     environment,
@@ -143,7 +145,7 @@ def inspect(
   steps = recorder.stack()
   is_step = ~steps.is_reset
   found = PolicyInspection(
-    actions_are="sampled" if sampled else "greedy",
+    actions_are="greedy" if played_config is config else "sampled",
     episodes=episodes,
     mean_return=float(np.mean(played.returns)),
     mean_length=float(np.mean(played.lengths)),
@@ -154,27 +156,43 @@ def inspect(
   if steps.value is not None:
     found.calibration = _calibrate(steps, config.adder.discount)
   if len(builder.make_network(config, spec).inputs) == 1:
-    greedy = _make_actor(builder, config, spec, learner, "greedy")
+    greedy = builder.make_greedy_actor(_make_greedy(config), spec)
+    greedy.load(learner.get_variables())
     found.perturbations = perturbation.measure(greedy, spec, recorder.kept)
   return found
 
 
-def _make_actor(
-  builder: core.Builder,
+def _make_sampled(
   config: ml_collections.ConfigDict,
+  builder: core.Builder,
   spec: specs.EnvironmentSpec,
-  learner: core.Learner,
-  policy: str,
-) -> core.Actor:
-  """Returns an actor of evaluations with the learner's variables."""
+) -> ml_collections.ConfigDict | None:
+  """Returns a config of sampled actions; None: the policy has only greedy ones.
+
+  The algorithm's own checks decide.
+  """
+  config = config.copy_and_resolve_references()
+  if fields.get(config, "evaluation.policy") is None:
+    return None
+  config.evaluation.policy = "sampled"
+  try:
+    fields.validate(config, overrides.declared_fields(config))
+    builder.check(config, spec)
+  except ValueError:
+    return None
+  return config
+
+
+def _make_greedy(
+  config: ml_collections.ConfigDict,
+) -> ml_collections.ConfigDict:
+  """Returns a config of greedy actions only."""
   config = config.copy_and_resolve_references()
   if fields.get(config, "evaluation.policy") is not None:
-    config.evaluation.policy = policy
-  elif policy == "greedy" and "exploration" in config:
+    config.evaluation.policy = "greedy"
+  if fields.get(config, "exploration.evaluation_epsilon") is not None:
     config.exploration.evaluation_epsilon = 0.0
-  actor = builder.make_greedy_actor(config, spec)
-  actor.load(learner.get_variables())
-  return actor
+  return config
 
 
 class _Steps(typing.NamedTuple):

@@ -150,15 +150,20 @@ def test_a_queue_is_no_table(train, capsys):
   assert policy.calibration.steps > 0
 
 
-def test_continuous_actions(train):
+@pytest.mark.parametrize(
+  ("algorithm", "actions_are"), [("sac", "sampled"), ("td3", "greedy")]
+)
+def test_continuous_actions(train, algorithm, actions_are):
   run = train(
-    "continuous",
-    "sac:pendulum",
+    algorithm,
+    f"{algorithm}:pendulum",
     "single",
     replay__min_size=300,
     limits__trainer_steps=5,
   )
   policy = inspection.inspect(run, episodes=1).policy
+  assert policy.actions_are == actions_are
+  assert (policy.entropy is None) == (algorithm == "td3")
   (action,) = policy.actions
   assert -1 <= action.mean <= 1
   assert 0 <= action.at_bounds <= 1
