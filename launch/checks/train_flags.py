@@ -131,6 +131,12 @@ def define() -> flags_lib.Flags:
     "communicate in plaintext, too. Anyone on their network can read and "
     "change the run, and run programs: for private networks only.",
   )
+  values.add_text(
+    "prometheus",
+    None,
+    "Serve the run's status to Prometheus at http://127.0.0.1:PORT/metrics: "
+    "PORT, such as 9400; or HOST:PORT, which the network can read.",
+  )
   return values
 
 

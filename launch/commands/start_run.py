@@ -88,6 +88,12 @@ def run(
       )
       flags, config = command = train_flags.parse(argv, _USAGE, make_spec)
       spec, builder = run_check.check(config, flags.launch, make_spec)
+      metrics = None
+      if flags.prometheus is not None:
+        from slipway.launch.commands import metrics_server
+
+        metrics = metrics_server.MetricsServer(flags.prometheus)
+        resources.callback(metrics.close)
       launch = _prepare_launch(command, host)
       with _in_folder(working_folder):
         if flags.resume is None:
@@ -98,6 +104,9 @@ def run(
             command, spec, table, signal_handler, resources
           )
         folder = run_folder.RunFolder(shown.path.absolute())
+      if metrics is not None:
+        metrics.start(folder)
+        message += f"\nmetrics: {metrics.url}"
     except (ValueError, OSError, user_code.UserCodeError) as error:
       print(f"train: {error}", file=sys.stderr)
       return 2

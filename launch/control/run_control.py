@@ -24,6 +24,7 @@ from slipway.launch.control import rates as rates_lib
 from slipway.launch.control import watchdog as watchdog_lib
 from slipway.launch.hooks import caller
 from slipway.launch.runs import (
+  machine_usage,
   outbox,
   run_counters,
   run_folder,
@@ -122,6 +123,7 @@ class RunControl(control_service.ControlService):
     self._watchdog = watchdog_lib.Watchdog(self._config, rates)
     # By node group; empty on a single machine.
     self._machines: Mapping[str, run_status.MachineStatus] = {}
+    self._monitors: Mapping[str, machine_usage.MachineUsage] = {}
     self._closed = False
     self._update_due_s = 0.0  # monotonic
     self._metrics_due_s = 0.0  # of the run's duration
@@ -295,14 +297,21 @@ class RunControl(control_service.ControlService):
         trainer_steps_limit=limits.last_trainer_step(self._config.limits),
       )
 
-  def note_failures(self, first_failures: Mapping[str, str]) -> None:
-    """Records the failures after which nodes were restarted, for the status.
+  def note_crew(
+    self,
+    first_failures: Mapping[str, str],
+    monitors: Mapping[str, machine_usage.MachineUsage],
+  ) -> None:
+    """Records what the crew knows of nodes and machines, for the status.
 
     Args:
-      first_failures: line about the first such failure of each role.
+      first_failures: line about the first failure after which a node was
+        restarted, by role.
+      monitors: load of each machine, by its node group's name.
     """
     with self._lock:
       self._first_failures = dict(first_failures)
+      self._monitors = dict(monitors)
 
   def status(self) -> run_status.RunStatus:
     with self._lock:
@@ -322,6 +331,7 @@ class RunControl(control_service.ControlService):
         ),
         workers_target=self._wanted.workers,
         machines=dict(self._machines),
+        monitors=dict(self._monitors),
         unwritten=sorted({*status.unwritten, *outbox.unwritten()}),
         first_failures=self._first_failures,
         failed_hooks=self._hooks.failed,

@@ -16,7 +16,7 @@ _MAX_WIDTH = 80  # width of the panel in columns, if the terminal has so many
 # Labels of the rows that are left out, in this order, if a terminal has too few
 # lines.
 _DISPENSABLE_LABELS = (
-  *("update", "proxy", "loading", "variables", "items", "training"),
+  *("load", "update", "proxy", "loading", "variables", "items", "training"),
   *("sampling", "snapshot", "learning", "replay", "best", "time left"),
   *("all of", "speed"),
 )

@@ -31,6 +31,8 @@ _METRIC_LABELS = {
   "q_mean": "Q",
   "td_error_abs_mean": "TD error",
 }
+# Part of a memory or a disk in use from which the panel warns.
+_FULL = 0.95
 
 
 class Measurement(typing.NamedTuple):
@@ -308,6 +310,7 @@ def make_facts(
       for role, nodes in status.nodes.items()
     ],
   )
+  yield "load", list(_describe_load(status))
   if status.machines:
     yield "machines", list(_describe_machines(status))
   restarts = [
@@ -329,6 +332,33 @@ def make_facts(
     yield "disk", [Text("no last snapshot: writing it took too long", True)]
   for name, error in status.failed_hooks.items():
     yield "hooks", [Text(f"{name} failed: {error}", True)]
+
+
+def _describe_load(status: run_status.RunStatus) -> Iterator[Text]:
+  """Yields the load of all machines: processors, memory, disk and GPUs."""
+  machines = status.monitors.values()
+  if not machines:
+    yield Text(formatting.UNKNOWN)
+    return
+  busy = sum(machine.cpu_cores for machine in machines)
+  cores = sum(machine.cores for machine in machines)
+  yield Text(f"CPU {busy:.1f} of {formatting.count(cores)} cores")
+  for label, used, size in (
+    ("memory", "memory_used_bytes", "memory_bytes"),
+    ("disk", "disk_used_bytes", "disk_bytes"),
+  ):
+    parts = [
+      getattr(machine, used) / max(1, getattr(machine, size))
+      for machine in machines
+    ]
+    # Of several machines, the fullest one is the next to fail.
+    full = formatting.count(100 * max(parts))
+    yield Text(f"{label} {full} %", max(parts) > _FULL)
+  gpus = [
+    gpu.utilization for machine in machines for gpu in machine.gpus.values()
+  ]
+  if gpus:
+    yield Text(f"GPU {formatting.count(100 * sum(gpus) / len(gpus))} %")
 
 
 def _describe_machines(status: run_status.RunStatus) -> Iterator[Text]:

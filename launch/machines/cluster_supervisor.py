@@ -12,7 +12,7 @@ from slipway.launch.machines import host_agent
 from slipway.launch.machines import placement as placement_lib
 from slipway.launch.processes import crew, failures
 from slipway.launch.processes import node as node_lib
-from slipway.launch.runs import outbox, run_status
+from slipway.launch.runs import machine_usage, outbox, run_status
 from slipway.launch.runs import run as run_lib
 
 _WAIT_S = 0.25  # longest wait in seconds for a reply of any agent
@@ -92,6 +92,7 @@ class ClusterSupervisor(crew.Crew):
     self._members: dict[str, _Member] = {}
     # State of the machine by node group, including groups that have ended.
     self._machines: dict[str, run_status.MachineStatus] = {}
+    self._usages: dict[str, machine_usage.MachineUsage] = {}
     self._endpoints: dict[str, str] = {}  # addresses by service name
     self._machines_due_s = 0.0
     self._stage = 0  # of the stop
@@ -104,6 +105,10 @@ class ClusterSupervisor(crew.Crew):
   def follow(self, control: run_control.RunControl) -> None:
     """Tells the control the current machines and node counts."""
     control.place(dict(self._machines), self.expected, self._placement.absent)
+
+  def measure(self) -> dict[str, machine_usage.MachineUsage]:
+    """Returns the load of each machine by the newest report of its agent."""
+    return dict(self._usages)
 
   @property
   def expected(self) -> dict[str, int]:
@@ -215,6 +220,7 @@ class ClusterSupervisor(crew.Crew):
         self._log.info("%s is at %s", service, address)
       self._endpoints.update(report.services)
     refused = report.connections_refused
+    self._usages[name] = report.usage
     self._machines[name] = run_status.MachineStatus(host, True, refused)
     for log, data in report.logs.items():
       # Each machine has a log 'runner'.
@@ -252,6 +258,7 @@ class ClusterSupervisor(crew.Crew):
     """
     name, machine = member.group.name, member.machine
     del self._members[name]
+    self._usages.pop(name, None)
     self._machines[name] = run_status.MachineStatus(machine.host, False)
     self._log.info("%s on %s is lost: %s", name, machine.host, why)
     with contextlib.suppress(Exception):

@@ -21,8 +21,8 @@ from slipway.launch.launchers import program as program_lib
 from slipway.launch.machines import admission, placement
 from slipway.launch.nodes import endpoint
 from slipway.launch.processes import failures, fork_server, tmpfs_directory
+from slipway.launch.runs import machine_usage, run_folder
 from slipway.launch.runs import run as run_lib
-from slipway.launch.runs import run_folder
 from slipway.replay.transport import gateway
 
 CONTROL = "control"  # name of the service by which nodes reach the launcher
@@ -55,6 +55,7 @@ class AgentReport(typing.NamedTuple):
       one, by service name.
     connections_refused: number of connections that the gateway has refused so
       far; see `Gateway.stats`.
+    usage: load of the machine, and usage of its processes.
   """
 
   ended: bool
@@ -65,6 +66,7 @@ class AgentReport(typing.NamedTuple):
   logs: Mapping[str, bytes]
   services: Mapping[str, str]
   connections_refused: int
+  usage: machine_usage.MachineUsage
 
 
 class HostAgent:
@@ -168,6 +170,7 @@ class HostAgent:
       logs,
       self._services,
       refused,
+      *self._runner.measure().values(),
     )
 
   def close(self) -> None:

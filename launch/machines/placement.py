@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 import ml_collections
 
 from slipway.launch.launchers import host_plan
+from slipway.launch.runs import machine_usage
 
 # Name of the node group on the machine of the user's command. It also is the
 # value of config.topology.trainer_machine that places the trainer there.
-HOME = "home"
+HOME = machine_usage.HOME
 # Name of the node group of a trainer on another machine.
 TRAINER = "trainer"
 

@@ -187,7 +187,7 @@ class Controller:
         crew.stop(control.stops_quickly)
       if now_s >= show_due_s:
         show_due_s = now_s + _SHOW_PERIOD_S
-        control.note_failures(crew.first_failures)
+        control.note_crew(crew.first_failures, crew.measure())
         if not control.stopping:
           crew.follow(control)
         self._show()

@@ -2,12 +2,13 @@
 
 import abc
 import logging
+import os
 import pathlib
 from collections.abc import Mapping
 
 from slipway.launch.control import run_control
-from slipway.launch.processes import failures, signals
-from slipway.launch.runs import event_log
+from slipway.launch.processes import failures, monitor, signals
+from slipway.launch.runs import event_log, machine_usage
 
 
 class Crew(abc.ABC):
@@ -30,6 +31,7 @@ class Crew(abc.ABC):
     self._expected = expected
     self._log = logging.Logger(log.name)
     self._log.addHandler(event_log.Handler(log))
+    self._monitor = monitor.Monitor(log.parent)
     self._stopping = self._is_quick = self._kill_requested = False
     self._failure: failures.Failure | None = None
     self.first_failures: dict[str, str] = {}
@@ -64,6 +66,15 @@ class Crew(abc.ABC):
     By default, users can change nothing.
     """
     del control
+
+  def measure(self) -> Mapping[str, machine_usage.MachineUsage]:
+    """Returns the load of each machine, by the name of its node group."""
+    return {machine_usage.HOME: self._monitor.measure(self._pids)}
+
+  @property
+  def _pids(self) -> dict[str, int]:
+    """The run's processes on this machine, by name; the crew's among them."""
+    return {"launcher": os.getpid()}
 
   def stop(self, is_quick: bool = False) -> None:
     """Makes the nodes save and end in the order of `stages`; none is restarted.

@@ -84,6 +84,11 @@ class Runner(crew.Crew):
     """Roles of the nodes that have not ended."""
     return {node.role for node in self._nodes if node.alive}
 
+  @property
+  def _pids(self) -> dict[str, int]:
+    nodes = {node.name: node.pid for node in [*self._nodes] if node.alive}
+    return super()._pids | nodes
+
   def follow(self, control: run_control.RunControl) -> None:
     """Starts and ends workers as the user wants."""
     self.set_workers(control.workers_target)

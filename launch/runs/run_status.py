@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from slipway.launch.runs import records, run_folder
+from slipway.launch.runs import machine_usage, records, run_folder
 from slipway.replay.tables import table_status
 
 # Types of fields with a range; a message or file with another value is
@@ -348,6 +348,8 @@ class RunStatus(NodeCounts, frozen=True, kw_only=True):
       included.
     machines: state of each node group's machine, by the group's name; empty if
       there is only one machine.
+    monitors: load of each machine, by its node group's name, and usage of the
+      run's processes there; a single machine is 'home'.
     unwritten: names of the files that a full disk has rejected; 'snapshot'
       stands for a snapshot, and 'episodes' for recorded ones.
     failed_hooks: error of each hook that has failed, by the hook's name.
@@ -382,6 +384,7 @@ class RunStatus(NodeCounts, frozen=True, kw_only=True):
   workers: dict[int, WorkerStatus] = {}
   externals: dict[int, WorkerStatus] = {}
   machines: dict[str, MachineStatus] = {}
+  monitors: dict[str, machine_usage.MachineUsage] = {}
   unwritten: list[str] = []
   failed_hooks: dict[str, str] = {}
 

@@ -16,6 +16,7 @@ class Crew:
   threads = ()
   first_failures = types.MappingProxyType({})
   follow = staticmethod(lambda control: None)
+  measure = dict
 
   def stop(self, is_quick):
     self.is_stopped_quickly = is_quick

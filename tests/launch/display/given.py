@@ -53,6 +53,7 @@ def changed(status=STATUS, **fields):
   """
   for name, value in fields.items():
     whole = ("nodes", "machines", "failed_hooks", "first_failures")
+    whole += ("learner", "workers", "monitors")
     if isinstance(value, dict) and name not in whole:
       section = getattr(status, name)
       fields[name] = msgspec.structs.replace(section, **value)

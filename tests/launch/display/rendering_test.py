@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from slipway.launch.display import lines
-from slipway.launch.runs import run_status
+from slipway.launch.runs import machine_usage, run_status
 from tests.launch.display import given
 
 # texts that the panel of given.STATUS must show
@@ -60,7 +60,7 @@ def test_a_terminal_without_unicode():
   assert "* running" in given.render_lines(given.STATUS, encoding="ascii")[0]
 
 
-@pytest.mark.parametrize("height", [24, 27, 40])
+@pytest.mark.parametrize("height", [24, 28, 40])
 def test_the_panel_keeps_its_height_while_running(height):
   empty = run_status.RunStatus(
     limits=given.STATUS.limits,
@@ -79,7 +79,7 @@ def test_the_panel_keeps_its_height_while_running(height):
 
 
 # rows of the terminal, empty rows in the panel
-ROWS = [(40, 3), (27, 3), (26, 0), (24, 0)]
+ROWS = [(40, 3), (28, 3), (27, 0), (24, 0)]
 
 
 @pytest.mark.parametrize(("height", "empty"), ROWS)
@@ -218,6 +218,18 @@ def test_a_lost_machine_is_named():
   text = given.render_text(given.changed(machines=machines))
   assert "1/2 up" in text
   assert "workers/1 on 10.0.0.2 is down" in text
+
+
+def test_the_load_of_all_machines_is_shown():
+  usage = machine_usage.MachineUsage(
+    *(4, 1.5, 100, 10, 100, 96),
+    gpus={0: machine_usage.GpuUsage(0.4), 1: machine_usage.GpuUsage(0.6)},
+  )
+  other = machine_usage.MachineUsage(8, 3.0, 100, 20, 100, 1)
+  text = given.render_text(
+    given.changed(monitors={"home": usage, "workers/1": other})
+  )
+  assert "CPU 4.5 of 12 cores memory 20 % disk 96 % GPU 50 %" in text
 
 
 @pytest.mark.parametrize("height", [24, 40])

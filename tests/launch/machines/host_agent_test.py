@@ -131,6 +131,8 @@ def test_other_machines_reach_its_services(started, cluster, tmp_path):
   assert learned.failure is None
   assert not learned.ended
   assert learned.connections_refused == 0
+  processes = {"launcher", "trainer/0", "worker/0", "proxy/0", "evaluator/0"}
+  poll_until(agent, lambda x: {*x.usage.processes} == processes)
   # A peer without an identity is rejected.
   host, _, port = services["control"].rpartition(":")
   with socket.create_connection((host, int(port)), 5.0) as peer:
