@@ -2,7 +2,7 @@
 
 import typing
 
-from slipway.launch.control import messages
+from slipway.launch.control import messages, sampling
 from slipway.launch.runs import run_counters, run_status
 
 
@@ -72,6 +72,30 @@ class ControlService(typing.Protocol):
 
   def status(self) -> run_status.RunStatus:
     """Returns the run's current status."""
+    ...
+
+  def profile(self, seconds: float, per_s: int) -> None:
+    """Makes all processes of the run sample their stacks.
+
+    Args:
+      seconds: duration of the profiles, which replace earlier ones.
+      per_s: samples per second.
+
+    Raises:
+      ValueError: the run is being profiled already.
+    """
+    ...
+
+  def profiled(self, name: str, profile: sampling.Profile) -> None:
+    """Records the profile of a process, by its node's name ('worker/0')."""
+    ...
+
+  def get_profile(self, name: str) -> sampling.Profile | None:
+    """Returns a process's newest profile; None until it has sent one.
+
+    Args:
+      name: the node's name, or 'launcher'.
+    """
     ...
 
   def stop(self, reason: str) -> None:

@@ -39,6 +39,9 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workers: number of workers that share a round; 0 means the config's number.
     last_snapshot_s: seconds that the trainer may take to write and upload the
       run's last snapshot.
+    profile_s: seconds for which the node's process samples its stacks from now
+      on, or 0.
+    profile_per_s: samples per second.
   """
 
   stop: bool = False
@@ -49,6 +52,8 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   collected_version: int = 0
   workers: int = 0
   last_snapshot_s: float = stages.last_snapshot_s(is_quick=True)
+  profile_s: float = 0.0
+  profile_per_s: int = 100
 
 
 class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

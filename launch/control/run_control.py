@@ -16,6 +16,7 @@ from slipway.launch.control import (
   limits,
   messages,
   run_state,
+  sampling,
   settings,
   stages,
   waits,
@@ -124,6 +125,8 @@ class RunControl(control_service.ControlService):
     # By node group; empty on a single machine.
     self._machines: Mapping[str, run_status.MachineStatus] = {}
     self._monitors: Mapping[str, machine_usage.MachineUsage] = {}
+    self._profiles: dict[str, sampling.Profile] = {}  # by name
+    self._profile_per_s, self._profile_end_s = 100, 0.0  # monotonic
     self._closed = False
     self._update_due_s = 0.0  # monotonic
     self._metrics_due_s = 0.0  # of the run's duration
@@ -169,6 +172,8 @@ class RunControl(control_service.ControlService):
         steps_per_s=share * wanted.steps_per_s,
         collected_version=self._nodes.collected_version(),
         last_snapshot_s=stages.last_snapshot_s(self._stops_quickly),
+        profile_s=max(0.0, self._profile_end_s - time.monotonic()),
+        profile_per_s=self._profile_per_s,
       )
 
   def register(self, role: str, index: int) -> messages.Registration:
@@ -210,6 +215,28 @@ class RunControl(control_service.ControlService):
       return messages.EvaluationReply(
         is_best, self._state.evaluations.best_return
       )
+
+  def profile(self, seconds: float, per_s: int) -> None:
+    with self._lock:
+      now_s = time.monotonic()
+      if now_s < self._profile_end_s:
+        raise ValueError(
+          "the run is being profiled already, so another profile would replace "
+          f"that one: try again in {self._profile_end_s - now_s:.0f} s"
+        )
+      self._profiles = {}
+      self._profile_end_s, self._profile_per_s = now_s + seconds, per_s
+      sampling.start(
+        seconds, per_s, lambda profile: self.profiled("launcher", profile)
+      )
+
+  def profiled(self, name: str, profile: sampling.Profile) -> None:
+    with self._lock:
+      self._profiles[name] = profile
+
+  def get_profile(self, name: str) -> sampling.Profile | None:
+    with self._lock:
+      return self._profiles.get(name)
 
   def stop(self, reason: str) -> None:
     with self._lock:

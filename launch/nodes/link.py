@@ -1,5 +1,6 @@
 """Link: sends a node's reports to the control, and receives commands."""
 
+import contextlib
 import contextvars
 import threading
 import time
@@ -8,7 +9,7 @@ from collections.abc import Callable
 import msgspec
 from absl import logging
 
-from slipway.launch.control import control_service, messages
+from slipway.launch.control import control_service, messages, sampling
 
 # Seconds for which all reports of an external process must fail before its run
 # counts as ended. Nodes end with their launcher.
@@ -143,6 +144,15 @@ class Link:
       self._make_report(), incarnation=self._incarnation
     )
 
+  def _start_profile(self, command: messages.Command) -> None:
+    """Samples this process and sends the result, in another thread."""
+
+    def send(profile: sampling.Profile) -> None:
+      with contextlib.suppress(Exception):  # the launcher is stopped
+        self._control.profiled("/".join(map(str, self._node)), profile)
+
+    sampling.start(command.profile_s, command.profile_per_s, send)
+
   def _run(self) -> None:
     """Sends reports periodically, as the function of the link's thread.
 
@@ -166,6 +176,8 @@ class Link:
         self._command = self._control.report(*self._node, report)
         if self._command.stop:
           self._stop.set()
+        if self._command.profile_s > 0:
+          self._start_profile(self._command)
         self._replied.set()
         failing_since_s = None
       except Exception as error:

@@ -203,8 +203,16 @@ _ORDERS = {
   "replay": ("transport", "items", "tables", "variables"),
   "launch": (
     *("runs", "hooks", "display", "control", "nodes", "processes"),
-    *("launchers", "checks", "machines", "api", "inspection", "sweeps"),
-    "commands",
+    *(
+      "launchers",
+      "checks",
+      "machines",
+      "api",
+      "inspection",
+      "profiling",
+      "sweeps",
+      "commands",
+    ),
   ),
 }
 

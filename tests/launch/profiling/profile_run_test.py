@@ -1,0 +1,101 @@
+"""Tests of the profile and the metrics of real runs, one in each mode."""
+
+import json
+import urllib.error
+import urllib.request
+
+import pytest
+from prometheus_client import parser
+
+import slipway
+from slipway.launch.commands import metrics_server
+from slipway.launch.profiling import command
+from slipway.launch.runs import run_folder
+from tests import polling
+from tests.launch import errors
+
+pytestmark = pytest.mark.runs
+
+# What each process of a run must be seen in, by mode.
+NODES = {
+  "launcher": {"waiting"},
+  "trainer/0": {"update"},
+  "worker/0": {"environment", "actor"},
+  "proxy/0": {"waiting"},
+  "evaluator/0": {"waiting"},
+}
+SINGLE = {"launcher": {"environment", "actor", "update", "table"}}
+PROCESSES = {"async": NODES, "sync": NODES, "single": SINGLE}
+
+
+def read_metrics(url):
+  """Returns the metrics that Prometheus would read, by name and labels."""
+  with urllib.request.urlopen(url, timeout=10) as reply:
+    text = reply.read().decode()
+  return {
+    (sample.name, sample.labels.get("process")): sample.value
+    for family in parser.text_string_to_metric_families(text)
+    for sample in family.samples
+  }
+
+
+@pytest.mark.parametrize("mode", PROCESSES)
+def test_each_process_is_measured_and_profiled(mode, tmp_path, capsys):
+  config = slipway.load_config("prioritized_dqn:cartpole")
+  config.replay.min_size = 100
+  config.evaluation.episodes = 2
+  config.limits.target_return = float("inf")
+  wanted = PROCESSES[mode]
+  run = slipway.start(config, name="a-run", run_dir=tmp_path, mode=mode)
+  server = metrics_server.MetricsServer("0")
+  server.start(run_folder.RunFolder(run.folder))
+  try:
+    polling.wait_until(lambda: run.status().trainer_steps > 100)
+    usage = run.status().monitors["home"]
+    assert {*usage.processes} == {*wanted}
+    assert all(x.memory_bytes for x in usage.processes.values())
+    values = read_metrics(server.url)
+    assert values["slipway_trainer_steps_total", None] > 100
+    for name in wanted:
+      assert values["slipway_process_memory_bytes", name] > 0
+    path = tmp_path / "trace.json"
+    argv = ["slipway profile", str(run.folder), "--seconds=2", "--json"]
+    assert command.main([*argv, f"--trace={path}"]) == 0
+  finally:
+    run.stop()
+    with pytest.raises(urllib.error.HTTPError, match="503"):
+      read_metrics(server.url)
+    server.close()
+  times = json.loads(capsys.readouterr().out)
+  assert {*times} == {*wanted}
+  for name, seen in wanted.items():
+    assert seen <= {*times[name]["steps"]}
+  assert times["launcher" if mode == "single" else "worker/0"]["cpu_cores"] > 0
+  events = json.loads(path.read_text())["traceEvents"]
+  named = {x["args"]["name"] for x in events if x["name"] == "process_name"}
+  assert named == {*wanted}
+  assert (run.folder / "profile.svg").read_text().startswith("<svg")
+  # A run that has ended has no processes.
+  assert command.main(argv) == 1
+  errors.check_printed(capsys, "has ended")
+
+
+@pytest.mark.parametrize(
+  ("arguments", "part"),
+  [
+    ([], "0 runs are given"),
+    (["a", "b"], "2 runs are given"),
+    (["a", "--seconds=0"], "--seconds=0"),
+    (["a", "--seconds=600", "--samples_per_s=1000"], "100,000 samples"),
+    (["no-run"], "no-run"),
+  ],
+)
+def test_a_wrong_command_is_rejected(arguments, part, capsys):
+  assert command.main(["slipway profile", *arguments]) == 2
+  errors.check_printed(capsys, part)
+
+
+@pytest.mark.parametrize("address", ["x", "70000", "a b:1", "1.2.3.4:0"])
+def test_an_address_that_cannot_serve_is_rejected(address):
+  with errors.one_line(f"--prometheus={address}", error=(ValueError, OSError)):
+    metrics_server.MetricsServer(address)
