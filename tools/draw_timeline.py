@@ -37,20 +37,21 @@ _LEAST = 0.002  # smallest share of a step in the flow chart
 def read(path):
   """Returns the steps' slices by process and thread: start, end, step in s."""
   events = json.loads(pathlib.Path(path).read_text())["traceEvents"]
-  processes, threads = {}, {}
+  processes, threads, begun = {}, {}, collections.defaultdict(list)
   lanes = collections.defaultdict(list)
   for event in events:
-    key = event["pid"], event["tid"]
-    if event["name"] == "process_name":
-      processes[event["pid"]] = event["args"]["name"]
-    elif event["name"] == "thread_name":
-      threads[key] = event["args"]["name"]
-    elif event["cat"] == "step" and event["name"] in _COLOURS:
-      start_s = event["ts"] / 1e6
-      end_s = start_s + event["dur"] / 1e6
-      lanes[key].append((start_s, end_s, event["name"]))
+    key = event["pid"], event.get("tid")
+    if event["ph"] == "M":
+      names = threads if "tid" in event else processes
+      names[key] = event["args"]["name"]
+    elif event["ph"] == "B":
+      begun[key].append((event["ts"] / 1e6, event["name"]))
+    else:
+      start_s, name = begun[key].pop()
+      if not begun[key] and name in _COLOURS:
+        lanes[key].append((start_s, event["ts"] / 1e6, name))
   return {
-    (processes[pid], threads[pid, tid]): lanes[pid, tid]
+    (processes[pid, None], threads[pid, tid]): lanes[pid, tid]
     for pid, tid in sorted(lanes)
   }
 

@@ -131,11 +131,12 @@ def define() -> flags_lib.Flags:
     "communicate in plaintext, too. Anyone on their network can read and "
     "change the run, and run programs: for private networks only.",
   )
-  values.add_text(
-    "prometheus",
+  values.add_integer(
+    "prometheus_port",
     None,
-    "Serve the run's status to Prometheus at http://127.0.0.1:PORT/metrics: "
-    "PORT, such as 9400; or HOST:PORT, which the network can read.",
+    "Serve the run's status to Prometheus at http://127.0.0.1:PORT/metrics.",
+    0,
+    2**16 - 1,
   )
   return values
 

@@ -89,10 +89,10 @@ def run(
       flags, config = command = train_flags.parse(argv, _USAGE, make_spec)
       spec, builder = run_check.check(config, flags.launch, make_spec)
       metrics = None
-      if flags.prometheus is not None:
-        from slipway.launch.commands import metrics_server
+      if flags.prometheus_port is not None:
+        from slipway.launch.commands import prometheus
 
-        metrics = metrics_server.MetricsServer(flags.prometheus)
+        metrics = prometheus.Server(flags.prometheus_port)
         resources.callback(metrics.close)
       launch = _prepare_launch(command, host)
       with _in_folder(working_folder):

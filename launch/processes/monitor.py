@@ -15,7 +15,10 @@ from slipway.launch.runs import machine_usage
 # over a useful time.
 _PERIOD_S = 1.0
 _GPU_PERIOD_S = 5.0  # a call of nvidia-smi takes up to a second
-_QUERY = "index,utilization.gpu,memory.used,memory.total"
+_QUERY = (
+  "--query-gpu=index,utilization.gpu,memory.used,memory.total",
+  "--format=csv,noheader,nounits",
+)
 _MEBIBYTE = 2**20
 # Names of the network interfaces whose bytes do not leave the machine.
 _LOOPBACK = ("lo",)
@@ -126,12 +129,7 @@ class Monitor:
       self._gpus_asked_at_s = now_s
       with contextlib.suppress(OSError):
         self._query = subprocess.Popen(
-          [
-            self._nvidia_smi,
-            f"--query-gpu={_QUERY}",
-            "--format=csv,noheader,nounits",
-          ],
-          stdin=subprocess.DEVNULL,
+          [self._nvidia_smi, *_QUERY],
           stdout=subprocess.PIPE,
           stderr=subprocess.DEVNULL,
           text=True,

@@ -4,6 +4,7 @@ The format is Chrome's:
 https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
 """
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -24,39 +25,24 @@ def to_json(profiles: Mapping[str, sampling.Profile]) -> str:
   began_s = min((x.started_at_s for x in profiles.values()), default=0.0)
   events: list[dict[str, Any]] = []
   for pid, (name, profile) in enumerate(profiles.items(), 1):
-    events.append(_make_name("process_name", pid, 0, name))
+    events.append({"ph": "M", "pid": pid, **_make_name("process_name", name)})
     found = steps.find_steps(profile)
-    offset_s = profile.started_at_s - began_s
     times_s = [*profile.times_s, profile.duration_s]
     for tid, (thread, samples) in enumerate(profile.threads.items(), 1):
+      own = {"pid": pid, "tid": tid}
       paths = [_make_path(profile, found, stack) for stack in samples.stacks]
-      if all(path in ((), (steps.WAITING,)) for path in paths):
+      if {*paths} <= {(), (steps.WAITING,)}:
         continue
-      events.append(_make_name("thread_name", pid, tid, thread))
-      for depth, label, first, end in _find_slices(paths):
-        events.append(
-          {
-            "name": label,
-            "cat": "function" if depth else "step",
-            "ph": "X",
-            "ts": round(1e6 * (offset_s + times_s[first])),
-            "dur": round(1e6 * (times_s[end] - times_s[first])),
-            "pid": pid,
-            "tid": tid,
-          }
-        )
+      events.append({"ph": "M", **own, **_make_name("thread_name", thread)})
+      for sample, event in _find_changes(paths):
+        time_s = profile.started_at_s - began_s + times_s[sample]
+        events.append({**own, **event, "ts": round(1e6 * time_s)})
   return json.dumps({"traceEvents": events, "displayTimeUnit": "ms"})
 
 
-def _make_name(kind: str, pid: int, tid: int, name: str) -> dict[str, Any]:
-  """Returns the event that names a process or a thread."""
-  return {
-    "ph": "M",
-    "name": kind,
-    "pid": pid,
-    "tid": tid,
-    "args": {"name": name},
-  }
+def _make_name(kind: str, name: str) -> dict[str, Any]:
+  """Returns fields of the event that names a process or a thread."""
+  return {"name": kind, "args": {"name": name}}
 
 
 def _make_path(
@@ -70,20 +56,17 @@ def _make_path(
   return found[stack], *(profile.frames[x] for x in profile.stacks[stack])
 
 
-def _find_slices(
+def _find_changes(
   paths: list[tuple[str, ...]],
-) -> Iterator[tuple[int, str, int, int]]:
-  """Yields depth, label, first sample and end of each slice.
-
-  A slice comes before those below it.
-  """
-  begun: list[tuple[str, int]] = []  # label and first sample, by depth
-  done = []
+) -> Iterator[tuple[int, dict[str, Any]]]:
+  """Yields the sample and the event of each begin and end of a slice."""
+  before: tuple[str, ...] = ()
   for sample, path in enumerate([*paths, ()]):
-    kept = 0
-    while kept < min(len(begun), len(path)) and begun[kept][0] == path[kept]:
-      kept += 1
-    ended = range(kept, len(begun))
-    done += [(depth, *begun[depth], sample) for depth in ended]
-    begun[kept:] = [(label, sample) for label in path[kept:]]
-  yield from sorted(done, key=lambda x: (x[2], x[0]))
+    pairs = zip(before, path, strict=False)
+    kept = len([*itertools.takewhile(lambda x: x[0] == x[1], pairs)])
+    for _ in before[kept:]:
+      yield sample, {"ph": "E"}
+    for depth, name in enumerate(path[kept:], kept):
+      kind = "function" if depth else "step"
+      yield sample, {"ph": "B", "name": name, "cat": kind}
+    before = path

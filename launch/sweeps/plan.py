@@ -127,9 +127,9 @@ class Plan(msgspec.Struct, dict=True):  # dict: caches properties
         "config.seed is that of --first_seed and those after it, so another "
         "one would have no effect: give --seeds=NUMBER or --first_seed=NUMBER"
       )
-    if "prometheus" in given:
+    if "prometheus_port" in given:
       raise ValueError(
-        "--prometheus is the port of one run, and would have no effect in a "
+        "--prometheus_port is that of one run, and would have no effect in a "
         "sweep: leave it out; each run has its numbers for TensorBoard"
       )
     if flags.search != "grid" and not flags.vary:

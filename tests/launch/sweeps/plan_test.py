@@ -114,7 +114,7 @@ def test_the_target_of_the_config_counts_but_ends_no_run():
     (["--settings=3"], "--settings=3"),
     (["--search_seed=3"], "--search_seed=3"),
     (["--insecure"], "--insecure"),
-    (["--prometheus=9400"], "--prometheus"),
+    (["--prometheus_port=9400"], "--prometheus_port"),
     (
       ["--vary=learner.tau=1,2", "--config.learner.tau=0.5"],
       "--config.learner.tau",

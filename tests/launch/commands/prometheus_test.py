@@ -2,7 +2,7 @@
 
 from prometheus_client import parser
 
-from slipway.launch.display import prometheus
+from slipway.launch.commands import prometheus
 from slipway.launch.runs import machine_usage, run_status
 from tests.launch.display import given
 

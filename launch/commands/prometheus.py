@@ -1,27 +1,34 @@
-"""Prometheus: a run's status in the text format of Prometheus.
+"""Prometheus: serves the status of a run in Prometheus' text format.
 
 https://prometheus.io/docs/instrumenting/exposition_formats,
 https://prometheus.io/docs/practices/naming
 """
 
+import http.server
 import math
 import numbers
 import re
+import threading
 import typing
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from slipway.launch.runs import run_status
+from slipway.launch.api import running
+from slipway.launch.runs import run_folder, run_status
 
-# Type of the content, for HTTP.
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_HOST = (
+  "127.0.0.1"  # the metrics need no password, so no other machine has them
+)
+_POLL_S = 0.05  # seconds between two checks whether the server is closed
 # Fields that only increase, until a run is resumed from an older snapshot.
 _COUNTERS = {
   *run_status.NodeCounts.__struct_fields__,
   *("inserted", "node_restarts", "restarts", "resumes", "sampled"),
   *("trainer_steps", "upload_failures"),
 }
+# Sections whose fields of the same names are none.
+_GAUGES = ("learner", "evaluation")
 # Prefix of the names below a section, and the label of its keys, or None. Other
 # sections prefix their own name, and their keys are parts of the names.
 _SECTIONS = {
@@ -36,20 +43,77 @@ _SECTIONS = {
   "node_restarts": ("node_restarts", "node"),
   "rates": ("", None),
 }
-# Sections whose fields of the same names are none.
-_GAUGES = ("learner", "evaluation")
 # Sections that are no measurements.
 _IGNORED = ("limits", "learning_since")
 # Characters that a text in quotes can't have.
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
+class Server(http.server.ThreadingHTTPServer):
+  """HTTP server of the metrics of one run, which only this machine reaches.
+
+  Each request reads the status as `slipway control status` does.
+  """
+
+  daemon_threads = True
+
+  def __init__(self, port: int):
+    """Reserves the port, or any if it is 0; `start` begins to reply.
+
+    Raises:
+      OSError: the port can't be used.
+    """
+    self.folder: run_folder.RunFolder | None = None
+    try:
+      super().__init__((_HOST, port), _Handler)
+    except OSError as error:
+      raise OSError(
+        f"--prometheus_port={port} can't be used ({error.strerror}), so no "
+        "metrics could be served: give another port"
+      ) from error
+    self.url = f"http://{_HOST}:{self.server_port}/metrics"
+
+  def start(self, folder: run_folder.RunFolder) -> None:
+    """Serves the metrics of a run until `close`, in a thread."""
+    self.folder = folder
+    threading.Thread(
+      target=self.serve_forever, args=(_POLL_S,), name="metrics", daemon=True
+    ).start()
+
+  def close(self) -> None:
+    """Ends the thread, and releases the port."""
+    if self.folder is not None:
+      self.shutdown()
+    self.server_close()
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+  """Replies to a request with the metrics, or 503 if the run does not reply."""
+
+  server: Server
+
+  def do_GET(self) -> None:
+    assert self.server.folder is not None
+    try:
+      with running.connect(self.server.folder) as control:
+        content = to_text(control.status()).encode()
+    except (running.RunUnavailableError, ValueError) as error:
+      self.send_error(503, explain=str(error))
+      return
+    self.send_response(200)
+    self.send_header("Content-Type", "text/plain; version=0.0.4")
+    self.end_headers()
+    self.wfile.write(content)
+
+  def log_message(self, *_: object) -> None:
+    """Logs nothing, since the panel is on the screen."""
+
+
 def to_text(status: run_status.RunStatus) -> str:
   """Returns all finite numbers of a status, with units in their names.
 
-  Lines are such as `slipway_env_steps_total{run="first"} 25000` and
-  `slipway_process_memory_bytes{run="first",machine="home",process="trainer/0"}
-  4.1e+08`, and all lines of a name follow its type.
+  Lines are such as `slipway_env_steps_total{run="first"} 25000`, and all lines
+  of a name follow its type.
   """
   labels = {"run": status.name}
   info = {**labels, "mode": status.mode, "phase": status.phase}
