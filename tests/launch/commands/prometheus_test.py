@@ -4,7 +4,6 @@ from prometheus_client import parser
 
 from slipway.launch.commands import prometheus
 from slipway.launch.runs import machine_usage, run_status
-from tests.launch.display import given
 
 USAGE = machine_usage.MachineUsage(
   cores=2,
@@ -28,8 +27,15 @@ def parse(status):
 
 
 def test_names_have_units_and_types():
-  run = ("run", "apex-cartpole-3")
-  status = given.changed(
+  run = ("run", "first")
+  status = run_status.RunStatus(
+    name="first",
+    env_steps=123_456,
+    wall_s=83.4,
+    rates=run_status.RatesStatus(3217.7, 4000.0),
+    replay=run_status.ReplayStatus(42_310),
+    evaluation=run_status.EvaluationStatus(episodes=20),
+    nodes={"worker": run_status.NodesStatus(3, 4)},
     learner={"loss": 0.5, "lr per step": 1.0, "nan": float("nan")},
     workers={1: run_status.WorkerStatus(env_steps=7)},
     monitors={"home": USAGE},
@@ -59,6 +65,6 @@ def test_names_have_units_and_types():
 
 
 def test_a_name_of_the_run_is_quoted():
-  values, _ = parse(given.changed(name='a "name" \\ with\nlines'))
+  values, _ = parse(run_status.RunStatus(name='a "name" \\ with\nlines'))
   labels = {dict(labels)["run"] for _, *labels in values}
   assert labels == {'a "name" \\ with\nlines'}

@@ -52,8 +52,7 @@ def changed(status=STATUS, **fields):
     **fields: new values by field name; a dict changes fields of a section.
   """
   for name, value in fields.items():
-    whole = ("nodes", "machines", "failed_hooks", "first_failures")
-    whole += ("learner", "workers", "monitors")
+    whole = ("nodes", "machines", "monitors", "failed_hooks", "first_failures")
     if isinstance(value, dict) and name not in whole:
       section = getattr(status, name)
       fields[name] = msgspec.structs.replace(section, **value)

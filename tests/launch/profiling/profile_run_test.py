@@ -63,10 +63,12 @@ def test_each_process_is_measured_and_profiled(mode, tmp_path, capsys):
     assert command.main([*argv, f"--trace={path}"]) == 0
   finally:
     run.stop()
+    run.wait()
     with pytest.raises(urllib.error.HTTPError, match="503"):
       read_metrics(server.url)
     server.close()
-  times = json.loads(capsys.readouterr().out)
+  text = capsys.readouterr().out  # the run's lines, too
+  times = json.loads(text[text.index("{") : text.rindex("}") + 1])
   assert {*times} == {*wanted}
   for name, seen in wanted.items():
     assert seen <= {*times[name]["steps"]}
@@ -76,6 +78,7 @@ def test_each_process_is_measured_and_profiled(mode, tmp_path, capsys):
   assert named == {*wanted}
   assert (run.folder / "profile.svg").read_text().startswith("<svg")
   # A run that has ended has no processes.
+  capsys.readouterr()
   assert command.main(argv) == 1
   errors.check_printed(capsys, "has ended")
 
