@@ -97,13 +97,13 @@ def _continues_equally(
       restored.set_state(saved.get_state())
     actions = saved.sample_actions(step.observation, random)
     step = saved.step(actions)
-    if count >= _STEPS and not _is_identical(step, restored.step(actions)):
+    if count >= _STEPS and not is_identical(step, restored.step(actions)):
       return False
   # Resets without a seed use the state of the random generators.
-  return _is_identical(saved.reset(), restored.reset())
+  return is_identical(saved.reset(), restored.reset())
 
 
-def _is_identical(step: vector.StepBatch, other: vector.StepBatch) -> bool:
+def is_identical(step: vector.StepBatch, other: vector.StepBatch) -> bool:
   """Returns whether all arrays of two steps are bit-identical."""
   pairs = zip(step, other, strict=True)
   return all(a.tobytes() == b.tobytes() for a, b in pairs)
