@@ -8,6 +8,7 @@ import dataclasses
 import time
 from typing import NamedTuple
 
+import gymnasium
 import ml_collections
 import numpy as np
 
@@ -35,6 +36,8 @@ class Probe:
   Attributes:
     name: gymnasium id of the environment.
     spec: spec of one environment.
+    observation_space: gymnasium space of observations.
+    action_space: gymnasium space of actions.
     steps: environment steps that were played.
     rewards: rewards of single steps.
     rewarded_share: share of the steps whose reward is not zero.
@@ -62,6 +65,8 @@ class Probe:
 
   name: str
   spec: specs.EnvironmentSpec
+  observation_space: gymnasium.Space
+  action_space: gymnasium.Space
   steps: int
   rewards: Span
   rewarded_share: float
@@ -112,12 +117,13 @@ def measure(
   repeated = factory.make(config, 1, seed)
   is_reproducible = played.is_repeated_by(repeated)
   repeated.close()
-  spec = environment.spec
   ended = len(played.lengths)
   count = max(played.steps, 1)
   return Probe(
     name=environment.name,
-    spec=spec,
+    spec=environment.spec,
+    observation_space=environment.observation_space,
+    action_space=environment.action_space,
     steps=played.steps,
     rewards=Span(played.lowest, played.reward_sum / count, played.highest),
     rewarded_share=played.rewarded / count,

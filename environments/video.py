@@ -7,7 +7,6 @@ from typing import Any
 
 import ml_collections
 import numpy as np
-from gymnasium.utils import save_video
 
 from slipway.environments import factory, ids, temporary, user_code, vector
 
@@ -90,6 +89,8 @@ def _record(
     environment.close()
     if coloured is not None:
       coloured.close()
+  from gymnasium.utils import save_video  # loads moviepy, which takes long
+
   save_video.save_video(
     frames,
     folder,

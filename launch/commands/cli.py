@@ -38,6 +38,10 @@ _COMMANDS = {
     "machines.authority",
     "make the certificates of a cluster's machines",
   ),
+  "envs": (
+    "commands.envs",
+    "measure an environment under random play, or list those installed",
+  ),
   "list": ("commands.list", "list the algorithms and their presets"),
   "config": (
     "commands.config",
