@@ -89,5 +89,6 @@ class EvaluationRecord:
       self.best_return,
       self._without_improvement,
       *limits.count_at_targets(config_limits, returns, self.infos),
+      returns[-run_status.LAST_RETURNS :],
       last.info if last else {},
     )

@@ -2,7 +2,9 @@
 
 import math
 import numbers
+import textwrap
 import typing
+from collections.abc import Sequence
 
 UNKNOWN = "-"  # text in place of an unknown number
 
@@ -51,6 +53,28 @@ def duration(seconds: typing.Any) -> str:
     return UNKNOWN
   minutes, whole = divmod(int(number), 60)
   return f"{minutes // 60}:{minutes % 60:02}:{whole:02}"
+
+
+def wrap_row(label: str, text: str) -> list[str]:
+  """Returns a label and its text in lines of at most 80 columns."""
+  return textwrap.wrap(
+    text,
+    80,
+    initial_indent=f"  {label:<14} ",
+    subsequent_indent=" " * 17,
+    break_on_hyphens=False,
+  )
+
+
+def sparkline(values: Sequence[float], ascii_only: bool = False) -> str:
+  """Draws numbers as one line of bars, such as '▁▅█', or '-' without one."""
+  finite = [x for x in values if math.isfinite(x)]
+  if not finite:
+    return UNKNOWN
+  bars = "_.-=+*#@" if ascii_only else "▁▂▃▄▅▆▇█"
+  low, high = min(finite), max(finite)
+  step = (high - low) / (len(bars) - 1) or 1.0
+  return "".join(bars[round((x - low) / step)] for x in finite)
 
 
 def estimate(seconds: float) -> str:

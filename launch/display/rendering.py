@@ -16,9 +16,11 @@ _MAX_WIDTH = 80  # width of the panel in columns, if the terminal has so many
 # Labels of the rows that are left out, in this order, if a terminal has too few
 # lines.
 _DISPENSABLE_LABELS = (
-  *("load", "update", "proxy", "loading", "variables", "items", "training"),
+  *("load", "losses", "update", "proxy", "loading", "variables", "items"),
+  "training",
   *("sampling", "snapshot", "learning", "replay", "best", "time left"),
-  *("all of", "speed"),
+  *("all of", "curve", "speed", "restarts", "hooks", "disk", "failure"),
+  *("machines",),
 )
 
 # Style of the phase in the panel's title, by phase.
@@ -49,7 +51,7 @@ def render(
     console: the console whose size limits the panel.
   """
   blocks = rows.make_measurements(status)
-  texts = _make_text_rows(status)
+  texts = _make_text_rows(status, console.options.ascii_only)
   panel = _make_panel(status, console, blocks, texts, is_spaced=True)
   for label in ("", *_DISPENSABLE_LABELS):
     if len(console.render_lines(panel, pad=False)) <= console.height:
@@ -129,10 +131,18 @@ def _make_measurement_table(
   return table
 
 
-def _make_text_rows(status: run_status.RunStatus) -> list[_Row]:
-  """Returns the rows with metrics, time left, nodes, failures and the cause."""
+def _make_text_rows(
+  status: run_status.RunStatus, ascii_only: bool
+) -> list[_Row]:
+  """Returns the rows with curve, metrics, time left, nodes and the cause."""
+  curve = formatting.sparkline(status.evaluation.last_returns, ascii_only)
   metrics = "  ".join(rows.find_metrics(status)) or formatting.UNKNOWN
-  made = [("update", _join([rows.Text(metrics)], is_cut=True))]
+  made = [
+    ("curve", _join([rows.Text(curve)], is_cut=True)),
+    ("update", _join([rows.Text(metrics)], is_cut=True)),
+  ]
+  if losses := "  ".join(rows.find_losses(status)):
+    made.append(("losses", _join([rows.Text(losses)], is_cut=True)))
   if limits := rows.find_time_left(status):
     label = "all of" if lines.needs_all(status) else "time left"
     made.append((label, rich.text.Text("\n".join(limits))))

@@ -1,5 +1,6 @@
 """Rows: what the panel and the plain lines show of a run's status."""
 
+import math
 import typing
 from collections.abc import Iterator
 
@@ -257,21 +258,32 @@ def find_metrics(status: run_status.RunStatus) -> Iterator[str]:
     if name in status.learner
   }
   if not labels.keys() - {"policy_age_versions_mean"}:
-    labels = {name: name for name in status.learner}
+    labels = {name: name for name in status.learner if not _is_loss(name)}
   for name, label in labels.items():
     yield f"{label} {formatting.metric(status.learner[name])}"
 
 
-def find_time_left(status: run_status.RunStatus) -> list[str]:
-  """Returns a text per limit of the run, with the time that is left.
+def find_losses(status: run_status.RunStatus) -> Iterator[str]:
+  """Yields the losses of the learner's last update, with their names."""
+  for name, value in status.learner.items():
+    if _is_loss(name):
+      yield f"{name.replace('_', ' ')} {formatting.metric(value)}"
 
-  It is estimated from the current rates. The target return is left out, because
-  it is shown with the evaluations; a run that stops has no time left.
+
+def _is_loss(name: str) -> bool:
+  return name.endswith("loss")
+
+
+def find_time_left(status: run_status.RunStatus) -> list[str]:
+  """Returns texts about the limits of the run, with the time that is left.
+
+  Where the first limit that is reached ends the run, only the one with the
+  shortest time has a text. Evaluations without improvement are counted.
   """
-  count, limits, rates = formatting.count, status.limits, status.rates
-  texts = []
+  rates, limits, count = status.rates, status.limits, formatting.count
   if status.phase in ("stopping", "stopped"):
-    return texts
+    return []
+  times: list[tuple[float, str]] = []
   for limit, done, per_s, unit in (
     (limits.environment_steps, status.env_steps, rates.env_steps_per_s,
      "environment steps"),
@@ -281,12 +293,17 @@ def find_time_left(status: run_status.RunStatus) -> list[str]:
   ):  # fmt: skip
     if limit:
       left = max(limit - done, 0)
-      text = formatting.estimate(left / per_s) if per_s > 0 else "-"
-      texts.append(f"{text} to {count(limit)} {unit}")
+      left_s = left / per_s if per_s > 0 else math.inf
+      times.append((left_s, f"to {count(limit)} {unit}"))
   if limits.wall_clock_s:
     left_s = max(limits.wall_clock_s - status.wall_s, 0.0)
     whole = formatting.duration(limits.wall_clock_s)
-    texts.append(f"{formatting.estimate(left_s)} to {whole} of wall-clock time")
+    times.append((left_s, f"to {whole} of wall-clock time"))
+  if limits.combine == "any" and times:
+    times = [min(times)]
+  texts = [
+    f"{formatting.estimate(x) if x < math.inf else '-'} {y}" for x, y in times
+  ]
   if limits.evaluations_without_improvement:
     texts.append(
       f"{count(status.evaluation.without_improvement)} of "

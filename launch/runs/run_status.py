@@ -136,6 +136,8 @@ class VariablesStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 # Number of evaluations whose mean is `EvaluationStatus.recent_mean_return`.
 RECENT_EVALUATIONS = 10
+# Number of evaluations in `EvaluationStatus.last_returns`.
+LAST_RETURNS = 40
 
 
 def recent_mean_return(returns: Sequence[float]) -> float:
@@ -165,6 +167,8 @@ class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at_target: number of consecutive evaluations, up to the last one, that have
       reached `limits.target_return`.
     at_target_info: the same for `limits.target_info`.
+    last_returns: mean returns of the last `LAST_RETURNS` evaluations, in their
+      order.
     info: mean of each number that `evaluation.info` or `limits.target_info`
       names, by name, of the last evaluation.
   """
@@ -177,6 +181,7 @@ class EvaluationStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   without_improvement: int = 0
   at_target: int = 0
   at_target_info: int = 0
+  last_returns: list[float] = []
   info: dict[str, float] = {}
 
 

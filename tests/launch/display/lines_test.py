@@ -42,7 +42,7 @@ def test_a_plain_line_shows_everything():
     "variables 0.21 s old on average (771 version); training 188.20 mean "
     "return; evaluation 312.35 mean return (301.50 last 10); best 340.05 of 17 "
     "so far (475.00 target); 5 min to 1,000,000 environment steps; "
-    "29 min to 0:30:00 of wall-clock time; nodes up: worker 3/4; "
+    "nodes up: worker 3/4; "
     "restarts: 2 of nodes, 5 of streams, 1 of the run; "
     "waiting: workers wait for the trainer"
   )

@@ -38,7 +38,6 @@ SHOWN = (
   "340.05 of 17",
   "475.00 target",
   "5 min to 1,000,000 environment steps",
-  "29 min to 0:30:00 of wall-clock time",
   "worker 3/4",
   "2 of nodes 5 of streams 1 of the run",
   "workers wait for the trainer",
@@ -79,7 +78,7 @@ def test_the_panel_keeps_its_height_while_running(height):
 
 
 # rows of the terminal, empty rows in the panel
-ROWS = [(40, 3), (28, 3), (27, 0), (24, 0)]
+ROWS = [(40, 3), (27, 3), (26, 0), (24, 0)]
 
 
 @pytest.mark.parametrize(("height", "empty"), ROWS)
@@ -268,11 +267,12 @@ def test_a_stopped_run_shows_the_reason_and_no_time_left():
     (
       {"value_loss": 3.2, "explained_variance": 0.914, "kl": 0.00421,
        "entropy": 0.6139, "policy_age_versions_mean": 1.0},
-      "update entropy 0.61 KL 0.0042 age 1 explained 0.91",
+      "update entropy 0.61 KL 0.0042 age 1 explained 0.91 "
+      "losses value loss 3.2",
     ),
     (
       {"q_mean": 1234.5, "td_error_abs_mean": None, "loss": 1.0},
-      "update Q 1,234.50 TD error -",
+      "update Q 1,234.50 TD error - losses loss 1",
     ),
     # The user's own algorithm may have other metrics.
     (
@@ -287,6 +287,53 @@ def test_metrics_of_the_last_update_are_shown(metrics, shown):
   assert f"{shown} time left" in text
   # A small panel omits the metrics first.
   assert "│  update" not in " ".join(given.render_lines(status, height=20))
+
+
+def test_losses_have_a_row():
+  metrics = {"policy_loss": -0.0123, "kl": 0.1, "critic_loss": 2.5}
+  status = msgspec.structs.replace(given.STATUS, learner=metrics)
+  text = given.render_text(status)
+  assert "losses policy loss -0.012 critic loss 2.5 time left" in text
+
+
+@pytest.mark.parametrize(
+  ("encoding", "curve"), [("utf-8", "▁▁▅█"), ("ascii", "__+@")]
+)
+def test_the_last_returns_are_drawn(encoding, curve):
+  returns = [-10.0, -9.0, 0.0, 10.0]
+  status = given.changed(evaluation={"last_returns": returns})
+  assert f"curve {curve} " in given.render_text(status, encoding=encoding)
+  assert "curve - " in given.render_text(given.STATUS)
+
+
+def test_the_limit_that_ends_the_run_first_has_a_row():
+  limits = {"environment_steps": 0, "trainer_steps": 100_000}
+  status = given.changed(limits=limits)
+  assert "time left 4 min to 100,000 trainer steps" in given.render_text(status)
+  slow = given.changed(status, rates={"trainer_steps_per_s": 0.0})
+  assert "time left 29 min to 0:30:00 of wall" in given.render_text(slow)
+  stuck = given.changed(slow, limits={"wall_clock_s": 0.0})
+  assert "time left - to 100,000 trainer" in given.render_text(stuck)
+
+
+@pytest.mark.parametrize(("width", "height"), [(60, 20), (80, 24), (40, 16)])
+def test_a_run_with_every_row_fits(width, height):
+  status = msgspec.structs.replace(
+    given.changed(
+      machines={
+        str(i): run_status.MachineStatus("10.0.0.1", i > 3) for i in range(9)
+      },
+      first_failures=dict.fromkeys("abc", "it failed: " + 90 * "x"),
+      failed_hooks=dict.fromkeys("abc", "it failed"),
+      waiting="workers wait for the trainer",
+      limits={"evaluations_without_improvement": 3, "combine": "all"},
+    ),
+    learner={"loss": 1.0, "q_mean": 3.0},
+    unwritten=["curves.csv"],
+  )
+  lines = given.render_lines(status, width=width, height=height)
+  assert len(lines) <= height
+  assert "workers wait for" in lines[-2] or "trainer" in lines[-2]
 
 
 def test_advice_is_shown_while_no_node_waits():
