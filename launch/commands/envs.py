@@ -1,9 +1,9 @@
 """The command `slipway envs`, which measures an environment, or lists them."""
 
+import dataclasses
 import fnmatch
 import json
 import sys
-import textwrap
 import typing
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +12,7 @@ import psutil
 
 from slipway.agents.networks import torsos
 from slipway.configs import catalog, fields
-from slipway.environments import arrays, installed, probe, spaces
+from slipway.environments import ids, probe, spaces
 from slipway.launch.checks import environment_check, overrides, train_flags
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.commands import evaluate
@@ -28,7 +28,6 @@ _USAGE = (
 )
 _MAX_ELEMENTS = 64  # elements of a part of an observation that are listed
 _SECONDS = 0.8  # duration of each of the two measurements
-_WIDTH = 80  # columns of a line
 
 
 def main(argv: Sequence[str]) -> int:
@@ -49,111 +48,75 @@ def _run(argv: Sequence[str]) -> int:
   if ("help", "true") in line.own:
     flags.show_help(_USAGE)
   flags.set(line)
-  changes = [x for x in line.others if _is_of_environment(x)]
+  prefix = "environment."
+  changes = [
+    x
+    for x in line.others
+    if overrides.is_override(x) and overrides.get_field(x).startswith(prefix)
+  ]
   flags.reject([x for x in line.others if x not in changes], argv[0])
   if len(line.words) > 1 or (changes and not line.words):
     raise ValueError(
       f"{len(line.words)} environments are given, and the command measures "
       "one: give a gymnasium id or module:Class, such as CartPole-v1"
     )
-  if line.words:
-    found = _measure(line.words[0], changes)
-    text = "\n".join(_describe(found))
+  if not line.words:
+    groups = ids.list_installed()
+    rows = {group: "  ".join(names) for group, names in groups.items()}
+    print(json.dumps(groups, indent=2) if flags.json else _format(rows))
+    return 0
+  found, more = _measure(line.words[0], changes)
+  if flags.json:
+    content = dataclasses.asdict(found) | more
+    print(json.dumps(content, indent=2, default=_to_json))
   else:
-    found = installed.list_groups()
-    text = "\n".join(_describe_groups(found))
-  print(json.dumps(found, indent=2) if flags.json else text)
+    print(f"{found.name}, played with random actions")
+    print(_format(_describe(found) | more))
   return 0
 
 
-def _is_of_environment(argument: str) -> bool:
-  """Returns whether an argument sets a field of section `environment`."""
-  is_override = overrides.is_override(argument)
-  return is_override and overrides.get_field(argument).startswith(
-    "environment."
-  )
-
-
-def _measure(name: str, changes: Sequence[str]) -> dict[str, typing.Any]:
-  """Returns what is shown of an environment, by name, for JSON."""
+def _measure(
+  name: str, changes: Sequence[str]
+) -> tuple[probe.Probe, dict[str, typing.Any]]:
+  """Returns what random play shows, and the configs and problems."""
   descendants.adopt()
   spared = psutil.Process().children()
 
   def clean_up() -> None:
     descendants.kill_children(spared)
 
-  def make_spec(config):
-    return environment_check.make_spec(config, "envs", clean_up)
-
   named = f"--{overrides.PREFIX}environment.name={name}"
   flags, config = train_flags.parse(
-    ["slipway train", named, *changes], "", make_spec
+    ["slipway train", named, *changes],
+    _USAGE,
+    lambda x: environment_check.make_spec(x, "envs", clean_up),
   )
   timeout_s = config.environment.step_timeout_s
   with hung_process.ending(timeout_s, 2, "envs", clean_up):
     found = probe.measure(config.environment, _SECONDS)
   clean_up()
-  mask_size = 0
-  if isinstance(found.spec.observations, arrays.MaskedArray):
-    mask_size = found.spec.observations.mask_size
   advice = torsos.advise(fields.get(config, "network.torso"), found.spec)
-  return {
-    "name": found.name,
-    "observations": spaces.describe(found.observation_space),
-    "actions": spaces.describe(found.action_space),
-    "mask_size": mask_size,
-    "legal_share": found.legal_share,
-    "steps": found.steps,
-    "reward": found.rewards._asdict(),
-    "rewarded_share": found.rewarded_share,
-    "episodes": found.episodes,
-    "return": found.returns and found.returns._asdict(),
-    "length": found.lengths and found.lengths._asdict(),
-    "longest_unfinished": found.longest_unfinished,
-    "terminated_share": found.terminated_share,
-    "steps_per_s": found.steps_per_s,
-    "batch_size": found.batch_size,
-    "batch_steps_per_s": found.batch_steps_per_s,
-    "is_reproducible": found.is_reproducible,
-    "starts_vary": found.starts_vary,
+  return found, {
     "config": flags.config,
     "presets": _find_presets(found.name),
-    "ranges": list(_find_ranges(found)),
     "problems": [*_find_problems(found), *filter(None, [advice])],
   }
 
 
-def _find_presets(name: str) -> dict[str, list[str]]:
-  """Returns the presets for an environment, with their algorithms."""
-  modules, found = catalog.algorithms(), {}
-  for preset, algorithms in catalog.presets().items():
-    config = modules[algorithms[0]].get_config(preset)
-    pattern = str(config.environment.name).replace("{game}", "*")
-    if preset != "generic" and fnmatch.fnmatchcase(name, pattern):
-      found[preset] = algorithms
-  return found
-
-
-def _find_ranges(found: probe.Probe) -> Iterator[dict[str, typing.Any]]:
-  """Yields the lowest and highest values of each part of observations.
-
-  They are lists with a number per element; of more than 64 elements, only the
-  lowest and the highest.
-  """
-  low, high = found.observation_low.ravel(), found.observation_high.ravel()
-  for part in spaces.describe_layout(found.observation_space):
-    columns = slice(part["start"], part["stop"])
-    lows, highs = low[columns], high[columns]
-    constant = int((lows == highs).sum())
-    if lows.size > _MAX_ELEMENTS:
-      lows, highs = lows.min(keepdims=True), highs.max(keepdims=True)
-    yield {
-      "key": part["key"],
-      "elements": part["stop"] - part["start"],
-      "constant": constant,
-      "low": lows.tolist(),
-      "high": highs.tolist(),
-    }
+def _find_presets(name: str) -> list[str]:
+  """Returns the presets for an environment."""
+  modules = catalog.algorithms()
+  return [
+    preset
+    for preset, (algorithm, *_) in catalog.presets().items()
+    if preset != "generic"
+    and fnmatch.fnmatchcase(
+      name,
+      modules[algorithm]
+      .get_config(preset)
+      .environment.name.replace("{game}", "*"),
+    )
+  ]
 
 
 def _find_problems(found: probe.Probe) -> Iterator[str]:
@@ -184,91 +147,72 @@ def _find_problems(found: probe.Probe) -> Iterator[str]:
     )
 
 
-def _describe(found: dict[str, typing.Any]) -> Iterator[str]:
-  """Yields the lines about an environment."""
-  masks = "none"
-  if found["mask_size"]:
-    masks = f"{100 * found['legal_share']:.0f} % of the actions are legal"
-  ends = f"none; the longest episode has {found['longest_unfinished']:,} steps"
-  if found["episodes"]:
-    ended = 100 * found["terminated_share"]
-    ends = f"{ended:.0f} % terminated, {100 - ended:.0f} % truncated"
-  seed = "reproducible" if found["is_reproducible"] else "not reproducible"
-  starts = "vary with it" if found["starts_vary"] else "are all the same"
-  presets = ", ".join(
-    f"{preset} ({len(algorithms)} algorithms)"
-    for preset, algorithms in found["presets"].items()
-  )
-  batched = (
-    f"{formatting.rate(found['batch_steps_per_s'])} of {found['batch_size']} "
-    "as one batch"
-  )
-  rows = {
-    "observations": found["observations"],
-    "actions": found["actions"],
-    "action masks": masks,
-    "rewards": f"{_describe_span(found['reward'])} per step; "
-    f"{100 * found['rewarded_share']:.3g} % of {found['steps']:,} are not 0",
-    "returns": f"{_describe_span(found['return'])} in {found['episodes']:,} "
+def _describe(found: probe.Probe) -> dict[str, str]:
+  """Returns the rows about an environment, by label."""
+  ended = 100 * found.terminated_share
+  ends = f"{ended:.0f} % terminated, {100 - ended:.0f} % truncated"
+  seed = "reproducible" if found.is_reproducible else "not reproducible"
+  starts = "vary with it" if found.starts_vary else "are all the same"
+  rate = formatting.rate
+  return {
+    "observations": spaces.describe(found.observation_space),
+    **dict(_describe_ranges(found)),
+    "actions": spaces.describe(found.action_space),
+    "legal actions": f"{100 * found.legal_share:.0f} %",
+    "rewards": f"{_describe_span(found.rewards)} per step; "
+    f"{100 * found.rewarded_share:.3g} % of {found.steps:,} are not 0",
+    "returns": f"{_describe_span(found.returns)} in {found.episodes:,} "
     "episodes",
-    "lengths": f"{_describe_span(found['length'])} environment steps",
-    "ends": ends,
-    "speed": f"{formatting.rate(found['steps_per_s'])} steps/s of one "
-    f"environment, {batched}",
+    "lengths": f"{_describe_span(found.lengths)} environment steps",
+    "ends": ends if found.episodes else "none",
+    "speed": f"{rate(found.steps_per_s)} steps/s of one environment, "
+    f"{rate(found.batch_steps_per_s)} of {found.batch_size} as one batch",
     "seed": f"{seed}; first observations {starts}",
-    "config": f"{found['config']}, if `slipway train` gets no --config",
-    "presets": f"{presets}; see `slipway list`" if presets else "none",
   }
-  yield f"{found['name']}, played with random actions"
-  for label, text in rows.items():
-    yield from _wrap(label, text)
-  for part in found["ranges"]:
-    shown = [
-      f"{low:.3g} to {high:.3g}"
-      for low, high in zip(part["low"], part["high"], strict=True)
-    ]
-    text = ", ".join(shown)
-    if part["elements"] > len(shown):
-      text += f" in {part['elements']:,} elements"
-    if part["constant"]:
-      text += f"; {part['constant']:,} did not change"
-    yield from _wrap(f"range {part['key']}".strip(), text)
-  for problem in found["problems"]:
-    yield from _wrap("problem", problem)
 
 
-def _describe_span(span: dict[str, float] | None) -> str:
+def _describe_ranges(found: probe.Probe) -> Iterator[tuple[str, str]]:
+  """Yields a label and the ranges of the elements per part of observations."""
+  low, high = found.observation_low.ravel(), found.observation_high.ravel()
+  for part in spaces.describe_layout(found.observation_space):
+    columns = slice(part["start"], part["stop"])
+    lows, highs = low[columns], high[columns]
+    constant = int((lows == highs).sum())
+    text = f"{lows.min():.3g} to {highs.max():.3g} in {lows.size:,} elements"
+    if lows.size <= _MAX_ELEMENTS:
+      pairs = zip(lows, highs, strict=True)
+      text = ", ".join(f"{a:.3g} to {b:.3g}" for a, b in pairs)
+    if constant:
+      text += f"; {constant:,} did not change"
+    yield f"range {part['key']}".strip(), text
+
+
+def _describe_span(span: probe.Span | None) -> str:
   """Returns the lowest, highest and mean value as text."""
   if span is None:
     return formatting.UNKNOWN
-  if span["low"] == span["high"]:
-    return f"always {span['mean']:.4g}"
-  return f"{span['low']:.4g} to {span['high']:.4g}, mean {span['mean']:.4g}"
+  if span.low == span.high:
+    return f"always {span.mean:.4g}"
+  return f"{span.low:.4g} to {span.high:.4g}, mean {span.mean:.4g}"
 
 
-def _describe_groups(groups: dict[str, list[str]]) -> Iterator[str]:
-  """Yields the lines with the ids of all groups."""
-  for group, names in groups.items():
-    yield f"{group} ({len(names)})"
-    yield from textwrap.wrap(
-      "  ".join(names),
-      _WIDTH,
-      initial_indent="  ",
-      subsequent_indent="  ",
-      break_on_hyphens=False,
-    )
-  yield "more: slipway envs NAME, or module:Class of your own"
-
-
-def _wrap(label: str, text: str) -> list[str]:
-  """Returns a label and its text in lines of the width."""
-  return textwrap.wrap(
-    text,
-    _WIDTH,
-    initial_indent=f"  {label:<13} ",
-    subsequent_indent=" " * 16,
-    break_on_hyphens=False,
+def _format(rows: dict[str, typing.Any]) -> str:
+  """Returns rows as lines; a row with a list has its items, or is left out."""
+  return "\n".join(
+    line
+    for label, texts in rows.items()
+    for text in (texts if isinstance(texts, list) else [texts])
+    for line in formatting.wrap_row(label, text)
   )
+
+
+def _to_json(value: typing.Any) -> typing.Any:
+  """Returns what JSON can hold of an array, a space or a spec."""
+  if not isinstance(value, np.ndarray):
+    return str(value)
+  if value.size > _MAX_ELEMENTS:
+    return [value.min().item(), value.max().item()]
+  return value.tolist()
 
 
 if __name__ == "__main__":
