@@ -160,6 +160,11 @@ def start(
     RuntimeError: a module that a config names calls this when it is imported.
   """
   user_code.check_not_importing("slipway.train or slipway.start")
+  if "--dry_run" in flags:
+    raise ValueError(
+      "flags has --dry_run, with which nothing is started, so there would be "
+      "no result: call `slipway train --dry_run` on the command line"
+    )
   if isinstance(flags, str):
     raise ValueError(
       f"flags is {flags!r}, whose letters would be flags: give a list, "

@@ -102,6 +102,12 @@ def define() -> flags_lib.Flags:
     "Replace the run of this name if there is one. Without this flag, the "
     "existing run is kept and the new run is rejected.",
   )
+  values.add_bool(
+    "dry_run",
+    False,
+    "Check everything, and show the nodes, table, networks, memory and rates, "
+    "without a start and without a run folder.",
+  )
   values.add_trust()
   values.add_choice(
     "launch",

@@ -16,6 +16,7 @@ from slipway.agents.networks import torsos
 from slipway.configs import fields
 from slipway.environments import specs, user_code
 from slipway.launch.checks import (
+  dry_run,
   environment_check,
   resumption,
   run_check,
@@ -88,6 +89,12 @@ def run(
       )
       flags, config = command = train_flags.parse(argv, _USAGE, make_spec)
       spec, builder = run_check.check(config, flags.launch, make_spec)
+      if flags.dry_run:
+        host.close()
+        with _in_folder(working_folder):
+          lines = _describe_dry_run(command, spec, builder)
+        standard_streams.print_line("\n".join(lines))
+        return 0
       metrics = None
       if flags.prometheus_port is not None:
         from slipway.launch.commands import prometheus
@@ -151,6 +158,34 @@ def _in_folder(path: str) -> Iterator[None]:
     yield
   finally:
     os.chdir(before)
+
+
+def _describe_dry_run(
+  command: train_flags.Command,
+  spec: specs.EnvironmentSpec,
+  builder: core.Builder,
+) -> list[str]:
+  """Checks the folder of a run that is not started; returns lines about it."""
+  flags, config = command
+  if flags.resume is None:
+    folder = run_folder.RunFolder(pathlib.Path(flags.run_dir, flags.name))
+    run_folder.check_name(flags.name)
+    run_folder.check_path(folder.path)
+    if os.path.lexists(folder.path) and flags["name"].present:
+      folder.check_replaceable(flags.overwrite)
+    shown = f"the new run {folder.path}"
+  else:
+    folder = run_folder.RunFolder.open(flags.resume, flags.trust)
+    recorded_spaces.check(folder, config.environment.name, spec)
+    table = core.make_collected_table(builder, config, spec)
+    store = snapshot_store.open_store(config, folder)
+    snapshot, _ = resumption.check(folder, config, table, store)
+    shown = f"run {folder.path} from snapshot {snapshot.number}"
+  # The learner is made in this process, but no GPU is taken.
+  os.environ.update(processors.NO_GPU)
+  lean_tensorflow.import_tensorflow()
+  described = dry_run.describe(config, spec, builder, flags.launch)
+  return [f"dry run: {shown} could start; nothing was started", *described]
 
 
 def _begin_run(

@@ -96,7 +96,7 @@ class RunFolder:
       _check_disk(run_dir)
       try:
         if os.path.lexists(folder.path) and not is_empty(folder.path):
-          folder._check_replaceable(overwrite)
+          folder.check_replaceable(overwrite)
           shutil.rmtree(folder.path)
         make_private(folder.path)
         folder.make_subfolders()
@@ -221,8 +221,8 @@ class RunFolder:
       with contextlib.suppress(FileNotFoundError):
         check_owner(path)
 
-  def _check_replaceable(self, overwrite: bool) -> None:
-    """Checks that the existing folder may be deleted for a new run."""
+  def check_replaceable(self, overwrite: bool) -> None:
+    """Raises ValueError unless the existing folder may be deleted."""
     shown = f"run folder {str(self.path)!r}"
     if not self.is_replaceable():
       raise ValueError(

@@ -132,6 +132,11 @@ class Plan(msgspec.Struct, dict=True):  # dict: caches properties
         "--prometheus_port is that of one run, and would have no effect in a "
         "sweep: leave it out; each run has its numbers for TensorBoard"
       )
+    if "dry_run" in given:
+      raise ValueError(
+        "--dry_run is for `slipway train`, whose runs a sweep would not start: "
+        "leave it out"
+      )
     if flags.search != "grid" and not flags.vary:
       raise ValueError(
         f"--search={flags.search} has nothing to choose from: give --vary, "

@@ -307,6 +307,7 @@ REJECTED = [
   ("--settings=5", "--settings=5 would have no effect"),
   ("--search=tpe", "give --vary"),
   ("--prune --config.limits.episodes=9", "--prune compares runs"),
+  ("--dry_run", "--dry_run is for `slipway train`"),
   ("word", "'word' is no flag"),
 ]
 
