@@ -276,6 +276,12 @@ FIELDS: fields.Fields = {
       0, "the run would do nothing but evaluate", "0: no evaluations"
     ),
   ),
+  "evaluation.video_period": Field(
+    0,
+    "evaluations from one video of an episode to the next, in the run's folder "
+    "videos/, of which the newest 20 are kept; 0: no videos",
+    checks.at_least(0, "no evaluation would have a video", "0: no videos"),
+  ),
   # Snapshots and faults.
   "snapshot.period_s": Field(
     60.0,
@@ -468,10 +474,22 @@ def check_evaluations(config: ml_collections.ConfigDict) -> None:
       " is for evaluations, of which a run with config.environment.external="
       "True has none, so it would have no effect: leave it out"
     )
+  videos = config.evaluation.video_period
+  is_off = config.mode == "single" and not period
+  if videos and (is_off or config.environment.external):
+    why = (
+      "config.environment.external=True"
+      if config.environment.external
+      else "config.evaluation.period_steps=0 in mode 'single'"
+    )
+    raise ValueError(
+      f"config.evaluation.video_period={videos} is for evaluations, of which a "
+      f"run with {why} has none, so it would have no effect: leave it out"
+    )
   if config.environment.external and config.get("dataset", {}).get("path"):
     why = "of which a run without an environment has none"
     how = "name an environment, and environment.external=False"
-  elif config.mode == "single" and not period:
+  elif is_off:
     why = "which config.evaluation.period_steps=0 switches off in mode 'single'"
     how = "set evaluation.period_steps above 0"
   else:

@@ -1,7 +1,8 @@
-"""Video: records one episode of a policy as an mp4 file."""
+"""Video: plays episodes of a policy, and shows or records their frames."""
 
 import os
 import pathlib
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -21,95 +22,175 @@ _ATARI_SCREEN = {
   "img_width": 160,
   "stack_num": 1,
 }
+# Policy: a function from a step of one environment to an action [1, ...].
+Act = Callable[[vector.StepBatch], np.ndarray]
+
+
+class Player:
+  """Plays episodes of one environment, and passes on their frames.
+
+  `ale_py.AtariVectorEnv` can't render, so two copies of an Atari game run with
+  the same seed and actions: one for the policy, and one in full colour.
+
+  Attributes:
+    name: gymnasium id of the environment.
+    frames_per_second: rate at which the frames should be shown.
+  """
+
+  def __init__(self, config: ml_collections.ConfigDict, seed: int):
+    """Makes the environment.
+
+    Args:
+      config: section `environment` of a config.
+      seed: seed of the first episode, at least 0; the others follow from it.
+
+    Raises:
+      ValueError: the environment has no `rgb_array` frames, or can't be made.
+      user_code.UserCodeError: the environment's own code failed.
+    """
+    # pygame would print a message when a renderer imports it.
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
+    os.environ.setdefault("MUJOCO_GL", "egl")  # needs no display
+    name, kwargs = ids.get_name_and_kwargs(config)
+    self._coloured = None
+    if ids.is_atari(ids.find_spec(name)):
+      self._environment = factory.make(config, 1, seed)
+      screen = _with_kwargs(config, _ATARI_SCREEN)
+      self._coloured = factory.make(screen, 1, seed)
+      rate = _ATARI_FRAMES_PER_SECOND / kwargs.get("frameskip", 4)
+    else:
+      self._environment = _make_renderer(config, seed)
+      rate = self._environment.frames_per_second / config.get("frame_skip", 1)
+    self.name, self.frames_per_second = self._environment.name, rate
+
+  def play(
+    self, act: Act, show: Callable[[np.ndarray], bool | None], max_steps: int
+  ) -> float:
+    """Plays an episode; returns the sum of its rewards.
+
+    Args:
+      act: policy.
+      show: function that is called with each frame, uint8 [H, W, 3]; False ends
+        the episode.
+      max_steps: steps after which a longer episode is cut, at least 1.
+
+    Raises:
+      ValueError: this machine can't render, or a frame is no image.
+      user_code.UserCodeError: the environment failed.
+    """
+    step, episode_return = self._environment.reset(), 0.0
+    screen = self._coloured.reset() if self._coloured else None
+    for _ in range(max_steps):
+      if show(self._read_frame(screen)) is False:
+        return episode_return
+      actions = act(step)
+      step = self._environment.step(actions)
+      episode_return += float(step.raw_reward[0])
+      screen = self._coloured.step(actions) if self._coloured else None
+      if step.terminated[0] or step.truncated[0]:
+        break
+    show(self._read_frame(screen))
+    return episode_return
+
+  def close(self) -> None:
+    """Closes the environments."""
+    self._environment.close()
+    if self._coloured is not None:
+      self._coloured.close()
+
+  def _read_frame(self, screen: vector.StepBatch | None) -> np.ndarray:
+    """Returns the frame of a step, uint8 [H, W, 3]."""
+    return (
+      _render(self._environment)
+      if screen is None
+      else (screen.observation[0, 0])
+    )
+
+
+def check(config: ml_collections.ConfigDict) -> None:
+  """Checks that an environment can be filmed here, by a step of an episode.
+
+  Raises:
+    Exception: as `Player`.
+  """
+  _hide_windows()
+  player = Player(config, seed=0)
+  try:
+    player.play(lambda step: step.first, lambda _: False, 1)
+  finally:
+    player.close()
 
 
 def record(
-  config_environment: ml_collections.ConfigDict,
-  act: Callable[[vector.StepBatch], np.ndarray],
+  config: ml_collections.ConfigDict,
+  act: Act,
   path: str | os.PathLike[str],
   seed: int,
   max_steps: int,
 ) -> float:
   """Plays one episode, and writes its frames to a video file.
 
-  `ale_py.AtariVectorEnv` can't render, so two copies of an Atari game run with
-  the same seed and actions: one for the policy, and one in full colour.
-
   Args:
-    act: Policy: a function from a step of one environment to an action
-      [1, ...].
-    path: Path of the video, ending in `.mp4`; missing folders are created, and
+    config: section `environment` of a config.
+    act: policy.
+    path: path of the video, ending in `.mp4`; missing folders are created, and
       an existing file is replaced.
-    seed: Seed of the episode, at least 0.
-    max_steps: Steps after which a longer episode is cut, at least 1.
+    seed: seed of the episode, at least 0.
+    max_steps: steps after which a longer episode is cut, at least 1.
+
+  Returns:
+    The sum of the episode's rewards.
 
   Raises:
-    ValueError: The environment has no `rgb_array` frames, or this machine can't
-      render them, or the folder of `path` can't be written.
+    ValueError: as `Player`, or the folder of `path` can't be written.
+    user_code.UserCodeError: the environment failed.
   """
+  from moviepy.video.io import ffmpeg_writer  # takes long
+
   path = pathlib.Path(path)
-  remedy = "make the folder writable, or evaluate without video"
+  remedy = "make the folder writable, or go without videos"
+  _hide_windows()
   with temporary.make_folder_next_to(path, "path", remedy) as folder:
-    return _record(config_environment, act, path, folder, seed, max_steps)
+    player = Player(config, seed)
+    file, writer = os.path.join(folder, path.name), None
 
+    def write(frame: np.ndarray) -> None:
+      nonlocal writer
+      if writer is None:
+        height, width, _ = frame.shape
+        writer = ffmpeg_writer.FFMPEG_VideoWriter(
+          file, (width, height), player.frames_per_second, preset="veryfast"
+        )
+      writer.write_frame(frame)
 
-def _record(
-  config_environment: ml_collections.ConfigDict,
-  act: Callable[[vector.StepBatch], np.ndarray],
-  path: pathlib.Path,
-  folder: str,
-  seed: int,
-  max_steps: int,
-) -> float:
-  """Records a video in a folder, and moves it to `path` once complete."""
-  # pygame would print a message when a renderer imports it.
-  os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
-  # Frames are written to a file, so no screen or sound card is needed.
-  os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
-  os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
-  os.environ.setdefault("MUJOCO_GL", "egl")  # needs no display
-  name, kwargs = ids.get_name_and_kwargs(config_environment)
-  coloured = None
-  if ids.is_atari(ids.find_spec(name)):
-    environment = factory.make(config_environment, 1, seed)
-    coloured = factory.make(
-      _with_kwargs(config_environment, _ATARI_SCREEN), 1, seed
-    )
-    frames_per_second = _ATARI_FRAMES_PER_SECOND / kwargs.get("frameskip", 4)
-  else:
-    environment = _make_renderer(config_environment, path, seed)
-    frames_per_second = environment.frames_per_second / config_environment.get(
-      "frame_skip", 1
-    )
-  try:
-    frames, episode_return = _play_episode(
-      environment, coloured, act, max_steps
-    )
-  finally:
-    environment.close()
-    if coloured is not None:
-      coloured.close()
-  from gymnasium.utils import save_video  # loads moviepy, which takes long
-
-  save_video.save_video(
-    frames,
-    folder,
-    episode_trigger=lambda _: True,
-    name_prefix="video",
-    fps=frames_per_second,
-  )
-  os.replace(next(pathlib.Path(folder).glob("*.mp4")), path)
+    try:
+      episode_return = player.play(act, write, max_steps)
+    finally:
+      if writer is not None:
+        writer.close()
+      player.close()
+    os.replace(file, path)
   return episode_return
 
 
+def _hide_windows() -> None:
+  """Makes renderers need no screen; they must not have been imported yet."""
+  os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+
+
 def _make_renderer(
-  config: ml_collections.ConfigDict, path: pathlib.Path, seed: int
+  config: ml_collections.ConfigDict, seed: int
 ) -> vector.VectorEnvironment:
+  """Makes an environment that renders frames."""
   reason = ""
   try:
-    environment = factory.make(
-      _with_kwargs(config, {"render_mode": "rgb_array"}), 1, seed
-    )
+    with warnings.catch_warnings():
+      # gymnasium warns of a mode that the error below is about.
+      warnings.filterwarnings("ignore", ".*render_mode")
+      environment = factory.make(
+        _with_kwargs(config, {"render_mode": "rgb_array"}), 1, seed
+      )
     if environment.renders:
       return environment
   except (ValueError, user_code.UserCodeError) as error:
@@ -121,56 +202,22 @@ def _make_renderer(
   environment.close()
   raise ValueError(
     f"config.environment.name is {environment.name!r}, which has no "
-    f"'rgb_array' frames{reason}, so {path} cannot be written: evaluate "
-    "without video"
+    f"'rgb_array' frames{reason}, so there is nothing to show: go without "
+    "videos, or give its class the render mode 'rgb_array'"
   )
 
 
-def _play_episode(
-  environment: vector.VectorEnvironment,
-  coloured: vector.VectorEnvironment | None,
-  act: Callable[[vector.StepBatch], np.ndarray],
-  max_steps: int,
-) -> tuple[list[np.ndarray], float]:
-  episode_return = 0.0
-  step = environment.reset()
-  frames = [
-    _render_first(environment)
-    if coloured is None
-    else coloured.reset().observation[0, 0]
-  ]
-  for _ in range(max_steps):
-    actions = act(step)
-    step = environment.step(actions)
-    episode_return += float(step.raw_reward[0])
-    frames.append(
-      _check_frame(environment, environment.render())
-      if coloured is None
-      else coloured.step(actions).observation[0, 0]
-    )
-    if step.terminated[0] or step.truncated[0]:
-      break
-  return frames, episode_return
-
-
-def _render_first(environment: vector.VectorEnvironment) -> np.ndarray:
-  """Renders the first frame of an episode, uint8 [H, W, 3]."""
+def _render(environment: vector.VectorEnvironment) -> np.ndarray:
+  """Returns the frame that an environment renders, uint8 [H, W, 3]."""
   try:
     frame = environment.render()
   except Exception as error:
     raise ValueError(
       f"config.environment.name is {environment.name!r}, whose frames can't be "
       f"rendered here ({user_code.describe(error)}), so there is no video: "
-      "evaluate without video, or install what its renderer needs (MuJoCo's: "
-      "EGL, on Debian the package libegl1)"
+      "go without videos, or install what its renderer needs (MuJoCo's: EGL, "
+      "on Debian the package libegl1)"
     ) from error
-  return _check_frame(environment, frame)
-
-
-def _check_frame(
-  environment: vector.VectorEnvironment, frame: np.ndarray
-) -> np.ndarray:
-  """Returns a rendered frame as uint8 [H, W, 3]."""
   is_image = frame.ndim == 3 and frame.shape[2] in (3, 4)
   if not is_image or frame.dtype.kind not in "uif":
     shown = f"{frame.dtype} {list(frame.shape)}"
@@ -179,7 +226,7 @@ def _check_frame(
     raise ValueError(
       f"config.environment.name is {environment.name!r}, whose render() "
       f"returned {shown:.80}, not uint8 [H, W, 3], so there is no video: "
-      "correct render(), or evaluate without video"
+      "correct render(), or go without videos"
     )
   return frame[:, :, :3].astype(np.uint8, copy=False)
 

@@ -5,7 +5,7 @@ import ml_collections
 from slipway.agents import core, recorded_items, registry
 from slipway.agents.networks import network
 from slipway.configs import base, checks, fields
-from slipway.environments import factory, recorder, specs
+from slipway.environments import factory, recorder, specs, video
 from slipway.launch.checks import (
   environment_check,
   initial_weights,
@@ -65,6 +65,7 @@ def check(
   if config.get("dataset", {}).get("path", ""):
     recorded_items.check(whole, spec, builder)
   _check_recording(config, spec, builder, on_cluster)
+  _check_videos(config)
   hooks.check(config.hooks)
   initial_weights.check(config, spec)
   _check_shards(config, on_cluster)
@@ -115,6 +116,17 @@ def _check_recording(
     )
   if not on_cluster:
     recorder.check_folder(given, path)
+
+
+def _check_videos(config: ml_collections.ConfigDict) -> None:
+  """Checks that evaluations can be filmed on this machine, if they should."""
+  if period := config.evaluation.video_period:
+    try:
+      video.check(base.get_evaluation_environment(config))
+    except ValueError as error:
+      raise ValueError(
+        f"with config.evaluation.video_period={period}, {error}"
+      ) from error
 
 
 def needs_external_processes(

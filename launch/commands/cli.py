@@ -25,6 +25,7 @@ _COMMANDS = {
   "inspect": (
     "inspection.command",
     "show what a run's table holds and its policy does",
+  ),
   "profile": (
     "profiling.command",
     "show where the time of an active run goes",

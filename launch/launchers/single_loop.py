@@ -27,7 +27,7 @@ from slipway.launch.control import limits as limits_lib
 from slipway.launch.control import messages, run_control, stages, waits
 from slipway.launch.control import rates as rates_lib
 from slipway.launch.nodes import evaluator as evaluator_lib
-from slipway.launch.nodes import local_ports
+from slipway.launch.nodes import filming, local_ports
 from slipway.launch.nodes import trainer as trainer_lib
 from slipway.launch.nodes import worker as worker_lib
 from slipway.launch.runs import checkpoints, snapshot_store
@@ -148,6 +148,7 @@ class SingleLoop:
         self._restarts,
         bool(self._savable),
       )
+    self._filmer = filming.Filmer(config, run.folder)
     # Trainer steps at the last evaluation, or None before the first.
     self._evaluated_at: int | None = None
     self._env_steps_before = self._episodes_before = 0  # counts at the resume
@@ -268,6 +269,7 @@ class SingleLoop:
     steps = self._trainer.steps
     played = self._evaluator.evaluate(self._variables.newest, interrupted)
     if played is not None:
+      self._filmer.film(self._variables.newest)
       self._evaluated_at = steps
       self._report_due_s = 0.0  # the evaluation may have reached a limit
 
@@ -405,6 +407,7 @@ class SingleLoop:
       _close_and_log_error(self._worker.close)
     if self._evaluator is not None:
       _close_and_log_error(self._evaluator.close)
+    self._filmer.close()
 
   def _wait_for_uploads(self) -> None:
     """Waits for the last snapshot's upload, and reports the wait."""

@@ -10,7 +10,7 @@ from acme import specs
 from slipway.agents import registry
 from slipway.environments import hanging
 from slipway.launch.control import control_service, messages
-from slipway.launch.nodes import addresses, evaluator, link
+from slipway.launch.nodes import addresses, evaluator, filming, link
 from slipway.launch.runs import outbox, run_folder
 
 _POLL_PERIOD_S = 0.1  # seconds between two polls for new variables
@@ -32,7 +32,7 @@ class EvaluatorNode:
     Args:
       config: the whole config.
       spec: specification of one environment.
-      folder: the run's folder, for the best variables.
+      folder: the run's folder, for the best variables and videos.
       data: addresses of the server or proxy that has the variables.
       control: client of the control.
     """
@@ -47,6 +47,7 @@ class EvaluatorNode:
       config, spec, builder, control, folder.best, restarts
     )
     self._variables = data.make_variables_source()
+    self._filmer = filming.Filmer(config, folder)
 
   def run(self) -> None:
     """Evaluates the newest variables periodically until the run stops."""
@@ -60,7 +61,9 @@ class EvaluatorNode:
         if newest is None:
           continue
         began_s = time.monotonic()
-        self._evaluator.evaluate(newest, lambda: node_link.stopping)
+        played = self._evaluator.evaluate(newest, lambda: node_link.stopping)
+        if played is not None:
+          self._filmer.film(newest)
         took_s = time.monotonic() - began_s
         longest_share = self._settings.max_share
         pause_s = took_s * (1.0 - longest_share) / longest_share
@@ -72,6 +75,7 @@ class EvaluatorNode:
           "resume the run, whose next best evaluation writes it again",
           ", ".join(names),
         )
+      self._filmer.close()
       self._evaluator.close()
 
   def _report(self) -> messages.EvaluatorReport:

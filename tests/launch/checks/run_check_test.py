@@ -62,6 +62,13 @@ REJECTED = [
   (f"{EVALUATED}.kwargs.level=3", "kwargs.level is 3, which the constructor"),
   (f"{EVALUATED}.time_limit=9 --config.environment.external=True {WORKERS}0",
    "so it would have no effect"),
+  ("--config.evaluation.video_period=2 --config.environment.external=True "
+   f"{WORKERS}0", "video_period=2 is for evaluations"),
+  (f"{NO_PERIOD} --config.evaluation.video_period=2 --mode=single",
+   "video_period=2 is for evaluations"),
+  ("--config.evaluation.video_period=2 "
+   "--config.environment.name=tests.environments.toys:Catch",
+   "with config.evaluation.video_period=2, config.environment.name is "),
   # Each shard needs a worker; those of all machines count.
   (f"{SHARDS}{WORKERS}3", "replay.shards=4 with 3 workers"),
   (f"{SHARDS}{WORKERS}1 {MACHINES}3", "replay.shards=4 with 3 workers"),

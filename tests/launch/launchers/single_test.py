@@ -147,8 +147,9 @@ def test_numbers_of_infos_are_recorded(train, capsys):
   assert "environment steps, mean is_success " in capsys.readouterr().out
 
 
-def test_one_seed_gives_one_run(train, first):
-  again = train("again")
+def test_one_seed_gives_one_run_with_or_without_videos(train, first):
+  again = train("again", "--config.evaluation.video_period=1")
+  assert (again.logs / "videos").exists()
   assert steps(again) == steps(first)
   assert rows_of(again) == rows_of(first)
   assert len(rows_of(first)) == STEPS // 75

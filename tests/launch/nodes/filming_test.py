@@ -1,0 +1,74 @@
+"""Tests of filming: videos of evaluations, and runs that they don't change."""
+
+import imageio
+import pytest
+
+from slipway.configs import dqn
+from slipway.launch.nodes import filming
+from slipway.launch.runs import best_variables
+from slipway.replay.variables import variable_packing
+from tests import polling
+from tests.launch import saved
+
+
+@pytest.fixture
+def config():
+  """Returns a config whose second evaluation after each video is filmed."""
+  config = dqn.get_config()
+  config.environment.time_limit = 4
+  config.evaluation.video_period = 2
+  return config
+
+
+@pytest.fixture
+def folder(config, tmp_path):
+  """Returns the folder of a run with untrained variables."""
+  return saved.write_run(config, tmp_path / "runs")
+
+
+def film(filmer, folder, version):
+  _, variables = best_variables.load(folder.best)
+  filmer.film(variable_packing.VersionedVariables(version, 0.0, variables))
+
+
+def list_videos(folder):
+  return sorted(path.name for path in folder.videos.glob("*.mp4"))
+
+
+def test_each_second_evaluation_has_a_video(config, folder):
+  filmer = filming.Filmer(config, folder)
+  film(filmer, folder, 3)
+  name = "evaluation-version-00000003.mp4"
+  polling.wait_until(lambda: list_videos(folder) == [name], timeout_s=60)
+  with imageio.get_reader(folder.videos / name) as reader:
+    assert reader.count_frames() == 5
+  polling.wait_until(lambda: not filmer.is_filming, timeout_s=60)
+  film(filmer, folder, 4)
+  assert not filmer.is_filming
+  film(filmer, folder, 5)
+  assert filmer.is_filming
+  filmer.close()
+  assert not filmer.is_filming
+  assert not (folder.logs / "videos").read_text()
+
+
+def test_without_a_period_nothing_is_filmed(config, folder):
+  config.evaluation.video_period = 0
+  filmer = filming.Filmer(config, folder)
+  film(filmer, folder, 3)
+  filmer.close()
+  assert not list(folder.videos.iterdir())
+
+
+def test_the_newest_20_videos_are_kept(folder):
+  kept = folder.videos / "version-1.mp4"  # one of `slipway play`
+  kept.touch()
+  for version in range(20):
+    (folder.videos / f"evaluation-version-{version:08}.mp4").touch()
+  path = folder.videos / "evaluation-version-00000020.npz"
+  path.write_bytes(folder.best.read_bytes())
+  filming.main(["filming", str(path)])
+  videos = list_videos(folder)
+  assert len(videos) == 21
+  assert videos[0] == "evaluation-version-00000001.mp4"
+  assert not path.exists() and kept.exists()
