@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from absl import flags
 
-from slipway.configs import catalog, fields, names, typed_config
+from slipway.configs import catalog, fields, groups, names, typed_config
 from slipway.launch.checks import overrides
 from slipway.launch.runs import run_folder
 
@@ -76,11 +76,21 @@ class Flags(flags.FlagValues):
     """Adds --run, which must be given unless there is an --environment."""
     self.add_text("run", None, meaning)
 
-  def add_source(self) -> None:
-    """Adds --which and --seed, for commands that play episodes."""
+  def add_policy(self) -> None:
+    """Adds --policy, for commands that play a run's policy."""
+    self.add_choice(
+      "policy",
+      None,
+      groups.POLICIES,
+      "Actions: greedy, the most probable ones; sampled from the policy, as in "
+      "training. Default: the config's evaluation.policy.",
+    )
+
+  def add_source(self, which: str = "best") -> None:
+    """Adds --which, with a default, and --seed, for playing episodes."""
     self.add_text(
       "which",
-      "best",
+      which,
       "Variables of the policy: best, those of the best evaluation; latest, "
       "those of the newest snapshot; or the number of a snapshot.",
     )

@@ -16,10 +16,8 @@ from slipway.launch.display import standard_streams
 # Module in launch/ and description of each command, by the command's name.
 _COMMANDS = {
   "train": ("commands.train", "train a policy, or resume a run"),
-  "evaluate": (
-    "commands.evaluate",
-    "play episodes by a run's policy, or film one",
-  ),
+  "evaluate": ("commands.evaluate", "play episodes by a run's policy"),
+  "play": ("commands.play", "show a run's policy in a window, or film it"),
   "record": ("commands.record", "record episodes of a policy"),
   "control": ("commands.control", "show, pause, save or stop an active run"),
   "inspect": (
@@ -55,10 +53,9 @@ _ALIASES = {
   "fit": "slipway train",
   "resume": "slipway train --resume=RUN",
   "eval": "slipway evaluate --run=RUN",
-  "enjoy": "slipway evaluate --run=RUN",
-  "play": "slipway evaluate --run=RUN",
+  "enjoy": "slipway play RUN",
   "test": "slipway evaluate --run=RUN",
-  "video": "slipway evaluate --run=RUN --video",
+  "video": "slipway play RUN --video",
   "export": "slipway.load(RUN).export(PATH) in Python",
   "status": "slipway control --run=RUN status",
   "pause": "slipway control --run=RUN pause",

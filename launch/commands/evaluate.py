@@ -9,13 +9,12 @@ from collections.abc import Callable, Sequence
 import ml_collections
 import numpy as np
 
-from slipway.configs import base, groups
+from slipway.configs import base
 from slipway.environments import (
   atari_scores,
   factory,
   user_code,
   vector,
-  video,
 )
 from slipway.launch.api import policy as policy_lib
 from slipway.launch.checks import flags as flags_lib
@@ -32,15 +31,11 @@ _USAGE = (
   "them from recorded episodes."
 )
 _MAX_ENVS = 20  # maximum number of environments that are stepped together
-_MAX_VIDEO_STEPS = 10_000  # environment steps after which a video ends
 WARN_AFTER_S = 5.0  # seconds without an episode's end before a warning
 
 
 def main(argv: Sequence[str]) -> int:
   """Plays episodes, and prints statistics of their returns.
-
-  With --video, a further episode is filmed first, so that a renderer that fails
-  is known at once.
 
   Returns:
     Exit status: 0 if all episodes were played; 1 if the environment failed; 2
@@ -82,7 +77,6 @@ def _evaluate(argv: Sequence[str]) -> int:
     return 0
   check_playable(flags.run, flags.trust)
   policy = policy_lib.load(flags.run, flags.which, flags.trust, flags.policy)
-  filmed = _film(flags, policy) if flags.video else ""
   environment = make_environment(flags, policy.config)
   episodes = evaluation.play(
     environment,
@@ -94,8 +88,6 @@ def _evaluate(argv: Sequence[str]) -> int:
   environment.close()
   assert episodes is not None
   print(describe(episodes, f"version {policy.version}", environment.name))
-  if filmed:
-    print(filmed)
   return 0
 
 
@@ -131,13 +123,7 @@ def define_flags() -> flags_lib.Flags:
   flags = flags_lib.Flags()
   flags.add_run("Folder of the run whose policy is played: runs/<name>.")
   flags.add_integer("episodes", 20, "Number of episodes to play.", 1, 10**9)
-  flags.add_choice(
-    "policy",
-    None,
-    groups.POLICIES,
-    "Actions: greedy, the most probable ones; sampled from the policy, as in "
-    "training. Default: the config's evaluation.policy.",
-  )
+  flags.add_policy()
   flags.add_integer(
     "max_steps",
     100_000,
@@ -147,11 +133,6 @@ def define_flags() -> flags_lib.Flags:
     10**9,
   )
   flags.add_source()
-  flags.add_bool(
-    "video",
-    False,
-    "Also film one episode, as an MP4 file in the run's folder videos/.",
-  )
   off_policy.add_flags(flags)
   flags.add_trust()
   return flags
@@ -166,21 +147,6 @@ def check_playable(run: str, trust: bool) -> None:
       "slipway.load(run, 'latest') in the loop that steps the environment, or "
       "`slipway evaluate` with --dataset=FOLDER of recorded episodes"
     )
-
-
-def _film(flags: flags_lib.Flags, policy: policy_lib.Policy) -> str:
-  """Films an episode; returns a line about the video."""
-  videos = run_folder.RunFolder(flags.run).videos
-  path = videos / f"version-{policy.version}.mp4"
-  actor = policy.actor
-  episode_return = video.record(
-    base.get_evaluation_environment(policy.config),
-    lambda step: actor.act(step.observation, step.reward, step.first).action,
-    path,
-    flags.seed,
-    _MAX_VIDEO_STEPS,
-  )
-  return f"video of an episode with return {episode_return:.2f}: {path}"
 
 
 def describe(

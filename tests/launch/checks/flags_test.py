@@ -9,7 +9,6 @@ EVALUATE_REJECTED = [
   ((), ["--run is missing", "--run=FOLDER"]),
   (("--run=a", "--runn=b"), ["did you mean --run?"]),
   (("--run=a", "--colour=b"), ["`evaluate --help` shows all flags"]),
-  (("--run=a", "--render"), ["did you mean --video?"]),
   (("--run=a", "--episodes=0"), ["--episodes=0"]),
   (("--run=a", f"--episodes={10**23}"), [f"--episodes={10**23}"]),
   (("--run=a", f"--seed={2**31}"), [f"--seed={2**31}"]),
@@ -17,7 +16,7 @@ EVALUATE_REJECTED = [
   (("--run=a", "b"), ["'b' is no flag"]),
   (("runs/b",), ["--run is missing", "did you mean --run=runs/b?"]),
   (("--run=a", "--episodes=1k"), ["--episodes=1k", "whole number"]),
-  (("--run=a", "--video=perhaps"), ["--video=perhaps", "--novideo"]),
+  (("--run=a", "--trust=perhaps"), ["--trust=perhaps", "--notrust"]),
 ]
 
 
@@ -43,5 +42,5 @@ def test_flags_that_evaluate_rejects(arguments, words):
 def test_values_of_flags():
   for arguments in (("--episodes=1e2",), ("-episodes", "1e2")):
     assert parse("--run=a", *arguments).episodes == 100
-  flags = parse("--run=a", "--video", "--novideo", "--which", "b")
-  assert (flags.video, flags.which, flags.policy) == (False, "b", None)
+  flags = parse("--run=a", "--trust", "--notrust", "--which", "b")
+  assert (flags.trust, flags.which, flags.policy) == (False, "b", None)

@@ -55,7 +55,8 @@ def test_a_run_is_evaluated_recorded_filmed_and_imitated(tmp_path):
   dqn = train(tmp_path, "dqn", "--config.replay.min_size=100")
   episodes = str(tmp_path / "episodes")
   played = f"--run={dqn.path}", "--episodes=20"
-  run_command("evaluate", *played, "--video")
+  run_command("evaluate", *played)
+  run_command("play", str(dqn.path), "--video")
   printed = run_command("record", *played, f"--out={episodes}")
   assert "20 episodes recorded" in printed
   assert list(dqn.path.glob("videos/*.mp4"))
