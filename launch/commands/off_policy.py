@@ -34,7 +34,7 @@ def add_flags(flags: flags_lib.Flags) -> None:
 
 def check_flags(flags: flags_lib.Flags) -> None:
   """Raises ValueError for flags that contradict each other."""
-  others = ("episodes", "max_steps", "video") if flags.dataset else ("updates",)
+  others = ("episodes", "max_steps") if flags.dataset else ("updates",)
   for name in others:
     if flags[name].present:
       way = "without" if flags.dataset else "with"
