@@ -11,9 +11,11 @@ from slipway.agents import registry
 from slipway.environments import factory
 from slipway.launch.runs import (
   best_variables,
+  checkpoints,
   run_counters,
   run_folder,
   run_status,
+  snapshot_store,
 )
 
 COUNTERS = run_counters.RunCounters(
@@ -58,3 +60,14 @@ def write_run(
   learner = registry.make_builder(config.agent).make_learner(config, spec)
   best_variables.save(folder.best, 7, learner.get_variables())
   return folder
+
+
+def write_snapshot(run: run_folder.RunFolder, version: int) -> None:
+  """Writes a snapshot of a newly made learner, in a run's format."""
+  config = run.read_config()
+  spec = factory.make_spec(config.environment)
+  learner = registry.make_builder(config.agent).make_learner(config, spec)
+  with snapshot_store.open_store(config, run).writing() as path:
+    variables = run_status.VariablesStatus(version)
+    make_counters(variables=variables).write(path)
+    checkpoints.save(path, learner)

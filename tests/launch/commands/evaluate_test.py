@@ -14,10 +14,7 @@ from slipway.environments import factory
 from slipway.launch.commands import evaluate, play
 from slipway.launch.runs import (
   best_variables,
-  checkpoints,
   recorded_spaces,
-  run_status,
-  snapshot_store,
 )
 from tests.launch import errors, saved
 
@@ -68,21 +65,10 @@ def test_an_atari_game_has_a_human_normalized_mean(tmp_path, capsys):
   assert float(found[2]) == pytest.approx(expected, abs=1e-3)
 
 
-def write_snapshot(run, version):
-  """Writes a snapshot of a newly made learner, in a run's format."""
-  config = run.read_config()
-  spec = factory.make_spec(config.environment)
-  learner = registry.make_builder(config.agent).make_learner(config, spec)
-  with snapshot_store.open_store(config, run).writing() as path:
-    variables = run_status.VariablesStatus(version)
-    saved.make_counters(variables=variables).write(path)
-    checkpoints.save(path, learner)
-
-
 def test_other_variables_than_the_best(run, capsys):
   assert "no complete snapshot" in rejection_of(run, capsys, "--which=latest")
   for version in (8, 9):
-    write_snapshot(run, version)
+    saved.write_snapshot(run, version)
   for which, version in (("best", 7), ("1", 8), ("2", 9), ("latest", 9)):
     flags = [f"--run={run.path}", f"--which={which}", "--episodes=1"]
     assert evaluate.main(["evaluate", *flags]) == 0

@@ -4,11 +4,8 @@ import re
 
 import pytest
 
-from slipway.agents import registry
 from slipway.configs import ddpg, dqn, ppo, r2d2
-from slipway.environments import factory
 from slipway.launch.commands import evaluate
-from slipway.launch.runs import checkpoints, run_status, snapshot_store
 from tests.environments import recorded
 from tests.launch import errors, saved
 
@@ -20,16 +17,6 @@ def make_run(tmp_path, config):
   recorded.record(folder, config=config.environment)
   run = saved.write_run(config, tmp_path / "runs")
   return run, [f"--run={run.path}", f"--dataset={folder}", "--updates=100"]
-
-
-def write_snapshot(run, version):
-  config = run.read_config()
-  spec = factory.make_spec(config.environment)
-  learner = registry.make_builder(config.agent).make_learner(config, spec)
-  with snapshot_store.open_store(config, run).writing() as path:
-    variables = run_status.VariablesStatus(version)
-    saved.make_counters(variables=variables).write(path)
-    checkpoints.save(path, learner)
 
 
 def test_estimates_of_one_policy(tmp_path, capsys):
@@ -52,7 +39,7 @@ def test_the_best_snapshot_is_that_of_the_highest_value(tmp_path, capsys):
   assert evaluate.main(["evaluate", *flags]) == 2
   errors.check_printed(capsys, "has no snapshot")
   for version in (8, 9):
-    write_snapshot(run, version)
+    saved.write_snapshot(run, version)
   assert evaluate.main(["evaluate", *flags]) == 0
   *_, first, second, best = capsys.readouterr().out.splitlines()
   values = {}
