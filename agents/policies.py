@@ -11,6 +11,7 @@ from slipway.agents import seeds
 from slipway.agents.networks import (
   cores,
   encoder_network,
+  generative_policy,
   layers,
   normalization,
   numpy_ops,
@@ -35,6 +36,7 @@ Declaration = (
   policy_network.PolicyNetwork
   | recurrent_policy_network.RecurrentPolicyNetwork
   | encoder_network.EncodedPolicy
+  | generative_policy.GenerativePolicy
 )
 
 

@@ -109,7 +109,9 @@ class QLearner(abc.ABC):
       batch.data, batch_weights.compute_inverse_rates(self._replay, batch)
     )
     weights = batch_weights.compute(self._replay, batch, self.steps)
-    recorded = weights.shape[0] if self._is_recorded else batch.recorded
+    recorded = batch.recorded
+    if self._is_recorded:
+      recorded = typing.cast(int, weights.shape[0])
     with tf.GradientTape() as tape:
       found, values = self.compute_loss(data, recorded)
       loss = tf.reduce_mean(weights * found.loss)

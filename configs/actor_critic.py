@@ -18,7 +18,10 @@ _LOWEST_TEMPERATURE = 1e-6
 # "exploration.noise" and "learner.advantage_weight".
 HEADS = ("expected", "categorical", "quantile")
 LAYER_NORMS = ("none", "first", "all")
-LOSSES = ("soft", "deterministic", "constrained", "advantage_weighted")
+LOSSES = (
+  *("soft", "deterministic", "constrained", "advantage_weighted"),
+  "batch_constrained",
+)
 POLICY_VALUES = ("lowest", "mean", "first")
 CRITIC_TARGETS = ("n_step", "retrace", "expectile")
 NOISES = ("gaussian", "ornstein_uhlenbeck")
@@ -90,7 +93,8 @@ FIELDS: fields.Fields = {
     "target network, Lillicrap et al. 2016; 'constrained', which stays close "
     "to a target network, for a tanh-Gaussian, Abdolmaleki et al. 2018; "
     "'advantage_weighted', which imitates the better ones of the stored "
-    "actions, Wang et al. 2020",
+    "actions, Wang et al. 2020; 'batch_constrained', the best of actions that "
+    "a model of the stored ones generates, Fujimoto et al. 2019",
     checks.one_of(LOSSES, "the policy would not be learned"),
   ),
   "learner.policy_value": Field(
@@ -156,6 +160,13 @@ FIELDS: fields.Fields = {
     checks.at_least(
       0, "actions would leave the stored ones", "0: none", most=1e6
     ),
+  ),
+  "learner.perturbation": Field(
+    0.05,
+    "phi, the largest change, towards higher values, of the actions that the "
+    "model in 'batch_constrained' generates, which are in [-1, 1]; Fujimoto et "
+    "al. 2019, appendix",
+    checks.within(0, 2, "actions are no further apart"),
   ),
   "learner.cql_weight": Field(
     0.0,
@@ -226,8 +237,9 @@ FIELDS: fields.Fields = {
   ),
   "learner.action_samples": Field(
     20,
-    "N, the number of actions per observation in the loss 'constrained', Acme, "
-    "and in 'advantage_weighted', there Acme: 4",
+    "N, the number of actions per observation in the loss 'constrained', Acme; "
+    "in 'advantage_weighted', there Acme: 4; and in 'batch_constrained', also "
+    "for acting; Fujimoto et al. 2019: 10",
     checks.within(2, 10_000, "their values could not be compared"),
   ),
   "learner.temperature_bound": Field(
@@ -332,6 +344,8 @@ _REQUIREMENTS: rules.Requirements = {
   ("learner.policy_loss", "deterministic"): [
     *("learner.target_noise", "learner.target_noise_clip"),
     *("learner.bc_weight", "learner.target_bc_weight"),
+  ],
+  ("learner.policy_loss", "deterministic", "batch_constrained"): [
     *("exploration.noise", "exploration.noise_std"),
     "exploration.lowest_noise_std",
   ],
@@ -347,9 +361,15 @@ _REQUIREMENTS: rules.Requirements = {
     "evaluation.policy",
   ],
   ("learner.policy_loss", "soft", "constrained"): ["learner.temperature"],
-  ("learner.policy_loss", "constrained", "advantage_weighted"): [
-    "learner.action_samples",
-  ],
+  (
+    *("learner.policy_loss", "constrained", "advantage_weighted"),
+    "batch_constrained",
+  ): ["learner.action_samples"],
+  (
+    *("learner.policy_loss", "soft", "deterministic", "constrained"),
+    "advantage_weighted",
+  ): ["learner.target_critics"],
+  ("learner.policy_loss", "batch_constrained"): ["learner.perturbation"],
   ("learner.policy_loss", "advantage_weighted"): [
     *("learner.advantage_weight", "learner.advantage_temperature"),
     "learner.max_weight",
@@ -465,7 +485,8 @@ def _is_offline(config: ml_collections.ConfigDict) -> bool:
   """Returns whether the policy or its values fit the stored actions only."""
   learner = config.learner
   weight = learner.bc_weight + learner.target_bc_weight + learner.cql_weight
-  return learner.policy_loss == "advantage_weighted" or weight > 0
+  losses = ("advantage_weighted", "batch_constrained")
+  return learner.policy_loss in losses or weight > 0
 
 
 def check(config: ml_collections.ConfigDict) -> None:
@@ -513,6 +534,8 @@ def check(config: ml_collections.ConfigDict) -> None:
     _check_retrace(config)
   if learner.critic_target == "expectile":
     _check_expectile(config)
+  if learner.policy_loss == "batch_constrained":
+    _check_batch_constrained(config)
   if _is_offline(config) and not config.topology.workers:
     rules.check_dataset(config)
   rules.check_core(config)
@@ -584,4 +607,20 @@ def _check_expectile(config: ml_collections.ConfigDict) -> None:
         "config.learner.critic_target='expectile' learns state values, from "
         f"which config.{name}={value!r} can't learn: use {needed!r}, or "
         "critic_target 'n_step'"
+      )
+
+
+def _check_batch_constrained(config: ml_collections.ConfigDict) -> None:
+  """Checks that a config's other fields fit the loss 'batch_constrained'."""
+  for name, needed in (
+    ("learner.critic_target", "n_step"),
+    ("network.critic_head", "expected"),
+    ("network.core_size", 0),
+  ):
+    if (value := fields.get(config, name)) != needed:
+      raise ValueError(
+        "config.learner.policy_loss='batch_constrained' gives critics the mean "
+        "value of the best of several actions, and its model has no memory, so "
+        f"it can't be combined with config.{name}={value!r}: use {needed!r}, "
+        "or another loss"
       )

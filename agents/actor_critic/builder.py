@@ -12,6 +12,7 @@ from slipway.agents.networks import (
   cores,
   distributions,
   encoder_network,
+  generative_policy,
   layers,
   normalization,
   policy_network,
@@ -44,6 +45,7 @@ class Builder(policies.PolicyBuilder):
     torsos.check(config.network, spec)
     cores.check(config.network)
     _check_actions(config, spec.actions)
+    _check_generative(config, spec)
     normalization.check(config, spec)
     torsos.check_shift(config, spec)
     self.make_table(config, spec)
@@ -71,6 +73,12 @@ class Builder(policies.PolicyBuilder):
       encoder = _make_recurrent_encoder(config, spec, normalized)
       policy = _make_policy(config, encoder.spec, "mlp", normalized=False)
       return encoder_network.EncodedPolicy(encoder, policy)
+    if config.learner.policy_loss == "batch_constrained":
+      settings = layers.TorsoSettings.from_config(config.network, normalized)
+      return generative_policy.GenerativePolicy(
+        *(spec, settings, config.learner.perturbation),
+        config.learner.action_samples,
+      )
     return _make_policy(config, spec, config.network.torso, normalized)
 
   def make_actor(
@@ -83,7 +91,7 @@ class Builder(policies.PolicyBuilder):
   ) -> acting.ExploringActor:
     """Makes the exploring actor of a worker; see `core.Builder`."""
     noise = None
-    if config.learner.policy_loss == "deterministic":
+    if config.learner.policy_loss in ("deterministic", "batch_constrained"):
       noise = acting.Noise(
         config.exploration, config.topology, worker, spec.actions.shape
       )
@@ -119,6 +127,11 @@ class Builder(policies.PolicyBuilder):
       )
       features = encoder.spec
     policy = _make_policy(config, features, "mlp", normalized=False)
+    if config.learner.policy_loss == "batch_constrained":
+      policy = generative_policy.GenerativePolicy(
+        *(spec, layers.TorsoSettings.from_config(config.network)),
+        config.learner.perturbation,
+      )
     learner = learning.ActorCriticLearner(config, spec, policy, encoder)
     return bonuses.add_bonus(config, spec, learner)
 
@@ -176,6 +189,19 @@ def _check_actions(
       f"config.learner.critic_target={config.learner.critic_target!r} is for "
       f"continuous actions, but config.environment.name={name!r} has "
       "discrete ones: use 'n_step'"
+    )
+
+
+def _check_generative(
+  config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+) -> None:
+  """Raises ValueError if a model of actions would need convolutions."""
+  loss, torso = config.learner.policy_loss, config.network.torso
+  if loss == "batch_constrained" and torsos.needs_convolutions(torso, spec):
+    raise ValueError(
+      f"config.learner.policy_loss={loss!r} has a model of actions for flat "
+      f"observations, not for images or config.network.torso={torso!r}: use "
+      "'mlp', an environment without images, or another loss"
     )
 
 

@@ -235,6 +235,15 @@ class Critics:
     outputs = self._bootstrap(features, action, seed)
     return tf.reduce_min(self._compute_values(outputs), axis=1)
 
+  def compute_each_target_value(
+    self, features: tf.Tensor, action: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns the values [N, B, C] of all target critics; see above."""
+    found = self._compute_values(
+      self._target(*flatten_samples(features, action))
+    )
+    return tf.reshape(found, [action.shape[0], -1, self._count])
+
   def policy_value(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
     """Returns the values [B] that the policy maximises.
 
@@ -266,9 +275,18 @@ class Critics:
       self._learner.tau,
     )
 
-  def get_encoder_variables(self) -> dict[str, np.ndarray]:
-    """Returns a copy of the encoder's variables, as the policy's, by name."""
-    return {} if self._encoder is None else self._encoder.get_variables()
+  def get_policy_variables(self) -> dict[str, np.ndarray]:
+    """Returns a copy of variables that the acting policy has, too, by name.
+
+    They are the encoder's, and those of the first critic, by which BCQ chooses.
+    """
+    found = {} if self._encoder is None else self._encoder.get_variables()
+    if self._learner.policy_loss == "batch_constrained":
+      for name, variable in self._online.get_variables().items():
+        name = name.removeprefix("critics/")
+        if name.startswith("critic_0/"):
+          found[f"{policies.POLICY}/{name}"] = variable
+    return found
 
   @property
   def checkpointed(self) -> dict[str, typing.Any]:

@@ -22,6 +22,7 @@ from slipway.agents.networks import (
   action_masks,
   critic_network,
   distributions,
+  generative_policy,
   policy_network,
   tf_network,
   tf_ops,
@@ -66,7 +67,7 @@ class Improvement(abc.ABC):
   def __init__(
     self,
     config: ml_collections.ConfigDict,
-    policy: policy_network.PolicyNetwork,
+    policy: policy_network.PolicyNetwork | generative_policy.GenerativePolicy,
   ):
     """Makes policy and target, if there is one, with equal variables."""
     self._learner = config.learner.copy_and_resolve_references()

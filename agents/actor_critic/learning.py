@@ -17,8 +17,13 @@ from slipway.agents import (
   optimizer,
   policies,
 )
-from slipway.agents.actor_critic import critics, evaluation, improvement
-from slipway.agents.networks import policy_network
+from slipway.agents.actor_critic import (
+  batch_constrained,
+  critics,
+  evaluation,
+  improvement,
+)
+from slipway.agents.networks import generative_policy, policy_network
 from slipway.replay.tables import dataset as dataset_lib
 
 # Random numbers per update: next actions, target critics, policy, proposals.
@@ -36,7 +41,7 @@ class ActorCriticLearner:
     self,
     config: ml_collections.ConfigDict,
     spec: specs.EnvironmentSpec,
-    policy: policy_network.PolicyNetwork,
+    policy: policy_network.PolicyNetwork | generative_policy.GenerativePolicy,
     encoder: critics.Encoder | None,
   ):
     """Makes the networks.
@@ -52,7 +57,12 @@ class ActorCriticLearner:
     self._normalizer = normalizer.Normalizer(config, spec, policies.POLICY)
     features = spec if encoder is None else encoder.spec
     self._critics = critics.make_critics(config, features, encoder)
-    self._policy = improvement.make_improvement(config, features, policy)
+    if isinstance(policy, generative_policy.GenerativePolicy):
+      self._policy = batch_constrained.BatchConstrainedImprovement(
+        config, policy, self._critics
+      )
+    else:
+      self._policy = improvement.make_improvement(config, features, policy)
     self._policy_value = self._critics.policy_value
     if self._policy.learns_from_targets:
       self._policy_value = self._critics.target_policy_value
@@ -124,7 +134,7 @@ class ActorCriticLearner:
 
   def get_variables(self) -> dict[str, np.ndarray]:
     return (
-      self._critics.get_encoder_variables()
+      self._critics.get_policy_variables()
       | self._policy.network.get_variables()
       | self._normalizer.get_variables()
       | self._highest.get_variables()

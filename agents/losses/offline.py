@@ -123,3 +123,44 @@ def cloning_loss(logits: tf.Tensor, recorded: tf.Tensor) -> tf.Tensor:
   """
   output.check_ranks(2, logits=logits)
   return -output.select_actions(tf.nn.log_softmax(logits), recorded)
+
+
+def autoencoder_loss(
+  error: tf.Tensor, mean: tf.Tensor, log_std: tf.Tensor
+) -> tf.Tensor:
+  """Returns the loss of a variational autoencoder of actions, [B].
+
+    loss = error + 1/2 mean_l KL(N(mean_l, std_l) || N(0, 1))
+
+  Fujimoto et al. 2019, "Off-policy deep reinforcement learning without
+  exploration" (https://arxiv.org/abs/1812.02900), algorithm 1, with the means
+  and the factor of the authors' code.
+
+  Args:
+    error: [B], results of `imitation_error` for the decoded actions.
+    mean: [B, L], means of the latent variables.
+    log_std: [B, L], their log standard deviations.
+  """
+  output.check_ranks(1, error=error)
+  output.check_ranks(2, mean=mean, log_std=log_std)
+  kl = 0.5 * (mean**2 + tf.exp(2.0 * log_std) - 1.0) - log_std
+  return error + 0.5 * tf.reduce_mean(kl, axis=1)
+
+
+def best_value(values: tf.Tensor, lowest_weight: float) -> tf.Tensor:
+  """Returns the value of the best of N actions, [B].
+
+    max_n lambda min_c q_c(a_n) + (1 - lambda) max_c q_c(a_n)
+
+  Fujimoto et al. 2019, "Off-policy deep reinforcement learning without
+  exploration" (https://arxiv.org/abs/1812.02900), equation 13.
+
+  Args:
+    values: [N, B, C], values of N actions by C critics.
+    lowest_weight: lambda, in [0, 1].
+  """
+  output.check_ranks(3, values=values)
+  lowest = tf.reduce_min(values, axis=2)
+  highest = tf.reduce_max(values, axis=2)
+  mixed = lowest_weight * lowest + (1.0 - lowest_weight) * highest
+  return tf.reduce_max(mixed, axis=0)

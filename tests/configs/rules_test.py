@@ -15,6 +15,7 @@ WORDS = {
   "SHAPED": SHAPED,
   "MASKS": MASKS,
   "MASKED": f"{SHAPED} {MASKS} environment.kwargs.masked=True",
+  "POINTING": "environment.name=tests.environments.toys:Pointing-v0",
   "UNLIMITED": "network.lowest_return=-1e999 network.highest_return=1e999",
   "CARTPOLE": "environment.name=CartPole-v1",
   "EXTERNAL": "environment.external=True",
@@ -121,6 +122,8 @@ td3 learner.cql_weight=1.0 | config.learner.policy_loss='deterministic'
 cql_sac OFFLINE CARTPOLE learner.cql_weight=1.0 | continuous actions
 rebrac OFFLINE network.core_size=8 learner.target_bc_weight=0.1 | sequences
 sac learner.target_bc_weight=0.1 | config.learner.policy_loss='soft'
+sac learner.perturbation=0.1 | config.learner.policy_loss='soft'
+bcq_continuous OFFLINE learner.target_critics=1 | 'batch_constrained'
 sac learner.bc_weight=0.2 | config.learner.policy_loss='soft'
 ddpg learner.target_noise_clip=0.2 | config.learner.target_noise=0.0
 sac learner.discrete_entropy=0.98 | environment.name='Pendulum-v1'
@@ -228,6 +231,11 @@ bcq | config.dataset.path='' names no folder
 bcq OFFLINE learner.munchausen_scale=0.9 | {} expects all actions
 cql_sac | config.dataset.path='' names no folder
 crr | config.dataset.path='' names no folder
+bcq_continuous | config.dataset.path='' names no folder
+bcq_continuous OFFLINE network.critic_head=categorical | {}: use 'expected'
+bcq_continuous OFFLINE network.core_size=8 | {}: use 0
+bcq_continuous OFFLINE POINTING network.torso=minatar_cnn | flat observations
+bcq_continuous OFFLINE CARTPOLE | takes continuous ones
 crr OFFLINE network.critic_head=quantile | takes one next action
 iql network.critic_head=categorical | learns state values
 iql learner.policy_loss=soft | learns state values

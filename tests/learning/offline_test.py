@@ -76,6 +76,7 @@ def test_discrete_actions_are_better_than_mixed_data(train, tmp_path, config):
     "--config=td3_bc:generic",
     "--config=rebrac:generic",
     "--config=cql_sac:generic",
+    "--config=bcq_continuous:generic",
   ],
 )
 def test_continuous_actions_are_better_than_mixed_data(train, tmp_path, config):

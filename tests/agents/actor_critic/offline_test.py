@@ -204,3 +204,55 @@ def test_rebrac_subtracts_the_error_of_the_next_actions():
     loss += sum(0.5 * (float(y) - q) ** 2 for q in q_tm1[i]) / ITEMS
   metrics, _ = learner.update(batch)
   assert float(metrics["critic_loss"]) == pytest.approx(loss, rel=1e-4)
+
+
+def test_bcq_equals_the_papers_sums():
+  """With a decoder that ignores the latents, all samples are one action."""
+  learner, batch = make("bcq_continuous", perturbation=0.2)
+  data = batch.data
+  policies = {x: learner.checkpointed[x] for x in ("policy", "target_policy")}
+  variables = policies["policy"].get_variables()
+  variables["policy/decoder/linear_0/w"][3:] = 0.0
+  policies["policy"].load(variables)
+  variables["policy/perturbation/output/b"] += 1.0
+  policies["target_policy"].load(variables)
+  shown = {}
+  for name, x in (("policy", data.o_tm1), ("target_policy", data.o_t)):
+    shown[name] = evaluate(learner, name, x).astype(np.float32)
+  q_tm1 = evaluate(learner, "critics", data.o_tm1, data.a_tm1)[:, :, 0]
+  q_t = evaluate(learner, "target_critics", data.o_t, shown["target_policy"])
+  metrics, _ = learner.update(batch)
+  after = evaluate(learner, "critics", data.o_tm1, shown["policy"])
+  loss = 0.0
+  for i in range(ITEMS):
+    value = 0.75 * min(q_t[i, :, 0]) + 0.25 * max(q_t[i, :, 0])
+    y = float(data.r_t[i]) + float(data.discount_t[i]) * value
+    loss += sum(0.5 * (y - q) ** 2 for q in q_tm1[i]) / ITEMS
+  assert float(metrics["critic_loss"]) == pytest.approx(loss, rel=1e-4)
+  expected = -after[:, 0, 0].mean()
+  assert float(metrics["policy_loss"]) == pytest.approx(expected, rel=1e-4)
+
+
+def test_bcq_acts_by_the_first_critic_among_the_generated_actions():
+  learner, batch = make("bcq_continuous", perturbation=0.0)
+  observation, variables = batch.data.o_tm1.numpy(), learner.get_variables()
+  values, zeros = [], np.zeros(ITEMS, np.float32)
+  for count in (2, 20):  # the second has those of the first, too
+    config = catalog.algorithms()["bcq_continuous"].get_config()
+    config.network.hidden_sizes = (16, 16)
+    config.normalization.observations = False
+    config.learner.action_samples = count
+    builder, spec = collected.build(config)
+    actor = builder.make_greedy_actor(config, spec)
+    actor.load(variables)
+    action = actor.act(observation, zeros, zeros > 0).action
+    values.append(evaluate(learner, "critics", observation, action)[:, 0, 0])
+  assert (values[1] >= values[0] - 1e-5).all()
+  assert (values[1] > values[0] + 1e-5).any()
+
+
+def test_bcqs_model_learns_the_recorded_actions():
+  learner, batch = make("bcq_continuous", learning_rate=1e-2)
+  update = collected.make_update(learner)
+  losses = [float(update(batch).metrics["model_loss"]) for _ in range(200)]
+  assert losses[-1] < 0.5 * losses[0]

@@ -119,3 +119,37 @@ def test_the_cloning_loss_is_the_negative_log_likelihood():
   found = cloning_loss(checks.to_tensors(inputs), slow=False)
   np.testing.assert_allclose(found, cloning_loss(inputs, slow=True))
   checks.check_gradients(cloning_loss, inputs, "logits")
+
+
+def autoencoder_loss(inputs, slow):
+  if not slow:
+    return offline.autoencoder_loss(**inputs)
+  losses = []
+  for error, mean, log_std in zip(*inputs.values(), strict=True):
+    kl = 0.0  # of two normal distributions
+    for m, s in zip(mean, np.exp(log_std), strict=True):
+      kl += (math.log(1 / s) + (s**2 + m**2) / 2 - 1 / 2) / len(mean)
+    losses.append(error + 0.5 * kl)
+  return np.array(losses)
+
+
+def test_the_autoencoders_loss_has_the_divergence_of_normal_distributions():
+  inputs = {
+    **make_inputs("error"),
+    **make_inputs("mean", "log_std", shape=(BATCH, 4)),
+  }
+  found = autoencoder_loss(checks.to_tensors(inputs), slow=False)
+  np.testing.assert_allclose(found, autoencoder_loss(inputs, slow=True))
+  checks.check_gradients(autoencoder_loss, inputs, "error", "mean", "log_std")
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.75, 1.0])
+def test_the_value_of_the_best_action_equals_the_papers(weight):
+  values = make_inputs("values", shape=(5, BATCH, 3))["values"]
+  found = offline.best_value(tf.constant(values), weight)
+  for b in range(BATCH):
+    mixed = [
+      weight * min(values[n, b]) + (1 - weight) * max(values[n, b])
+      for n in range(5)
+    ]
+    assert float(found[b]) == pytest.approx(max(mixed))
