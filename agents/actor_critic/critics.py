@@ -238,7 +238,10 @@ class Critics:
   def compute_each_target_value(
     self, features: tf.Tensor, action: tf.Tensor
   ) -> tf.Tensor:
-    """Returns the values [N, B, C] of all target critics; see above."""
+    """Returns the values [N, B, C] of N actions by all target critics.
+
+    Arguments are those of `compute_target_values`.
+    """
     found = self._compute_values(
       self._target(*flatten_samples(features, action))
     )
