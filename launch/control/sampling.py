@@ -23,8 +23,9 @@ _MAX_DEPTH = 64
 # With Python's 5 ms, samples would gather in calls that release it themselves,
 # such as reads of files.
 _SWITCH_S = 1e-5
-# Numbers of functions, in the order of their first use.
-_Frames = dict[tuple[str, types.CodeType], int]
+# Module and code of each function, by the identity of the code: its hash is
+# computed of all its content at each use.
+_Frames = dict[int, tuple[str, types.CodeType]]
 # Held while this process is sampled: several nodes may be its threads.
 _is_sampled = threading.Lock()
 
@@ -90,7 +91,7 @@ def start(
 def _sample(seconds: float, period_s: float) -> Profile:
   """Returns the samples of all threads but this one."""
   frames: _Frames = {}
-  stacks: dict[tuple[int, ...], int] = {}  # numbered like the functions
+  stacks: dict[tuple[int, ...], int] = {}  # numbered by their first use
   samples: dict[int, list[int]] = {}  # by the thread's identifier
   names: dict[int | None, threading.Thread] = {}
   own, times_s = threading.get_ident(), []
@@ -125,6 +126,7 @@ def _sample(seconds: float, period_s: float) -> Profile:
     name = f"{name} {native}" if name in threads else name
     cpu_s = after.get(native, 0.0) - before.get(native, 0.0)
     threads[name] = ThreadProfile(max(0.0, cpu_s), found)
+  numbers = {code: number for number, code in enumerate(frames)}
   main = threading.main_thread().name
   order = sorted(threads, key=lambda name: name != main)
   return Profile(
@@ -132,8 +134,8 @@ def _sample(seconds: float, period_s: float) -> Profile:
     now_s,
     time.process_time() - cpu_before_s - time.thread_time(),
     times_s,
-    [f"{module}:{code.co_qualname}" for module, code in frames],
-    [[*stack] for stack in stacks],
+    [f"{module}:{code.co_qualname}" for module, code in frames.values()],
+    [[numbers[code] for code in stack] for stack in stacks],
     {name: threads[name] for name in order},
   )
 
@@ -147,10 +149,12 @@ def _read_cpu_s() -> dict[int, float]:
 def _read_stack(
   frame: types.FrameType | None, frames: _Frames
 ) -> tuple[int, ...]:
-  """Returns the indices of a stack's frames, the outermost first."""
+  """Returns the identities of a stack's codes, the outermost first."""
   found = []
   while frame is not None and len(found) < _MAX_DEPTH:
-    key = str(frame.f_globals.get("__name__")), frame.f_code
-    found.append(frames.setdefault(key, len(frames)))
+    code = frame.f_code
+    if id(code) not in frames:
+      frames[id(code)] = str(frame.f_globals.get("__name__")), code
+    found.append(id(code))
     frame = frame.f_back
   return tuple(reversed(found))

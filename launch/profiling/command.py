@@ -59,9 +59,9 @@ def main(argv: Sequence[str]) -> int:
     print(table.to_text(times))
     print("\n".join(f"{name}: {path}" for name, (path, _) in files.items()))
   if missing:
+    names = ", ".join(missing)
     print(
-      f"profile: no reply of {', '.join(missing)}, which may have ended",
-      file=sys.stderr,
+      f"profile: no reply of {names}: it hangs or has ended", file=sys.stderr
     )
   return 0
 

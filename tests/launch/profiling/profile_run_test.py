@@ -74,7 +74,7 @@ def test_each_process_is_measured_and_profiled(mode, tmp_path, capsys):
     assert seen <= {*times[name]["steps"]}
   assert times["launcher" if mode == "single" else "worker/0"]["cpu_cores"] > 0
   events = json.loads(path.read_text())["traceEvents"]
-  named = {x["args"]["name"] for x in events if x["name"] == "process_name"}
+  named = {x["args"]["name"] for x in events if x.get("name") == "process_name"}
   assert named == {*wanted}
   assert (run.folder / "profile.svg").read_text().startswith("<svg")
   # A run that has ended has no processes.
