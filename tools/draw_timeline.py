@@ -35,7 +35,7 @@ _LEAST = 0.002  # smallest share of a step in the flow chart
 
 
 def read(path):
-  """Returns the steps' slices by process and thread: start, end, step in s."""
+  """Returns slices (begin, end in s, step) by thread, and the whole length."""
   events = json.loads(pathlib.Path(path).read_text())["traceEvents"]
   processes, threads, begun = {}, {}, collections.defaultdict(list)
   lanes = collections.defaultdict(list)
@@ -50,10 +50,11 @@ def read(path):
       start_s, name = begun[key].pop()
       if not begun[key] and name in _COLOURS:
         lanes[key].append((start_s, event["ts"] / 1e6, name))
-  return {
+  named = {
     (processes[pid, None], threads[pid, tid]): lanes[pid, tid]
     for pid, tid in sorted(lanes)
   }
+  return named, max(event.get("ts", 0) for event in events) / 1e6
 
 
 def draw_flow(lanes, length_s):
@@ -146,8 +147,7 @@ def main():
   parser.add_argument("--from_s", type=float, default=1.0)
   parser.add_argument("--seconds", type=float, default=0.5)
   arguments = parser.parse_args()
-  lanes = read(arguments.trace)
-  length_s = max(end_s for lane in lanes.values() for _, end_s, _ in lane)
+  lanes, length_s = read(arguments.trace)
   y, flow = draw_flow(lanes, length_s)
   bottom, line = draw_timeline(lanes, y, arguments.from_s, arguments.seconds)
   arguments.output.write_text(
