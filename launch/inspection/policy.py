@@ -135,7 +135,7 @@ def inspect(
   recorder = _Recorder(actor, builder, learner)
   played = evaluation.play(
     environment,
-    recorder,
+    typing.cast("core.Actor", recorder),  # of which only `act` is called
     episodes,
     observe=recorder.observe,
     max_steps=_MAX_STEPS,
@@ -217,8 +217,8 @@ class _Steps(typing.NamedTuple):
   is_reset: np.ndarray
 
 
-class _Recorder(core.Actor):
-  """Actor that acts as another one, whose variables are loaded, and records it.
+class _Recorder:
+  """Acts as an actor whose variables are loaded, and records what it does.
 
   Attributes:
     kept: observations of random moments, [M, ...].
