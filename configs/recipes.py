@@ -70,14 +70,26 @@ class Recipe:
         f"config preset {preset!r} is unknown, so there are no values to run "
         f"with: {advice}choose one of {', '.join(self.presets)}"
       )
-    family = self.family or Recipe({})
-    declared = self.fields or family.fields
-    config = fields_lib.make_config(declared)
-    values = {**family.paper, **family.tasks.get(preset, {})}
-    for name in family.fields.keys() - declared:
-      values.pop(name, None)
-    values |= {**self.paper, **self.tasks.get(preset, {})}
-    for name, value in values.items():
+    config = fields_lib.make_config(self.declared)
+    for name, value in self._find_changes(preset).items():
       section, _, field = name.rpartition(".")
       fields_lib.get(config, section, config)[field] = value
     return config
+
+  def list_values(self, preset: str) -> dict[str, typing.Any]:
+    """Returns the value of each declared field in a preset of `presets`."""
+    defaults = {name: field.default for name, field in self.declared.items()}
+    return defaults | self._find_changes(preset)
+
+  @property
+  def declared(self) -> fields_lib.Fields:
+    """Declarations of the config's fields, also where they are the family's."""
+    return self.fields or (self.family.fields if self.family else {})
+
+  def _find_changes(self, preset: str) -> dict[str, typing.Any]:
+    """Returns the values of a preset that differ from the defaults."""
+    family = self.family or Recipe({})
+    values = {**family.paper, **family.tasks.get(preset, {})}
+    for name in family.fields.keys() - self.declared:
+      values.pop(name, None)
+    return values | {**self.paper, **self.tasks.get(preset, {})}

@@ -32,6 +32,7 @@ _COMMANDS = {
     "sweeps.command",
     "train several seeds and settings, and compare them",
   ),
+  "dashboard": ("dashboard.command", "show runs on a page in a browser"),
   "plot": ("commands.plot", "compare the curves of runs in one picture"),
   "certificates": (
     "machines.authority",
@@ -70,7 +71,7 @@ _PACKAGES = (
   *("absl", "acme", "cloudpickle", "cryptography", "dm_env", "fsspec"),
   *("gymnasium", "launchpad", "matplotlib", "minari", "ml_collections"),
   *("msgspec", "numpy", "onnx", "optuna", "psutil", "ray", "reverb", "rich"),
-  *("slipway", "tensorboard", "tensorflow", "tf2onnx", "uvloop"),
+  *("slipway", "tensorboard", "tensorflow", "tf2onnx", "uvloop", "werkzeug"),
 )
 # Text of `slipway --help`, in which the list of commands is filled in.
 _USAGE = """\

@@ -191,8 +191,8 @@ def draw_panels(picture: "figure.FigureBase", groups: Sequence[Group]) -> None:
   for axes, (column, label) in zip(panels, _AXES.items(), strict=True):
     for index, group in enumerate(groups):
       style = {"color": color(index), "linestyle": _line_style(index)}
-      runs = _list_runs(group, column)
-      line = _make_group_line(runs)
+      runs = list_runs(group, column)
+      line = make_group_line(runs)
       if line is None:
         for x, y in runs:
           axes.plot(x, y, linewidth=0.8, marker="o", markersize=3, **style)
@@ -268,10 +268,14 @@ def make_line(
   )
 
 
-def _list_runs(
-  group: Group, column: str
-) -> list[tuple[np.ndarray, np.ndarray]]:
-  """Returns the positions on an axis and the mean returns [N] of each run."""
+def list_runs(group: Group, column: str) -> list[tuple[np.ndarray, np.ndarray]]:
+  """Returns the positions on an axis and the mean returns [N] of each run.
+
+  Args:
+    group: the runs.
+    column: the axis, a column of curves.csv: env_steps, trainer_steps or
+      wall_s.
+  """
   # The count of updates falls where a trainer has restarted from a snapshot.
   # The line then stays at the highest count until the trainer has passed it.
   return [
@@ -280,13 +284,19 @@ def _list_runs(
   ]
 
 
-def _make_group_line(
-  runs: Sequence[tuple[np.ndarray, np.ndarray]],
+def make_group_line(
+  runs: Sequence[tuple[np.ndarray, np.ndarray]], points: int = _POINTS
 ) -> Line | None:
-  """Computes a group's mean return along an axis."""
-  if len(runs) == 1:  # a single run is drawn by its own points
+  """Computes a group's mean return along an axis; see `make_line`.
+
+  A single run is drawn by its own points.
+
+  Returns:
+    The line, or None if it would have fewer than two points.
+  """
+  if len(runs) == 1:
     ((at, mean),) = runs
     line = Line(at, mean, *statistics.interval(statistics.mean, mean[None]))
   else:
-    line = make_line(runs, _POINTS)
+    line = make_line(runs, points)
   return line if len(np.unique(line.at)) > 1 else None

@@ -211,6 +211,7 @@ _ORDERS = {
       "inspection",
       "profiling",
       "sweeps",
+      "dashboard",
       "commands",
     ),
   ),

@@ -113,6 +113,8 @@ def test_the_wheel_has_all_modules(tmp_path):
       ignore=shutil.ignore_patterns("__pycache__"),
     )
     files += [str(x.relative_to(_ROOT)) for x in (_ROOT / top).rglob("*.py")]
+  pages = (_ROOT / "launch/dashboard/page").iterdir()
+  files += [str(x.relative_to(_ROOT)) for x in pages]
   for name in (*files[:2], "pyproject.toml", "setup.py", "README.md"):
     shutil.copy(_ROOT / name, tmp_path)
   build = "import setuptools.build_meta as x; x.build_wheel('.')"

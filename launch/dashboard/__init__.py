@@ -1,0 +1,1 @@
+"""Dashboard: a local page that shows runs, active or ended."""
