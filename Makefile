@@ -8,7 +8,7 @@ PYTHON := .venv/bin/python
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup setup-dev run test test-runs test-learning \
-  test-benchmarks test-examples test-machines chaos soak fuzz check format \
+  test-benchmarks test-examples test-machines test-browser chaos soak fuzz check format \
   bench bench-quick wheel lock clean
 .DEFAULT_GOAL := help
 
@@ -41,6 +41,9 @@ test-examples: setup-dev ## Run the examples and the commands of the README.
 
 test-benchmarks: setup-dev ## Run each benchmark in small.
 	@exec $(PYTHON) -m pytest -n 2 --dist=loadfile -m benchmarks $(ARGS)
+
+test-browser: setup-dev ## Show the dashboard in Chromium, if there is one.
+	@exec $(PYTHON) -m pytest -m browser $(ARGS)
 
 test-machines: setup-dev ## Run on a Ray cluster of hosts made of namespaces.
 	@exec $(PYTHON) -m pytest -m machines --timeout=600 $(ARGS)

@@ -25,13 +25,13 @@ _File = tuple[pathlib.Path, int, int]
 
 
 def compare(
-  sources: Sequence[sources_lib.Source], column: str
+  sources: Sequence[sources_lib.Source], axis: str
 ) -> list[dict[str, typing.Any]]:
   """Returns the runs in groups, whose configs differ only in the seed.
 
   Args:
     sources: the runs; those without an evaluation are left out.
-    column: the horizontal axis: env_steps, trainer_steps or wall_s.
+    axis: the horizontal axis: env_steps, trainer_steps or wall_s.
 
   Returns:
     Per group: 'name'; 'fields', in which its config differs from the others';
@@ -51,7 +51,7 @@ def compare(
   found = []
   for values, runs in groups.items():
     own = [f"{k}={v}" for k, v in values if counts[k, v] < len(groups)]
-    final, lines = _measure(tuple(curve for _, curve in runs), column)
+    final, lines = _measure(tuple(curve for _, curve in runs), axis)
     found.append(
       {
         "name": runs[0][0].folder.name,

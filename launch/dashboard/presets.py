@@ -1,15 +1,12 @@
 """Presets: finds the preset from which a run's config differs least."""
 
-import functools
 import pathlib
 import typing
-from collections.abc import Iterator, Mapping
 
 from slipway.configs import catalog, fields
 from slipway.launch.runs import config_file
 
 
-@functools.lru_cache(1_000)
 def describe(path: pathlib.Path) -> dict[str, typing.Any]:
   """Returns a run's config, with its differences to the nearest preset.
 
@@ -24,44 +21,31 @@ def describe(path: pathlib.Path) -> dict[str, typing.Any]:
   Raises:
     ValueError: the file can't be read.
   """
-  config = config_file.read(path)
-  values = fields.flatten(config)
-  nearest, least, declared = None, {}, {}
-  for name, preset, own in _list_presets(str(config.get("agent"))):
-    changed = {
-      k: preset.get(k)
-      for k, v in values.items()
-      if not fields.is_equal(v, preset.get(k))
-    }
-    if nearest is None or len(changed) < len(least):
-      nearest, least, declared = name, changed, own
-  rows = [
-    (
-      name,
-      fields.format_value(value),
-      fields.format_value(least[name]) if name in least else None,
-      declared[name].meaning if name in declared else "",
-    )
-    for name, value in values.items()
-  ]
-  return {"preset": nearest, "rows": rows}
+  config = fields.flatten(config_file.read(path))
+  name, preset, meanings = _find_nearest(config)
+  rows = []
+  for field, value in config.items():
+    old = preset.get(field)
+    is_same = name is None or fields.is_equal(value, old)
+    shown = None if is_same else fields.format_value(old)
+    meaning = meanings[field].meaning if field in meanings else ""
+    rows.append((field, fields.format_value(value), shown, meaning))
+  return {"preset": name, "rows": rows}
 
 
-def _list_presets(
-  agent: str,
-) -> Iterator[tuple[str, dict[str, typing.Any], fields.Fields]]:
-  """Yields name, values and declared fields of each preset of a family."""
+def _find_nearest(
+  config: dict[str, typing.Any],
+) -> tuple[str | None, dict[str, typing.Any], fields.Fields]:
+  """Returns the nearest preset's name, its config, and declarations."""
+  least, nearest = len(config), None
   for algorithm, module in catalog.algorithms().items():
     for preset in module.PRESETS:
       values = module.RECIPE.list_values(preset)
-      if values["agent"] == agent:
-        flat = {}
-        for name, value in values.items():
-          is_section = isinstance(value, Mapping)  # with fields of any name
-          nested = (
-            {f"{name}.{k}": v for k, v in value.items()}
-            if is_section
-            else {name: value}
-          )
-          flat |= nested
-        yield f"{algorithm}:{preset}", flat, module.RECIPE.declared
+      same = [fields.is_equal(x, config.get(k)) for k, x in values.items()]
+      if values["agent"] == config.get("agent") and same.count(False) < least:
+        least, nearest = same.count(False), (algorithm, preset, module.RECIPE)
+  if nearest is None:
+    return None, {}, {}
+  algorithm, preset, recipe = nearest
+  flat = fields.flatten(recipe.get_config(preset))
+  return f"{algorithm}:{preset}", flat, recipe.declared

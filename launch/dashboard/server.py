@@ -16,6 +16,7 @@ import ipaddress
 import pathlib
 import socket
 import typing
+import urllib.parse
 from collections.abc import Collection, Iterable
 
 import msgspec
@@ -23,6 +24,7 @@ from werkzeug import exceptions, routing, serving, utils, wrappers
 
 from slipway.launch.dashboard import comparing, presets, views
 from slipway.launch.dashboard import sources as sources_lib
+from slipway.launch.runs import run_folder
 
 TOKEN_HEADER = "X-Slipway-Token"  # of each request for data
 _PAGE = pathlib.Path(__file__).parent / "page"
@@ -43,10 +45,13 @@ _ROUTES = routing.Map(
     routing.Rule("/", endpoint="page", defaults={"file": "index.html"}),
     routing.Rule("/<file>", endpoint="page"),
     routing.Rule("/api/runs", endpoint="runs"),
-    routing.Rule("/api/comparison", endpoint="comparison"),
+    routing.Rule(
+      "/api/comparison/<any(env_steps, trainer_steps, wall_s):axis>",
+      endpoint="comparison",
+    ),
     routing.Rule("/api/runs/<key>", endpoint="run"),
     routing.Rule("/api/runs/<key>/config", endpoint="config"),
-    routing.Rule("/api/runs/<key>/files/<path:file>", endpoint="file"),
+    routing.Rule("/api/runs/<key>/files/<path:path>", endpoint="file"),
     routing.Rule(
       "/api/runs/<key>/<any(inspect, doctor):command>",
       endpoint="command",
@@ -103,55 +108,44 @@ class Dashboard:
         "The token is missing or wrong: open the address that `slipway "
         "dashboard` has printed."
       )
-    if name == "file":
-      return self._send_file(request, **arguments)
-    data = self._read(name, request.args, **arguments)
-    return wrappers.Response(msgspec.json.encode(data), mimetype="text/json")
-
-  def _read(
-    self, name: str, query: typing.Any, key: str = "", command: str = ""
-  ) -> typing.Any:
-    """Returns the data of a route, for the page."""
+    source = self._sources.get(arguments.pop("key", ""))
     if name == "runs":
       runs = [views.summarize(source) for source in self._sources.list()]
-      return {"folders": [*map(str, self._sources.paths)], "runs": runs}
-    if name == "comparison":
-      return comparing.compare(self._sources.list(), query.get("axis", ""))
-    source = self._get(key)
-    if name == "config":
-      return presets.describe(source.folder.config)
-    if name == "command":
-      return views.execute(source, command)
-    generation, count = (query.get(x, 0, int) for x in ("generation", "count"))
-    return views.show(source, generation, count)
-
-  def _send_file(
-    self, request: wrappers.Request, key: str, file: str
-  ) -> wrappers.Response:
-    """Returns a video of a run, or the end of a log."""
-    folder = self._get(key).folder
-    path = views.find_file(folder, file)
-    if path is None:
-      raise exceptions.NotFound("There is no such file any more.")
-    if path.is_relative_to(folder.logs.resolve()):
-      return wrappers.Response(views.read_end(path))
-    return utils.send_file(path, request.environ)
-
-  def _get(self, key: str) -> sources_lib.Source:
-    """Returns a run of the page."""
-    source = self._sources.get(key)
-    if source is None:
+      data = {"folders": [*map(str, self._sources.paths)], "runs": runs}
+    elif name == "comparison":
+      data = comparing.compare(self._sources.list(), **arguments)
+    elif source is None:
       raise exceptions.NotFound("There is no such run any more.")
-    return source
+    elif name == "config":
+      data = presets.describe(source.folder.config)
+    elif name == "command":
+      data = views.execute(source, **arguments)
+    elif name == "file":
+      return _send_file(source.folder, request, **arguments)
+    else:
+      counts = {x: request.args.get(x, 0, int) for x in ("generation", "count")}
+      data = views.show(source, **counts)
+    return wrappers.Response(msgspec.json.encode(data), mimetype="text/json")
 
   def _is_own(self, host: str) -> bool:
     """Returns whether a Host header is an IP address or a name of `hosts`."""
-    name = host.lower() if host.endswith("]") else host.lower().split(":")[0]
-    name = host[1:].split("]")[0] if host.startswith("[") else name
     try:
+      name = urllib.parse.urlsplit(f"//{host}").hostname or ""
       return name in self._hosts or bool(ipaddress.ip_address(name))
     except ValueError:
       return False
+
+
+def _send_file(
+  folder: run_folder.RunFolder, request: wrappers.Request, path: str
+) -> wrappers.Response:
+  """Returns a video of a run, or the end of a log."""
+  found = views.find_file(folder, path)
+  if found is None:
+    raise exceptions.NotFound("There is no such file any more.")
+  if found.is_relative_to(folder.logs.resolve()):
+    return wrappers.Response(views.read_end(found))
+  return utils.send_file(found, request.environ)
 
 
 class _Handler(serving.WSGIRequestHandler):

@@ -18,10 +18,11 @@ const view = { axis: "env_steps", refresh: async () => {} };
 
 // The token moves from the address to this tab's memory, so that neither the
 // history nor a bookmark has it.
-const token = new URLSearchParams(location.hash.slice(1)).get("token");
-if (token) {
-  sessionStorage.token = token;
-  history.replaceState(null, "", location.pathname + location.search);
+const given = new URLSearchParams(location.hash.slice(1));
+if (given.has("token")) {
+  sessionStorage.token = given.get("token");
+  given.delete("token");
+  history.replaceState(null, "", `#${given}`);
 }
 
 async function request(path, method = "GET") {
@@ -67,7 +68,7 @@ function showRuns() {
   let drawn = 0;
   const draw = async () => {
     drawn = Date.now();
-    const found = await load(`comparison?axis=${view.axis}`);
+    const found = await load(`comparison/${view.axis}`);
     found.sort((a, b) => b.final[0] - a.final[0]).forEach((x, i) => (x.color = i < COLORED ? color(i) : undefined));
     comparison.hidden = !found.length;
     chart.update(found.flatMap((x) => x.lines.map((line) => ({ ...line, name: x.fields || x.name, color: x.color }))), formatX());
@@ -279,7 +280,7 @@ function navigate() {
 }
 
 async function start() {
-  if (!location.hash)
+  if (location.hash.length < 2)
     await report(load("runs").then(({ runs }) => runs.length === 1 && history.replaceState(null, "", `#run=${runs[0].key}`)));
   addEventListener("hashchange", navigate);
   await navigate();

@@ -11,11 +11,14 @@ export function table(names, rows) {
     h("table", {}, line("th", names), rows.map((row) => line("td", row))));
 }
 
-const isPlain = (x) => x === null || typeof x !== "object";
+const isNumbers = (x) => Array.isArray(x) && x.every((y) => typeof y === "number");
+const isPlain = (x) => x === null || typeof x !== "object" || isNumbers(x);
 const words = (name) => name.replaceAll("_", " ");
 
 function show(name, value) {
+  if (isNumbers(value)) return value.map(number).join(", ");
   if (typeof value !== "number") return `${value ?? "–"}`;
+  if (name.endsWith("_at_s")) return new Date(value * 1000).toLocaleString();
   return number(value) + (name.includes("bytes") ? "B" : "");
 }
 
@@ -23,7 +26,7 @@ function show(name, value) {
 // nothing without a structure.
 export function structTable(title, structs) {
   const rows = Object.entries(structs ?? {});
-  const isShown = (x) => x !== 0 && x !== null && isPlain(x);
+  const isShown = (x) => x !== 0 && x !== null && isPlain(x) && x?.length !== 0;
   const names = [...new Set(rows.flatMap(([, row]) => Object.keys(row)))]
     .filter((name) => rows.some(([, row]) => isShown(row[name] ?? null)));
   if (!names.length) return [];
@@ -31,17 +34,18 @@ export function structTable(title, structs) {
     rows.map(([key, row]) => [key, ...names.map((name) => show(name, row[name]))]))];
 }
 
-// Any JSON: histograms, tables of equal structures, and the rest by name.
+// Any JSON: histograms, lists of texts, tables of structures, and the rest.
 export function showReport(title, value) {
-  const entries = Object.entries(value);
-  if (value.edges) return value.counts.length ? [histogram(words(title), value.edges, value.counts)] : [];
-  if (entries.every(([, x]) => isPlain(x)))
-    return [h("h2", {}, words(title)), table(["", ""], entries.map(([name, x]) => [words(name), show(name, x)]))];
+  const name = words(title), entries = Object.entries(value);
+  if (value.edges) return value.counts.length ? [histogram(name, value.edges, value.counts)] : [];
+  if (entries.length && entries.every(([, x]) => isPlain(x)))
+    return [h("h2", {}, name), Array.isArray(value) ? h("ul", {}, value.map((x) => h("li", {}, show("", x))))
+      : table(["", ""], entries.map(([key, x]) => [words(key), show(key, x)]))];
   if (entries.every(([, x]) => !isPlain(x) && !x.edges && Object.values(x).every(isPlain)))
     return structTable(title, value);
-  const plain = Object.fromEntries(entries.filter(([, x]) => isPlain(x)));
-  const nested = entries.filter(([, x]) => !isPlain(x)).flatMap(([name, x]) => showReport(name, x));
-  const [charts, others] = [nested.filter((x) => x.tagName === "FIGURE"), nested.filter((x) => x.tagName !== "FIGURE")];
-  return [...(Object.keys(plain).length ? showReport(title, plain) : []),
-    ...(charts.length ? [h("div", { class: "grid" }, charts)] : []), ...others];
+  const nested = entries.filter(([, x]) => !isPlain(x)).flatMap(([key, x]) => showReport(key, x));
+  const charts = nested.filter((x) => x.tagName === "FIGURE");
+  const plain = entries.filter(([, x]) => isPlain(x));
+  return [...(plain.length ? showReport(title, Object.fromEntries(plain)) : []),
+    h("div", { class: "grid" }, charts), ...nested.filter((x) => !charts.includes(x))];
 }

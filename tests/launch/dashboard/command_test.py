@@ -69,7 +69,7 @@ def test_a_program_of_a_run_is_not_executed(tmp_path):
   with started(tmp_path, folder.path) as (_, address):
     port, token = re.search(r":(\d+)/#token=(.*)", address).groups()
     key = given.load(int(port), "runs", token=token)["runs"][0]["key"]
-    for path in ("runs/" + key, f"runs/{key}/config", "comparison?axis=wall_s"):
+    for path in ("runs/" + key, f"runs/{key}/config", "comparison/wall_s"):
       given.load(int(port), path, token=token)
   assert not (tmp_path / "executed").exists()
 

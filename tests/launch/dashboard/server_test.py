@@ -43,7 +43,7 @@ def test_data_needs_the_token_and_the_page_has_none(run):
         )
         assert found[0] == 401, path
         assert b"first" not in found[2]
-    for path in ("runs", "comparison"):
+    for path in ("runs", "comparison/wall_s"):
       assert given.request(port, f"/api/{path}", token=None)[0] == 401
     for path in ("/", "/page.js", "/charts.js", "/tables.js", "/page.css"):
       status, headers, content = given.request(port, path, token=None)
@@ -108,7 +108,14 @@ def test_only_logs_and_videos_are_sent(run, tmp_path, path):
 
 
 @pytest.mark.parametrize(
-  "path", ["/page.py", "/..%2fserver.py", "/%2e%2e/server.py", "/api/runs/x"]
+  "path",
+  [
+    "/page.py",
+    "/..%2fserver.py",
+    "/%2e%2e/server.py",
+    "/api/runs/x",
+    "/api/comparison/x",
+  ],
 )
 def test_other_paths_are_not_found(run, path):
   with given.served(run.path) as port:
@@ -229,7 +236,7 @@ def test_runs_are_compared_by_config(tmp_path):
   given.make_run(tmp_path / "d")  # without an evaluation
   with given.served(tmp_path) as port:
     for axis, last in (("env_steps", 200), ("wall_s", 4.0)):
-      first, second = given.load(port, f"comparison?axis={axis}")
+      first, second = given.load(port, f"comparison/{axis}")
       assert first["name"] == "a"
       assert first["fields"] == "learner.learning_rate=0.001"
       assert len(first["runs"]) == 2
@@ -242,4 +249,4 @@ def test_runs_are_compared_by_config(tmp_path):
     # What is kept of the files is read again once they change.
     given.end(folder)
     given.add_evaluations(folder, [50.0])
-    assert given.load(port, "comparison?axis=wall_s")[1]["final"][0] > 10.0
+    assert given.load(port, "comparison/wall_s")[1]["final"][0] > 10.0
