@@ -65,7 +65,15 @@ def compare(
   return found
 
 
+def read_evaluations(path: pathlib.Path) -> dict[str, np.ndarray]:
+  """Returns the columns of a curves.csv; see `curves.read_evaluations`."""
+  return _read_rows(_find_file(path))
+
+
 def _find_file(path: pathlib.Path) -> _File:
+  """Returns a file, which may be missing."""
+  if not path.exists():
+    return path, 0, 0
   found = path.stat()
   return path, found.st_mtime_ns, found.st_size
 

@@ -69,7 +69,7 @@ class Scalars:
         if len(self._rows) >= _MAX_ROWS:
           self._keep(self._rows[1::2])
 
-  def _read_events(self, path: pathlib.Path) -> Iterator[event_pb2.Event]:
+  def _read_events(self, path: pathlib.Path) -> Iterator[typing.Any]:
     """Yields the new whole events of a file."""
     with path.open("rb") as file:
       file.seek(self._offsets.setdefault(path, 0))

@@ -161,7 +161,12 @@ def make_server(
   listener: socket.socket, app: Dashboard
 ) -> serving.BaseWSGIServer:
   """Returns a server with a thread per connection, at a socket that listens."""
-  address, file = listener.getsockname()[:2], listener.fileno()
+  host, port, *_ = listener.getsockname()
   return serving.make_server(
-    *address, app, threaded=True, request_handler=_Handler, fd=file
+    host,
+    port,
+    app,
+    threaded=True,
+    request_handler=_Handler,
+    fd=listener.fileno(),
   )

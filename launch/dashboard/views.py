@@ -8,11 +8,12 @@ import typing
 
 import msgspec
 
-from slipway.launch.dashboard import sources
+from slipway.launch.dashboard import comparing, sources
 from slipway.launch.display import rows
-from slipway.launch.runs import curves, run_folder
+from slipway.launch.runs import run_folder
 
 _LOG_BYTES = 100_000  # of the shown end of a log
+_MAX_EVALUATIONS = 1_000  # sent to the page, evenly chosen
 _MAX_FILES = 500  # logs or videos in a list
 _COMMAND_TIMEOUT_S = 300.0
 # Columns of curves.csv that the page draws.
@@ -57,7 +58,8 @@ def show(
   """
   state, status, note = source.read()
   folder = source.folder
-  evaluations = curves.read_evaluations(folder.curves_csv)
+  evaluations = comparing.read_evaluations(folder.curves_csv)
+  step = 1 + len(evaluations["wall_s"]) // _MAX_EVALUATIONS
   panel = None
   if status is not None:
     panel = {
@@ -77,7 +79,9 @@ def show(
     "note": note,
     "status": status,
     "panel": panel,
-    "evaluations": {name: evaluations[name].tolist() for name in _COLUMNS},
+    "evaluations": {
+      name: evaluations[name][::-step][::-1].tolist() for name in _COLUMNS
+    },
     "scalars": source.scalars.read_since(generation, count),
     "logs": _list_files(folder, folder.logs),
     "videos": _list_files(folder, folder.videos),

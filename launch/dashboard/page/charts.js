@@ -1,6 +1,6 @@
 // Charts: lines with intervals, and histograms, as SVG.
 
-const LEFT = 46, RIGHT = 10, TOP = 8, BOTTOM = 20; // margins in pixels
+const LEFT = 46, RIGHT = 18, TOP = 8, BOTTOM = 20; // margins in pixels
 const COLORS = 8; // --c0 to --c7 of page.css
 const TIPS = 6; // series in a tip, those closest to the pointer
 
