@@ -33,6 +33,17 @@ async function request(path, method = "GET") {
 }
 const load = async (path, method) => (await request(path, method)).json();
 
+// A function that loads data, or returns null where it is that of its last call.
+function loader() {
+  let last = "";
+  return async (path) => {
+    const text = await (await request(path)).text();
+    if (text === last) return null;
+    last = text;
+    return JSON.parse(text);
+  };
+}
+
 function report(promise) {
   const show = (text) => {
     problem.hidden = !text;
@@ -64,7 +75,7 @@ function setTitle(name, ...rest) {
 // All runs: the comparison of their groups, and a table.
 function showRuns() {
   const chart = new Chart("mean return of an evaluation, with the 95 % interval over seeds", 300);
-  const groups = h("div"), runs = h("div");
+  const groups = h("div"), runs = h("div"), loadChanged = loader();
   let drawn = 0;
   const draw = async () => {
     drawn = Date.now();
@@ -79,12 +90,14 @@ function showRuns() {
   const comparison = h("section", { hidden: "" }, axisButtons(() => report(draw())), chart.node, h("h2", {}, "Comparison"), groups);
   main.replaceChildren(comparison, h("h2", {}, "Runs"), runs);
   view.refresh = async () => {
-    const found = await load("runs");
-    setTitle(found.folders.join(", "));
+    const found = await loadChanged("runs");
     const names = ["run", "state", "steps", "updates", "time", "steps/s", "training", "evaluation", "best", "note"];
-    runs.replaceChildren(table(names, found.runs.map((x) => [
-      h("a", { href: `#run=${x.key}` }, x.name), state(x.state),
-      ...x.numbers.map((value, i) => (i === 2 ? seconds : number)(value)), alerting(x.note, x.alert)])));
+    if (found) {
+      setTitle(found.folders.join(", "));
+      runs.replaceChildren(table(names, found.runs.map((x) => [
+        h("a", { href: `#run=${x.key}` }, x.name), state(x.state),
+        ...x.numbers.map((value, i) => (i === 2 ? seconds : number)(value)), alerting(x.note, x.alert)])));
+    }
     if (Date.now() - drawn > COMPARISON_MS) await draw();
   };
 }
@@ -93,9 +106,10 @@ function showRuns() {
 function showRun(key, tab) {
   const body = h("div"), data = { columns: {}, generation: 0, count: 0 };
   main.replaceChildren(body);
-  const update = TABS[tab](body, `runs/${key}`);
+  const update = TABS[tab](body, `runs/${key}`), loadChanged = loader();
   view.refresh = async () => {
-    const found = await load(`runs/${key}?generation=${data.generation}&count=${data.count}`);
+    const found = await loadChanged(`runs/${key}?generation=${data.generation}&count=${data.count}`);
+    if (!found) return;
     const { first, count, generation, columns } = found.scalars;
     for (const name of new Set([...Object.keys(data.columns), ...Object.keys(columns)])) {
       const old = data.columns[name]?.slice(0, first) ?? Array(first).fill(null);
@@ -105,7 +119,7 @@ function showRun(key, tab) {
     setTitle(found.name, state(found.state === "active" ? found.status.phase : found.state),
       h("span", { class: "soft" }, found.path));
     if (!found.status) data.note ||= "There is no status: the run has not started, or was killed.";
-    return update(data);
+    await update(data);
   };
 }
 
@@ -170,7 +184,7 @@ const TABS = {
     if (!status) return body.replaceChildren(note);
     const facts = panel.facts.map(([label, texts]) => [h("b", {}, `${label}: `),
       ...texts.map(([text, alert], i) => alerting((i ? ", " : "") + text, alert))]);
-    body.replaceChildren(h("h2", {}, "Nodes"), h("ul", {}, facts.map((x) => h("li", {}, x))),
+    body.replaceChildren(h("h2", {}, "Nodes"), list(facts),
       h("p", {}, h("b", {}, "waits: "), status.waiting ?? "none"),
       ...structTable("Workers", status.workers), ...structTable("External processes", status.externals),
       ...structTable("Machines", status.machines), ...structTable("Use of machines", status.monitors),
@@ -211,8 +225,10 @@ const TABS = {
     return ({ logs }) => {
       files = Object.fromEntries(logs.filter(([, bytes]) => bytes));
       const names = Object.keys(files).sort(), { value } = select;
-      select.replaceChildren(...names.map((x) => h("option", {}, x)));
-      select.value = names.includes(value) ? value : names.find((x) => x.endsWith("runner")) ?? names[0] ?? "";
+      if (`${names}` !== `${[...select.options].map((x) => x.value)}`) { // or an open list would close
+        select.replaceChildren(...names.map((x) => h("option", {}, x)));
+        select.value = names.includes(value) ? value : names.find((x) => x.endsWith("runner")) ?? names[0];
+      }
       if (!names.length) text.textContent = "The run has no log yet.";
       return show();
     };
@@ -226,6 +242,7 @@ const TABS = {
       const film = await (await request(`${path}/files/${encodePath(name)}`)).blob();
       const video = h("video", { controls: "", loop: "", src: URL.createObjectURL(film) });
       video.muted = true; // a browser starts no other
+      URL.revokeObjectURL(screen.querySelector("video")?.src);
       screen.replaceChildren(h("h2", {}, name), video);
       await video.play();
     };
@@ -252,7 +269,7 @@ const TABS = {
           [h("code", {}, name), h("code", {}, value), h("code", {}, preset ?? ""), h("span", { class: "soft" }, meaning)])));
       isShown.checked = !config.preset;
       body.replaceChildren(h("div", { class: "bar" }, config.preset
-        ? `The nearest preset is ${config.preset}, and ${changed.length} fields differ from it.`
+        ? `Nearest preset: ${config.preset}. Fields that differ from it: ${changed.length}.`
         : "No preset is of this algorithm.", h("label", {}, isShown, " all fields")), found);
       draw();
     };
@@ -270,7 +287,7 @@ function describe({ measurements, time_left, diagnosis: [label, [text, alert]] }
 // The address names the run and the tab that are shown.
 function navigate() {
   const where = new URLSearchParams(location.hash.slice(1));
-  const run = where.get("run"), tab = where.get("tab") in TABS ? where.get("tab") : "curves";
+  const run = where.get("run"), tab = Object.hasOwn(TABS, where.get("tab")) ? where.get("tab") : "curves";
   const link = (href, name, isCurrent) => h("a", { href, ...(isCurrent ? { "aria-current": "page" } : {}) }, name);
   document.getElementById("tabs").replaceChildren(link("#", "all runs", !run),
     ...(run ? Object.keys(TABS) : []).map((x) => link(`#run=${run}&tab=${x}`, x, x === tab)));

@@ -179,6 +179,17 @@ def test_a_killed_run(tmp_path):
       assert given.load_runs(port)["a"]["state"] == "killed"
 
 
+def test_a_long_run_has_a_bounded_number_of_evaluations(run):
+  header, row, *_ = run.curves_csv.read_text().splitlines(keepends=True)
+  rest = row.partition(",")[2]
+  rows = [f"{index},{rest}" for index in range(1, 2_501)]
+  run.curves_csv.write_text("".join([header, *rows]))
+  with given.served(run.path) as port:
+    shown = given.load(port, f"runs/{get_key(port)}")["evaluations"]
+  assert len(shown["eval_return"]) == len(shown["wall_s"]) <= 1_000
+  assert shown["wall_s"][-1] == 2_500
+
+
 def test_a_damaged_file_is_reported(run):
   run.summary.write_text("{")
   with given.served(run.path) as port:
