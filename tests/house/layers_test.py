@@ -203,17 +203,8 @@ _ORDERS = {
   "replay": ("transport", "items", "tables", "variables"),
   "launch": (
     *("runs", "hooks", "display", "control", "nodes", "processes"),
-    *(
-      "launchers",
-      "checks",
-      "machines",
-      "api",
-      "inspection",
-      "profiling",
-      "sweeps",
-      "dashboard",
-      "commands",
-    ),
+    *("launchers", "checks", "machines", "api", "inspection", "profiling"),
+    *("sweeps", "dashboard", "commands"),
   ),
 }
 
