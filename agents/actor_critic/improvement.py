@@ -29,6 +29,9 @@ from slipway.agents.networks import (
 )
 from slipway.environments import arrays
 
+# Smallest size of an action in [-1, 1] that counts as being at its limit.
+_SATURATION = 0.98
+
 # Returns the values [B] of features [B, ...] and actions [B, A].
 ValueFunction = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 
@@ -182,7 +185,7 @@ class SoftImprovement(Improvement):
   """
 
   has_target = False
-  metrics = ("policy_loss", "entropy", "temperature")
+  metrics = ("policy_loss", "entropy", "temperature", "saturated_actions")
 
   def __init__(
     self,
@@ -238,6 +241,7 @@ class SoftImprovement(Improvement):
       "policy_loss": loss,
       "entropy": -tf.reduce_mean(log_prob),
       "temperature": temperature,
+      "saturated_actions": _measure_saturation(action),
     }
 
   @property
@@ -273,7 +277,7 @@ class DeterministicImprovement(Improvement):
   With `learner.bc_weight` it stays near the batch's actions: TD3+BC.
   """
 
-  metrics = ("policy_loss",)
+  metrics = ("policy_loss", "saturated_actions")
 
   def next_action(self, features: tf.Tensor, seed: tf.Tensor) -> NextAction:
     """Returns the target policy's actions, with TD3's noise if there is any."""
@@ -307,7 +311,10 @@ class DeterministicImprovement(Improvement):
         loss = offline.behaviour_regularized_loss(-loss, error, weight)
       loss = tf.reduce_mean(loss)
     self._optimizer.minimize(loss, tape, self._rate * factor)
-    return {"policy_loss": loss}
+    return {
+      "policy_loss": loss,
+      "saturated_actions": _measure_saturation(chosen),
+    }
 
 
 class ConstrainedImprovement(Improvement):
@@ -543,6 +550,12 @@ class ExpectileImprovement(AdvantageWeightedImprovement):
     rate = learner.learning_rate * factor
     self._value_optimizer.minimize(loss, tape, rate)
     return values - own
+
+
+def _measure_saturation(action: tf.Tensor) -> tf.Tensor:
+  """Returns the part [] of actions' components that are at their limits."""
+  is_saturated = tf.abs(action) > _SATURATION
+  return tf.reduce_mean(tf.cast(is_saturated, tf.float32))
 
 
 def make_improvement(

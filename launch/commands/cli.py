@@ -33,6 +33,10 @@ _COMMANDS = {
     "train several seeds and settings, and compare them",
   ),
   "dashboard": ("dashboard.command", "show runs on a page in a browser"),
+  "doctor": (
+    "doctor.command",
+    "find what is wrong with a run, or with this machine",
+  ),
   "plot": ("commands.plot", "compare the curves of runs in one picture"),
   "certificates": (
     "machines.authority",
@@ -65,6 +69,8 @@ _ALIASES = {
   "tune": "slipway sweep",
   "compare": "slipway plot RUN RUN",
   "show": "slipway config CONFIG",
+  "diagnose": "slipway doctor RUN",
+  "check": "slipway doctor RUN",
 }
 # Packages that commands import. The working directory must not hide them.
 _PACKAGES = (

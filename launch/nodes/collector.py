@@ -28,6 +28,7 @@ class Collector:
     env_steps: environment steps of all environments since this process started;
       autoresets do not count.
     episodes: episodes that have ended since this process started.
+    truncations: those of them that a limit has ended.
   """
 
   def __init__(
@@ -90,6 +91,7 @@ class Collector:
     self._called: tuple[str, float | None] = ("reset", None)
     self.env_steps = 0
     self.episodes = 0
+    self.truncations = 0
 
   @property
   def episodes_have_ended(self) -> bool:
@@ -168,6 +170,7 @@ class Collector:
     ended = step.terminated | step.truncated
     if ended.any():
       self.episodes += int(np.count_nonzero(ended))
+      self.truncations += int(np.count_nonzero(ended & ~step.terminated))
       self._recent_returns.extend(self._returns_so_far[ended].tolist())
       self._returns_so_far[ended] = 0.0
     return items

@@ -154,6 +154,7 @@ class Worker:
       counts=run_status.NodeCounts(
         env_steps=self._collector.env_steps,
         episodes=self._collector.episodes,
+        truncations=self._collector.truncations,
         items_written=items.written,
         items_confirmed=items.confirmed,
         items_lost=items.lost,

@@ -6,6 +6,7 @@ import numbers
 import os
 import pathlib
 import socket
+import struct
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -18,6 +19,8 @@ from tensorboard.summary.writer import record_writer
 from slipway.launch.runs import outbox
 
 _PREFIX = "events.out.tfevents."  # of the names of TensorBoard's event files
+# Bytes of a record before its data, its size and a checksum, and after it.
+_RECORD_HEAD, _RECORD_TAIL = 12, 4
 
 
 class Events:
@@ -109,6 +112,28 @@ class Events:
     record = io.BytesIO()
     record_writer.RecordWriter(record).write(event.SerializeToString())
     outbox.append(self.path, record.getvalue())
+
+
+def read_scalars(folder: pathlib.Path) -> dict[str, list[float]]:
+  """Returns the values of each metric that `Events.add` has written, in order.
+
+  The rest of a file that ends in an unfinished record is left out.
+  """
+  found: dict[str, list[float]] = {}
+  for path in sorted(folder.glob(f"{_PREFIX}*")):
+    data, position = path.read_bytes(), 0
+    while position + _RECORD_HEAD <= len(data):
+      (size,) = struct.unpack_from("<Q", data, position)
+      begin = position + _RECORD_HEAD
+      position = begin + size + _RECORD_TAIL
+      if position > len(data):
+        break
+      for value in event_pb2.Event.FromString(
+        data[begin : begin + size]
+      ).summary.value:
+        if value.HasField("simple_value"):
+          found.setdefault(value.tag, []).append(value.simple_value)
+  return found
 
 
 def _hyperparameter(value: Any) -> bool | int | float | str:

@@ -32,6 +32,7 @@ class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   Attributes:
     env_steps: environment steps of workers and external processes.
     episodes: training episodes that have ended.
+    truncations: training episodes that a limit has ended.
     items_written: items passed to the workers' writers.
     items_confirmed: items that the server has confirmed.
     items_lost: items in flight when their stream broke or the worker died.
@@ -48,6 +49,7 @@ class NodeCounts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   env_steps: Count = 0
   episodes: Count = 0
+  truncations: Count = 0
   items_written: Count = 0
   items_confirmed: Count = 0
   items_lost: int = 0

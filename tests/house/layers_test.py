@@ -202,9 +202,9 @@ def test_a_good_import_is_not_reported(path, source):
 _ORDERS = {
   "replay": ("transport", "items", "tables", "variables"),
   "launch": (
-    *("runs", "hooks", "display", "control", "nodes", "processes"),
-    *("launchers", "checks", "machines", "api", "inspection", "profiling"),
-    *("sweeps", "dashboard", "commands"),
+    *("runs", "diagnosis", "hooks", "display", "control", "nodes"),
+    *("processes", "launchers", "checks", "machines", "api", "doctor"),
+    *("inspection", "profiling", "sweeps", "dashboard", "commands"),
   ),
 }
 

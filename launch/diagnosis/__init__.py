@@ -1,0 +1,1 @@
+"""Checks of a run: findings from its measurements, config and status."""

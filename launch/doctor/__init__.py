@@ -1,0 +1,1 @@
+"""The command `slipway doctor`: examines a machine or a run."""

@@ -1,0 +1,242 @@
+"""Tests of the checks: evidence in, finding out."""
+
+import math
+
+import numpy as np
+import pytest
+from acme import specs
+
+from slipway.configs import catalog
+from slipway.environments import probe_layers, random_play
+from slipway.launch.diagnosis import finding, table
+from slipway.launch.runs import run_status
+
+
+def make_probe(single=None, observations=None, **changes):
+  """Returns measurements of a healthy environment, with changes."""
+  revealed = {
+    "is_seeded": True,
+    "has_one_start": False,
+    "reaction": 3.0,
+    "small_is_large": False,
+    "outside": 0.0,
+    "faults": [],
+  } | (single or {})
+  spec = specs.EnvironmentSpec(
+    observations or specs.Array((4,), np.float32),
+    specs.DiscreteArray(2),
+    specs.Array((), float),
+    specs.BoundedArray((), float, 0.0, 1.0),
+  )
+  rewards = np.linspace(0.5, 1.0, 100)
+  measured = {
+    "spec": spec,
+    "steps": 100,
+    "step_s": 1e-4,
+    "observation_scale": np.ones(4),
+    "observation_std": np.ones(4),
+    "is_finite": True,
+    "rewards": rewards,
+    "raw_rewards": rewards,
+    "returns": [20.0, 30.0],
+    "lengths": [20, 30],
+    "terminations": 2,
+    "unpredictable": 0.0,
+  } | changes
+  return random_play.Probe(**measured, single=probe_layers.Revealed(**revealed))
+
+
+def make_evidence(algorithm="dqn", config=None, status=None, **evidence):
+  """Returns the evidence of a healthy run of CartPole, with changes."""
+  whole = catalog.algorithms()[algorithm].get_config("cartpole")
+  for name, value in (config or {}).items():
+    section, _, field = name.partition(".")
+    whole[section][field] = value
+  counts = {
+    "env_steps": 20_000,
+    "episodes": 200,
+    "truncations": 50,
+    "trainer_steps": 2_500,
+    "rates": run_status.RatesStatus(mean_env_steps_per_s=1_000.0),
+  }
+  made = run_status.RunStatus(**{**counts, **(status or {})})
+  found = {"probe": make_probe(), "lengths": [100.0, 180.0], **evidence}
+  return finding.Evidence(whole, status=made, **found)
+
+
+def layer_fault(kind, value=math.nan):
+  return {"faults": [probe_layers.LayerFault(kind, "Mine", value)]}
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "ppo", "c51", "rainbow", "sac"])
+def test_a_healthy_run_has_no_finding(algorithm):
+  assert table.find(make_evidence(algorithm)) == []
+
+
+# algorithm, changes of the config, other evidence, name of the only finding
+SETTINGS = [
+  ("dqn", {"learner.learning_rate": 0.2}, {}, "learning rate"),
+  ("dqn", {"learner.learning_rate": 1e-8}, {}, "learning rate"),
+  ("dqn", {"learner.decay_steps": 10}, {}, "learning rate"),
+  ("dqn", {"adder.discount": 0.5}, {}, "discount"),
+  (
+    "dqn",
+    {"adder.discount": 0.5},
+    {"lengths": [7.0], "probe": None, "status": {"episodes": 5_000}},
+    None,
+  ),
+  ("dqn", {"adder.discount": 0.9}, {}, None),
+  (
+    "ppo",
+    {"adder.discount": 1.0},
+    {"status": {"truncations": 150}},
+    "discount",
+  ),
+  ("dqn", {"adder.n_step": 100}, {}, "n-step"),
+  ("dqn", {"replay.capacity": 100}, {}, "replay"),
+  ("dqn", {"learner.batch_size": 4}, {}, "batch size"),
+  ("dqn", {"replay.samples_per_insert": 64.0 * 50}, {}, "batch size"),
+  ("dqn", {"learner.target_update_period": 1}, {}, "target network"),
+  ("dqn", {"learner.target_update_period": 2_000}, {}, "target network"),
+  ("sac", {"learner.tau": 1.0}, {}, "target network"),
+  ("sac", {"learner.tau": 1e-6}, {}, "target network"),
+  ("dqn", {"exploration.evaluation_epsilon": 1.0}, {}, "evaluation"),
+  ("ppo", {"learner.clip": 1e-3}, {}, "policy clip"),
+  ("ppo", {"learner.epochs": 90}, {}, "epochs"),
+  ("dqn", {"environment.time_limit": 9}, {}, "short episodes"),
+  ("dqn", {"exploration.epsilon_end": 1.0}, {}, "exploration"),
+  ("dqn", {"exploration.decay_steps": 10**9}, {}, "exploration"),
+  (
+    "dqn",
+    {"exploration.epsilon_start": 0.0, "exploration.epsilon_end": 0.0},
+    {},
+    "exploration",
+  ),
+  ("rainbow", {"exploration.epsilon_start": 0.0}, {}, None),
+  ("ppo", {"learner.entropy_weight": 10.0}, {}, "entropy weight"),
+  ("dqn", {"variables.publish_period": 10**5}, {}, "publications"),
+  ("dqn", {"network.hidden_sizes": (64, 2)}, {}, "small network"),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "config", "evidence", "name"), SETTINGS)
+def test_settings(algorithm, config, evidence, name):
+  check_only(make_evidence(algorithm, config, **evidence), name)
+
+
+def check_only(evidence, name):
+  """Checks that evidence has one finding, or none, in one line."""
+  found = table.find(evidence)
+  assert [x.name for x in found] == ([name] if name else [])
+  assert all("\n" not in x.sentence for x in found)
+
+
+FLAT = np.zeros(100)
+FRAME = specs.Array((84, 84, 3), np.uint8)
+# changes of the probe, other evidence, changes of the config, finding
+PROBES = [
+  ({"single": layer_fault("reward sign", -1.0)}, {}, {}, "reward sign"),
+  ({"reward_threshold": 25.0}, {}, {"limits.target_return": math.inf},
+   "reward sign"),
+  ({"raw_rewards": -np.linspace(0.5, 1, 100), "returns": [-20.0, -30.0]}, {},
+   {}, "reward sign"),
+  # A limit may have ended the episodes before the reward.
+  ({"raw_rewards": -np.linspace(0.5, 1, 100), "returns": [-20.0, -30.0],
+    "terminations": 0}, {}, {}, None),
+  ({"single": layer_fault("reward scale", 1e3)}, {}, {}, "reward scale"),
+  ({"rewards": np.linspace(500, 1_000, 100)}, {}, {}, "reward scale"),
+  ({"rewards": np.linspace(5e-4, 1e-3, 100)}, {}, {}, "reward scale"),
+  ({"rewards": np.linspace(500, 1_000, 100)}, {},
+   {"normalization.rewards": True}, None),
+  ({"rewards": FLAT, "raw_rewards": FLAT, "returns": [0.0, 0.0]},
+   {"returns": [0.0], "training_return": 0.0}, {}, "constant reward"),
+  ({"rewards": FLAT, "raw_rewards": FLAT, "returns": [0.0, 0.0]},
+   {"returns": [1.0], "training_return": 0.0}, {}, None),
+  ({"single": layer_fault("truncation")}, {}, {}, "truncation"),
+  ({"single": layer_fault("termination")}, {}, {}, "truncation"),
+  ({"lengths": [200] * 4, "terminations": 4}, {}, {}, "truncation"),
+  ({"lengths": [200] * 4, "terminations": 0}, {}, {}, None),
+  ({}, {"lengths": [200.0] * 4, "status": {"truncations": 0}}, {},
+   "truncation"),
+  ({"single": layer_fault("seed")}, {}, {}, "seed"),
+  ({"single": {"is_seeded": False}}, {}, {}, "seed"),
+  ({"single": {"has_one_start": True}}, {}, {}, "seed"),
+  ({"single": layer_fault("action scale", 0.01)}, {}, {}, "action scale"),
+  ({"single": {"small_is_large": True}}, {}, {}, "action scale"),
+  ({"single": {"reaction": 0.0}}, {}, {}, "action scale"),
+  ({"is_finite": False}, {}, {}, "observation"),
+  ({"observation_std": np.zeros(4)}, {}, {}, "observation"),
+  ({"single": {"outside": 0.5}}, {}, {}, "observation"),
+  ({"observation_scale": np.array([1, 1, 1, 900.0])}, {}, {},
+   "observation scale"),
+  ({"observation_scale": np.array([1, 1, 1, 900.0])}, {},
+   {"normalization.observations": True}, None),
+  ({"unpredictable": 1.0}, {}, {}, "hidden state"),
+  ({"unpredictable": 1.0}, {}, {"environment.frame_stack": 4}, None),
+  ({"observations": FRAME}, {}, {}, "hidden state"),
+  ({"step_s": 0.05}, {}, {}, "slow environment"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("probe", "evidence", "config", "name"), PROBES)
+def test_what_random_play_reveals(probe, evidence, config, name):
+  whole = make_evidence(config=config, probe=make_probe(**probe), **evidence)
+  check_only(whole, name)
+
+
+NO_UPDATES = {"trainer_steps": 0, "replay": run_status.ReplayStatus(9)}
+# algorithm, metrics, name of the only finding
+METRICS = [
+  ("dqn", {"q_mean": 9e3}, "diverging values"),
+  ("dqn", {"q_mean": 150.0}, None),
+  ("ppo", {"entropy": 1e-4}, "entropy"),
+  ("ppo", {"entropy": 0.692}, "entropy"),
+  ("ppo", {"entropy": 0.4, "kl": 0.01}, None),
+  ("sac", {"saturated_actions": 1.0}, "saturated actions"),
+  ("sac", {"saturated_actions": 0.9}, None),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "metrics", "name"), METRICS)
+def test_metrics(algorithm, metrics, name):
+  check_only(make_evidence(algorithm, metrics=metrics), name)
+
+
+@pytest.mark.parametrize(
+  ("status", "name"),
+  [
+    ({"first_failures": {"worker": "OSError"}}, "failures"),
+    ({"stalled_s": 40.0}, "stall"),
+    ({**NO_UPDATES, "phase": "stopped"}, "no updates"),
+    ({**NO_UPDATES, "env_steps": 50, "phase": "running"}, None),
+    ({"episodes": 0, "env_steps": 30_000}, "endless episodes"),
+    (
+      {
+        "phase": "running",
+        "variables": run_status.VariablesStatus(5, 60.0, 0.001, 0.05),
+      },
+      "stale variables",
+    ),
+  ],
+)
+def test_status(status, name):
+  check_only(make_evidence(status=status), name)
+
+
+def test_warnings_of_a_run_at_its_target_are_left_out():
+  probe = make_probe(unpredictable=1.0, single={"is_seeded": False})
+  evidence = {"probe": probe, "metrics": {"dead_units": 1.0}}
+  names = [x.name for x in table.find(make_evidence(**evidence))]
+  assert names == ["seed", "hidden state", "dead units"]
+  solved = make_evidence(**evidence, is_solved=True)
+  assert [x.name for x in table.find(solved)] == ["seed"]
+
+
+def test_nothing_is_found_without_evidence():
+  config = catalog.algorithms()["ppo"].get_config("cartpole")
+  assert table.find(finding.Evidence(config)) == []
+
+
+def test_each_check_has_a_name_of_its_own():
+  names = [check.name for check in table.CHECKS]
+  assert len(names) == len({*names})

@@ -1,0 +1,147 @@
+"""Tests of `slipway doctor`: findings of runs, output and exit status."""
+
+import json
+import math
+import subprocess
+import sys
+
+import gymnasium
+import pytest
+
+from slipway.configs import catalog
+from slipway.launch.doctor import command, examination, machine
+from slipway.launch.runs import curves, results, run_folder
+from tests.launch import errors, saved
+
+
+class Negated(gymnasium.RewardWrapper):
+  """Has a sign too many."""
+
+  def reward(self, reward):
+    return -reward
+
+
+def write_run(tmp_path, status=None, returns=(20.0, 30.0), **changes):
+  """Writes the folder of a run that has ended."""
+  config = catalog.algorithms()["dqn"].get_config("cartpole")
+  for name, value in changes.items():
+    section, _, field = name.partition("__")
+    config[section][field] = value
+  folder = run_folder.RunFolder.create(tmp_path, "a", overwrite=False)
+  folder.write_config(config)
+  written = results.Results(folder)
+  for index, value in enumerate(returns):
+    written.add_evaluation(
+      curves.Evaluation(
+        wall_s=1.0 + index,
+        env_steps=1_000 * index,
+        trainer_steps=100 * index,
+        eval_return=value,
+        eval_length=value,
+      )
+    )
+  fields = {"stopped_because": "trainer_steps", **(status or {})}
+  ended = saved.make_counters(**fields).status
+  written.add_metrics(ended)
+  written.write_summary(ended)
+  written.close()
+  return folder.path
+
+
+@pytest.fixture
+def run(tmp_path):
+  """Returns the folder of a healthy run."""
+  return write_run(tmp_path)
+
+
+def test_a_healthy_run(run, capsys):
+  assert command.main(["slipway doctor", str(run)]) == 0
+  printed = capsys.readouterr().out
+  assert "no findings" in printed and "random play" in printed
+
+
+def test_findings_come_from_config_metrics_and_environment(tmp_path, capsys):
+  path = write_run(
+    tmp_path,
+    status={"learner": {"dead_units": 0.95, "gradient_norm": math.nan}},
+    learner__learning_rate=0.5,
+    environment__wrappers=(f"{__name__}:Negated",),
+  )
+  assert command.main(["slipway doctor", str(path), "--json"]) == 1
+  found = json.loads(capsys.readouterr().out)
+  names = [x["name"] for x in found["findings"]]
+  assert names == [
+    *("reward sign", "learning rate", "skipped updates", "dead units"),
+  ]
+  assert all(x["sentence"] for x in found["findings"])
+  without = examination.examine(path, play=False)
+  assert [x.name for x in without.findings] == names[1:]
+
+
+def test_an_environment_that_fails_is_a_finding(tmp_path):
+  path = write_run(tmp_path, environment__kwargs={"no_such": 1})
+  (first, *_) = examination.examine(path).findings
+  assert first.name == "environment" and "no_such" in first.sentence
+
+
+def test_a_run_without_updates_cannot_be_judged(tmp_path, capsys):
+  config = catalog.algorithms()["dqn"].get_config("cartpole")
+  folder = run_folder.RunFolder.create(tmp_path, "a", overwrite=False)
+  folder.write_config(config)
+  assert command.main(["slipway doctor", str(folder.path)]) == 2
+  assert "no status" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+  ("arguments", "words"),
+  [
+    (["missing"], "'missing' does not exist"),
+    (["a", "b"], "2 folders"),
+    (["--no_such"], "--no_such"),
+  ],
+)
+def test_what_is_rejected(arguments, words, capsys):
+  assert command.main(["slipway doctor", *arguments]) == 2
+  errors.check_printed(capsys, words)
+
+
+def test_the_machine_has_a_line_per_property(tmp_path):
+  lines = [*machine.examine(tmp_path)]
+  assert {"cores", "memory", "kernel", "versions", "disk"} <= {
+    x.name for x in lines
+  }
+  states = {x.name: x.state for x in lines}
+  assert states["processor"] == states["clock"] == machine.OK
+  assert [*tmp_path.iterdir()] == []
+
+
+def test_a_check_that_fails_is_a_problem():
+  line = machine.run_check("disk", lambda: (machine.OK, str(1 // 0)))
+  assert line.state == machine.PROBLEM and "ZeroDivisionError" in line.text
+
+
+@pytest.mark.runs
+@pytest.mark.timeout(300)
+def test_a_real_run_and_the_parts_of_the_data_path(tmp_path, capsys):
+  subprocess.run(
+    [
+      *(sys.executable, "-m", "slipway.launch.commands.train"),
+      *("--config=dqn:cartpole", "--mode=single", "--name=a"),
+      f"--run_dir={tmp_path}",
+      "--config.limits.trainer_steps=300",
+      "--config.evaluation.period_steps=100",
+      "--config.learner.target_update_period=1",
+      "--config.learner.learning_rate=0.5",
+    ],
+    check=True,
+  )
+  found = examination.examine(tmp_path / "a")
+  names = [x.name for x in found.findings]
+  assert {"learning rate", "target network"} <= {*names}
+  status = command.main(["slipway doctor", "--json", f"--run_dir={tmp_path}"])
+  lines = json.loads(capsys.readouterr().out)
+  assert {"environment", "writer", "updates", "variables"} <= {
+    x["name"] for x in lines
+  }
+  assert status == any(x["state"] != machine.OK for x in lines)
+  assert not any("Error" in x["text"] for x in lines)
