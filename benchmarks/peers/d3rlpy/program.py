@@ -3,6 +3,8 @@
 Prints one line of JSON: updates per second, and the mean return.
 """
 
+# pyright: reportMissingImports=false
+
 import argparse
 import json
 import logging
