@@ -134,11 +134,12 @@ def evaluate(
   )
   first = tf.gather(observations, recording.first)
   iterations = max(1, updates // _UPDATES_PER_ITERATION)
+  averaged = max(1, round(_AVERAGED * iterations))
   values = []
   for i in range(iterations):
     targets.copy(target.trainable_variables, online.trainable_variables)
     update(tf.constant(_UPDATES_PER_ITERATION))
-    if i >= iterations * (1.0 - _AVERAGED):
+    if i >= iterations - averaged:
       values += [online(first, x[recording.first]) for x in actions]
   return scale * np.mean(values, axis=0, dtype=np.float64)
 
@@ -172,9 +173,10 @@ def make_updates(
       done.assign_add(1)
     return i + 1
 
+  # Traced once: TensorFlow would warn of a function that is traced per policy.
   return tf.function(
     lambda updates: tf.while_loop(
       lambda i: i < updates, update, [tf.constant(0)]
     ),
     autograph=False,
-  )
+  ).get_concrete_function(tf.TensorSpec((), tf.int32))
