@@ -84,9 +84,9 @@ def _examine_machine(flags: flags_lib.Flags) -> int:
   for line in machine.examine(pathlib.Path(flags.run_dir).expanduser()):
     add(line)
   if flags.play:
-    from slipway.launch.doctor import self_test  # loads TensorFlow and Reverb
+    from slipway.launch.doctor import data_path  # plays an environment
 
-    for line in self_test.run():
+    for line in data_path.run():
       add(line)
   if flags.json:
     print(msgspec.json.format(msgspec.json.encode(lines), indent=2).decode())

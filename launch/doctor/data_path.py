@@ -1,4 +1,4 @@
-"""Self-test: measures each part of the data path on this machine, by a run."""
+"""Data path: measures each part of the data path on this machine, by a run."""
 
 import subprocess
 import sys
