@@ -225,7 +225,8 @@ def _train(run_dir: pathlib.Path, part: str, case: Case) -> None:
   if (folder / "summary.json").exists():
     return
   algorithm, task = case.preset.split(":")
-  steps = {"cartpole": 20_000, "pendulum": 4_000}.get(task, _STEPS[algorithm])
+  steps = {"cartpole": 20_000, "pendulum": 4_000}.get(task)
+  steps = steps or _STEPS[algorithm]
   subprocess.run(
     [
       *(sys.executable, "-m", "slipway.launch.commands.cli", "train"),
