@@ -56,7 +56,8 @@ def test_make_has_the_targets():
 
 def test_runs_are_trained_evaluated_and_resumed(tmp_path):
   for line in commands():
-    if line.startswith("slipway ") and " control " not in line:
+    # A run of 60 updates has findings, of which the exit status tells.
+    if line.startswith("slipway ") and not re.search("control|doctor", line):
       trains = " train " in line and "--resume" not in line
       run(tmp_path, f"{line} {_SHORT}" if trains else line)
 
