@@ -317,6 +317,7 @@ class BitFlipping(gymnasium.Env):
     """Samples the bits and those of the goal, which differ."""
     super().reset(seed=seed)
     self._steps, shape = 0, self._bits.shape
+    self._bits[:] = 0.0
     while (self._bits[0] == self._bits[1]).all():
       self._bits = self.np_random.integers(2, size=shape).astype(np.float32)
     return self._observe(), {}
