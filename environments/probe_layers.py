@@ -264,10 +264,8 @@ def _find_faults(env: gymnasium.Env, steps: int) -> list[LayerFault]:
     _, _, terminated, truncated, _ = env.step(env.action_space.sample())
     if terminated or truncated:
       env.reset(seed=index)
-  faults: list[LayerFault] = []
-  for outer, inner in itertools.pairwise(found):
-    faults += _compare(outer, inner)
-  return faults
+  pairs = itertools.pairwise(found)
+  return [x for outer, inner in pairs for x in _compare(outer, inner)]
 
 
 def _record(layer: _Layer) -> None:
@@ -323,9 +321,7 @@ def _compare(outer: _Layer, inner: _Layer) -> list[LayerFault]:
     return faults
   if not 0.1 * min(given, 1.0) <= used <= 3 * max(given, 1.0):
     faults.append(LayerFault("action scale", name, used))
-  if used is not None and _measure_saturation(
-    inner
-  ) > 0.8 > _measure_saturation(outer):
+  if _measure_saturation(inner) > 0.8 > _measure_saturation(outer):
     faults.append(LayerFault("action scale", name, math.inf))
   return faults
 

@@ -1,30 +1,30 @@
-"""Probe: plays an environment at random, and measures what agents learn from.
+"""Random play: plays an environment at random, once, and measures it.
 
-`slipway doctor` compares the measurements with a run's config.
+`slipway envs` shows the measurements; `slipway doctor` compares them with a
+run's config.
+
+found = random_play.play(config.environment)
+found.raw_rewards.max(), found.lengths, found.steps_per_s
 """
 
+import contextlib
 import dataclasses
-import statistics
 import time
 
+import gymnasium
 import ml_collections
 import numpy as np
 from acme import specs
 
-from slipway.environments import (
-  arrays,
-  factory,
-  ids,
-  vector,
-)
-from slipway.environments import (
-  probe_layers as layers,
-)
+from slipway.environments import arrays, factory, ids, saving, vector
+from slipway.environments import probe_layers as layers
 
-_ENVIRONMENTS = 4  # played as one batch
+ENVIRONMENTS = 4  # played as one batch
 # Steps of the batch; fewer if they take more than `seconds` of processor time,
 # or several times as long.
 _STEPS, _LEAST_STEPS, _PATIENCE = 1_500, 20, 4.0
+# Part of the steps that another batch with the same seed repeats.
+_REPEATED = 0.25
 # Largest number of an observation's numbers and of the actions whose products
 # predict the next observation.
 _MOST_FEATURES = 20
@@ -33,80 +33,120 @@ _FITTED_STEPS = 400  # that are needed
 # unexplained to this degree without it, and by this factor better with it.
 _UNEXPLAINED, _EXPLAINED_BY_PREVIOUS = 0.25, 0.15
 
+# Actions, None before the reset, and the step that followed them.
+_Steps = list[tuple[np.ndarray | None, vector.StepBatch]]
+
 
 @dataclasses.dataclass(frozen=True)
 class Probe:
-  """Measurements of random play.
+  """Measurements of random play, in whose counts resets are no steps.
 
   Attributes:
+    name: gymnasium id of the environment.
     spec: spec of one environment.
-    steps: environment steps.
+    observation_space: gymnasium space of observations.
+    action_space: gymnasium space of actions.
+    steps: environment steps of the whole batch.
     step_s: median seconds of a step of one environment.
+    steps_per_s: environment steps per second of the batch, with its resets.
+    observation_low: lowest value of each element of the observations, without
+      the action mask.  # [...]
+    observation_high: the highest values.  # [...]
     observation_scale: root mean square of each number of the observations, [D];
-      empty for images.
+      empty for images and with action masks.
     observation_std: standard deviation of each of them, [D].
-    is_finite: whether all numbers of the observations were finite.
+    is_finite: whether all these numbers were finite.
+    legal_share: mean share of the actions that masks allow; 1 without masks.
     rewards: rewards for learning, [N].
     raw_rewards: the environment's own rewards, [N].
     returns: sums of raw rewards of the complete episodes.
     lengths: steps of the complete episodes.
     terminations: number of these episodes that have ended by termination.
+    longest_unfinished: steps of the longest episode that had not ended.
     unpredictable: part of the changing numbers of the observations that need
       the previous observation to be predicted; nan if unknown.
+    is_reproducible: whether another batch with the same seed repeats the first
+      steps exactly.
+    starts_vary: whether environments with other seeds began their episodes with
+      other observations; False for a single environment.
     reward_threshold: return at which gymnasium calls the task solved, or None.
-    single: what one environment revealed, or None for Atari's batches.
+    single: what one environment revealed, or None if it was not examined.
   """
 
+  name: str
   spec: specs.EnvironmentSpec
+  observation_space: gymnasium.Space
+  action_space: gymnasium.Space
   steps: int
   step_s: float
+  steps_per_s: float
+  observation_low: np.ndarray
+  observation_high: np.ndarray
   observation_scale: np.ndarray
   observation_std: np.ndarray
   is_finite: bool
+  legal_share: float
   rewards: np.ndarray
   raw_rewards: np.ndarray
   returns: list[float]
   lengths: list[int]
   terminations: int
+  longest_unfinished: int
   unpredictable: float
+  is_reproducible: bool
+  starts_vary: bool
   reward_threshold: float | None = None
   single: layers.Revealed | None = None
 
 
-def play(config: ml_collections.ConfigDict, seconds: float = 1.0) -> Probe:
-  """Plays random actions.
+def play(
+  config: ml_collections.ConfigDict,
+  seconds: float = 1.0,
+  num_envs: int = ENVIRONMENTS,
+  examine_layers: bool = False,
+) -> Probe:
+  """Plays uniformly random actions, legal ones only.
 
   Args:
     config: section `environment` of a config.
-    seconds: processor time for which to play; twenty steps of four environments
+    seconds: processor time for which to play; twenty steps of each environment
       are played at least.
+    num_envs: number of environments, which play as one batch.
+    examine_layers: whether to examine one environment and its wrappers, too,
+      unless it has action masks or is Atari's.
 
   Raises:
-    Exception: as `factory.make`, and as the environment's `reset` and `step`.
+    Exception: as `factory.make`, and as the environment's `reset`, `step` and
+      `close`.
   """
-  environment = factory.make(config, _ENVIRONMENTS, seed=0, role="probe")
-  try:
-    played, step_s = _play(environment, seconds)
-  finally:
-    environment.close()
-  single, gymnasium_spec = None, ids.find_spec(environment.name)
+  with contextlib.closing(factory.make(config, num_envs, seed=0)) as batch:
+    played, times_s = _play(batch, seconds)
+  with contextlib.closing(factory.make(config, num_envs, seed=0)) as repeated:
+    is_reproducible = all(
+      saving.is_identical(
+        step, repeated.reset() if actions is None else repeated.step(actions)
+      )
+      for actions, step in played[: int(_REPEATED * len(played))]
+    )
+  found = _measure(batch, played, times_s, is_reproducible)
+  gymnasium_spec = ids.find_spec(batch.name)
   # Experiments choose actions without a mask.
-  if not config.action_mask and not ids.is_atari(gymnasium_spec):
-    single = layers.reveal(config, step_s)
+  is_masked = isinstance(batch.spec.observations, arrays.MaskedArray)
+  examine_layers &= not (is_masked or ids.is_atari(gymnasium_spec))
   return dataclasses.replace(
-    _measure(environment.spec, played, step_s),
+    found,
     reward_threshold=gymnasium_spec.reward_threshold,
-    single=single,
+    single=layers.reveal(config, found.step_s) if examine_layers else None,
   )
 
 
 def _play(
   environment: vector.VectorEnvironment, seconds: float
-) -> tuple[list[tuple[np.ndarray | None, vector.StepBatch]], float]:
-  """Returns actions and steps, the reset first, and `Probe.step_s`."""
+) -> tuple[_Steps, list[float]]:
+  """Returns actions and steps, the reset first, and the steps' seconds."""
   random = np.random.default_rng(0)
   step = environment.reset()
-  played: list[tuple[np.ndarray | None, vector.StepBatch]] = [(None, step)]
+  played: _Steps = [(None, step)]
   times_s: list[float] = []
   began_s, used_s = time.monotonic(), time.process_time()
   while len(played) <= _STEPS:
@@ -121,63 +161,74 @@ def _play(
     step = environment.step(actions)
     times_s.append(time.monotonic() - since_s)
     played.append((actions, step))
-  return played, statistics.median(times_s) / _ENVIRONMENTS
+  return played, times_s
 
 
 def _measure(
-  spec: specs.EnvironmentSpec,
-  played: list[tuple[np.ndarray | None, vector.StepBatch]],
-  step_s: float,
+  batch: vector.VectorEnvironment,
+  played: _Steps,
+  times_s: list[float],
+  is_reproducible: bool,
 ) -> Probe:
   """Returns the measurements of steps that were played."""
-  batches = [step for _, step in played]
-  first = np.stack([x.first for x in batches])  # [T + 1, B]
-  ended = np.stack([x.terminated | x.truncated for x in batches])
-  is_step = ~first
-  raw = np.stack([x.raw_reward for x in batches])
-  returns, lengths, terminations = [], [], 0
-  for env in range(_ENVIRONMENTS):
+  spec = batch.spec
+  # All steps, [T + 1, B, ...].
+  columns = zip(*(step for _, step in played), strict=True)
+  step = vector.StepBatch(*map(np.stack, columns))
+  is_step = ~step.first
+  starts, returns, lengths, terminations, unfinished = [], [], [], 0, 0
+  for env in range(batch.num_envs):
     begin = 0
-    for end in np.flatnonzero(ended[:, env]):
+    ended = step.terminated[:, env] | step.truncated[:, env]
+    for end in np.flatnonzero(ended):
       lengths.append(int(is_step[begin : end + 1, env].sum()))
-      returns.append(float(raw[begin : end + 1, env].sum()))
-      terminations += int(batches[end].terminated[env])
+      returns.append(float(step.raw_reward[begin : end + 1, env].sum()))
+      terminations += int(step.terminated[end, env])
       begin = end + 1
-  observations = np.stack([x.observation for x in batches])
-  is_vector = (
-    isinstance(spec.observations, specs.Array)
-    and not isinstance(spec.observations, arrays.MaskedArray)
-    and observations.ndim == 3
-    and observations.dtype.kind == "f"
-  )
-  flat = observations.reshape(-1, observations.shape[-1]).astype(np.float64)
-  if not is_vector:
-    flat = np.zeros((1, 0))
-  is_finite = bool(np.isfinite(flat).all())
-  has_sequence = is_vector and is_finite
+    unfinished = max(unfinished, int(is_step[begin:, env].sum()))
+    starts.append(step.observation[step.first[:, env], env])
+  count = min(map(len, starts))
+  observations, legal_share = step.observation, 1.0
+  flat, unpredictable = np.zeros((1, 0)), np.nan
+  if isinstance(spec.observations, arrays.MaskedArray):
+    size = spec.observations.mask_size
+    legal_share = float(observations[..., -size:].mean())
+    observations = observations[..., :-size]
+  elif observations.ndim == 3 and observations.dtype.kind == "f":
+    flat = observations.reshape(-1, observations.shape[-1]).astype(np.float64)
+    if np.isfinite(flat).all():
+      unpredictable = _measure_hidden_state(
+        spec, played, observations, step.first
+      )
   return Probe(
+    name=batch.name,
     spec=spec,
+    observation_space=batch.observation_space,
+    action_space=batch.action_space,
     steps=int(is_step.sum()),
-    step_s=step_s,
+    step_s=float(np.median(times_s)) / batch.num_envs,
+    steps_per_s=float(is_step.sum() / np.sum(times_s)),
+    observation_low=observations.min(axis=(0, 1)),
+    observation_high=observations.max(axis=(0, 1)),
     observation_scale=np.sqrt((flat**2).mean(axis=0)),
     observation_std=flat.std(axis=0),
-    is_finite=is_finite,
-    rewards=np.stack([x.reward for x in batches])[is_step],
-    raw_rewards=raw[is_step],
+    is_finite=bool(np.isfinite(flat).all()),
+    legal_share=legal_share,
+    rewards=step.reward[is_step],
+    raw_rewards=step.raw_reward[is_step],
     returns=returns,
     lengths=lengths,
     terminations=terminations,
-    unpredictable=(
-      _measure_hidden_state(spec, played, observations, first)
-      if has_sequence
-      else np.nan
-    ),
+    longest_unfinished=unfinished,
+    unpredictable=unpredictable,
+    is_reproducible=is_reproducible,
+    starts_vary=any((x[:count] != starts[0][:count]).any() for x in starts[1:]),
   )
 
 
 def _measure_hidden_state(
   spec: specs.EnvironmentSpec,
-  played: list[tuple[np.ndarray | None, vector.StepBatch]],
+  played: _Steps,
   observations: np.ndarray,
   first: np.ndarray,
 ) -> float:
@@ -215,9 +266,8 @@ def _measure_hidden_state(
   without = _fit(now, target) / np.maximum(variance, 1e-30)
   with_previous = _fit(np.concatenate([now, previous], axis=1), target)
   with_previous = with_previous / np.maximum(variance, 1e-30)
-  needs = (without > _UNEXPLAINED) & (
-    with_previous < _EXPLAINED_BY_PREVIOUS * without
-  )
+  needs = with_previous < _EXPLAINED_BY_PREVIOUS * without
+  needs &= without > _UNEXPLAINED
   return float(needs[changing].mean())
 
 

@@ -1,6 +1,5 @@
 """The command `slipway envs`, which measures an environment, or lists them."""
 
-import dataclasses
 import fnmatch
 import json
 import sys
@@ -12,7 +11,7 @@ import psutil
 
 from slipway.agents.networks import torsos
 from slipway.configs import catalog, fields
-from slipway.environments import ids, probe, spaces
+from slipway.environments import ids, random_play, spaces
 from slipway.launch.checks import environment_check, overrides, train_flags
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.commands import evaluate
@@ -27,7 +26,7 @@ _USAGE = (
   "`slipway train`.\n\n  slipway envs CartPole-v1"
 )
 _MAX_ELEMENTS = 64  # elements of a part of an observation that are listed
-_SECONDS = 0.8  # duration of each of the two measurements
+_ALONE_S = 0.3  # of processor time, for the speed of one environment
 
 
 def main(argv: Sequence[str]) -> int:
@@ -67,17 +66,16 @@ def _run(argv: Sequence[str]) -> int:
     return 0
   found, more = _measure(line.words[0], changes)
   if flags.json:
-    content = dataclasses.asdict(found) | more
-    print(json.dumps(content, indent=2, default=_to_json))
+    print(json.dumps(found | more, indent=2, default=_to_json))
   else:
-    print(f"{found.name}, played with random actions")
+    print(f"{found['name']}, played with random actions")
     print(_format(_describe(found) | more))
   return 0
 
 
 def _measure(
   name: str, changes: Sequence[str]
-) -> tuple[probe.Probe, dict[str, typing.Any]]:
+) -> tuple[dict[str, typing.Any], dict[str, typing.Any]]:
   """Returns what random play shows, and the configs and problems."""
   descendants.adopt()
   spared = psutil.Process().children()
@@ -93,10 +91,11 @@ def _measure(
   )
   timeout_s = config.environment.step_timeout_s
   with hung_process.ending(timeout_s, 2, "envs", clean_up):
-    found = probe.measure(config.environment, _SECONDS)
+    found = random_play.play(config.environment)
+    alone = random_play.play(config.environment, _ALONE_S, num_envs=1)
   clean_up()
   advice = torsos.advise(fields.get(config, "network.torso"), found.spec)
-  return found, {
+  return _summarize(found, alone.steps_per_s), {
     "config": flags.config,
     "presets": _find_presets(found.name),
     "problems": [*_find_problems(found), *filter(None, [advice])],
@@ -119,7 +118,7 @@ def _find_presets(name: str) -> list[str]:
   ]
 
 
-def _find_problems(found: probe.Probe) -> Iterator[str]:
+def _find_problems(found: random_play.Probe) -> Iterator[str]:
   """Yields sentences on what may prevent that a policy is learned."""
   steps = f"{found.steps:,} steps of random play"
   if not found.is_reproducible:
@@ -127,16 +126,16 @@ def _find_problems(found: probe.Probe) -> Iterator[str]:
       "another environment with the same seed did not repeat its steps, so no "
       "run can be reproduced: use self.np_random, which reset(seed) seeds"
     )
-  if found.returns is None:
+  if not found.returns:
     yield (
       f"no episode ended in {steps}, of up to {found.longest_unfinished:,} "
       "steps each, so there is no return: an environment whose episodes never "
       "end needs --config.environment.time_limit"
     )
-  elif found.returns.low == found.returns.high and found.episodes > 1:
+  elif len({*found.returns}) == 1 and len(found.returns) > 1:
     yield (
-      f"all {found.episodes:,} episodes had the return "
-      f"{found.returns.low:g}, so nothing can be learned from them: rewards "
+      f"all {len(found.returns):,} episodes had the return "
+      f"{found.returns[0]:g}, so nothing can be learned from them: rewards "
       "must depend on the actions, or exploration find rare ones "
       "(config.bonus.kind)"
     )
@@ -147,34 +146,61 @@ def _find_problems(found: probe.Probe) -> Iterator[str]:
     )
 
 
-def _describe(found: probe.Probe) -> dict[str, str]:
+def _summarize(
+  found: random_play.Probe, steps_per_s: float
+) -> dict[str, typing.Any]:
+  """Returns the measurements of a batch, and the speed of one environment."""
+  episodes = len(found.lengths)
+  return vars(found) | {
+    "rewards": _make_span(found.raw_rewards.tolist()),
+    "rewarded_share": float(np.mean(found.raw_rewards != 0)),
+    "returns": _make_span(found.returns),
+    "lengths": _make_span(found.lengths),
+    "episodes": episodes,
+    "terminated_share": found.terminations / max(episodes, 1),
+    "steps_per_s": steps_per_s,
+    "batch_steps_per_s": found.steps_per_s,
+    "batch_size": random_play.ENVIRONMENTS,
+    "unpredictable": formatting.to_finite(found.unpredictable),
+  }
+
+
+def _make_span(values: Sequence[float]) -> tuple[float, float, float] | None:
+  """Returns the lowest, mean and highest of numbers; None if there is none."""
+  if not values:
+    return None
+  return min(values), float(np.mean(values)), max(values)
+
+
+def _describe(found: dict[str, typing.Any]) -> dict[str, str]:
   """Returns the rows about an environment, by label."""
-  ended = 100 * found.terminated_share
+  episodes, ended = found["episodes"], 100 * found["terminated_share"]
   ends = f"{ended:.0f} % terminated, {100 - ended:.0f} % truncated"
-  seed = "reproducible" if found.is_reproducible else "not reproducible"
-  starts = "vary with it" if found.starts_vary else "are all the same"
+  seed = "reproducible" if found["is_reproducible"] else "not reproducible"
+  starts = "vary with it" if found["starts_vary"] else "are all the same"
   rate = formatting.rate
   return {
-    "observations": spaces.describe(found.observation_space),
+    "observations": spaces.describe(found["observation_space"]),
     **dict(_describe_ranges(found)),
-    "actions": spaces.describe(found.action_space),
-    "legal actions": f"{100 * found.legal_share:.0f} %",
-    "rewards": f"{_describe_span(found.rewards)} per step; "
-    f"{100 * found.rewarded_share:.3g} % of {found.steps:,} are not 0",
-    "returns": f"{_describe_span(found.returns)} in {found.episodes:,} "
-    "episodes",
-    "lengths": f"{_describe_span(found.lengths)} environment steps",
-    "ends": ends if found.episodes else "none",
-    "speed": f"{rate(found.steps_per_s)} steps/s of one environment, "
-    f"{rate(found.batch_steps_per_s)} of {found.batch_size} as one batch",
+    "actions": spaces.describe(found["action_space"]),
+    "legal actions": f"{100 * found['legal_share']:.0f} %",
+    "rewards": f"{_describe_span(found['rewards'])} per step; "
+    f"{100 * found['rewarded_share']:.3g} % of {found['steps']:,} are not 0",
+    "returns": f"{_describe_span(found['returns'])} in {episodes:,} episodes",
+    "lengths": f"{_describe_span(found['lengths'])} environment steps",
+    "ends": ends if episodes else "none",
+    "speed": f"{rate(found['steps_per_s'])} steps/s of one environment, "
+    f"{rate(found['batch_steps_per_s'])} of {found['batch_size']} as one batch",
     "seed": f"{seed}; first observations {starts}",
   }
 
 
-def _describe_ranges(found: probe.Probe) -> Iterator[tuple[str, str]]:
+def _describe_ranges(
+  found: dict[str, typing.Any],
+) -> Iterator[tuple[str, str]]:
   """Yields a label and the ranges of the elements per part of observations."""
-  low, high = found.observation_low.ravel(), found.observation_high.ravel()
-  for part in spaces.describe_layout(found.observation_space):
+  low, high = (found[f"observation_{x}"].ravel() for x in ("low", "high"))
+  for part in spaces.describe_layout(found["observation_space"]):
     columns = slice(part["start"], part["stop"])
     lows, highs = low[columns], high[columns]
     constant = int((lows == highs).sum())
@@ -187,13 +213,14 @@ def _describe_ranges(found: probe.Probe) -> Iterator[tuple[str, str]]:
     yield f"range {part['key']}".strip(), text
 
 
-def _describe_span(span: probe.Span | None) -> str:
+def _describe_span(span: tuple[float, float, float] | None) -> str:
   """Returns the lowest, highest and mean value as text."""
   if span is None:
     return formatting.UNKNOWN
-  if span.low == span.high:
-    return f"always {span.mean:.4g}"
-  return f"{span.low:.4g} to {span.high:.4g}, mean {span.mean:.4g}"
+  low, mean, high = span
+  if low == high:
+    return f"always {mean:.4g}"
+  return f"{low:.4g} to {high:.4g}, mean {mean:.4g}"
 
 
 def _format(rows: dict[str, typing.Any]) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from slipway.launch.diagnosis import finding
 
 if typing.TYPE_CHECKING:
-  from slipway.environments import probe_layers, random_play
+  from slipway.environments import probe_layers
 
 CHECKS = finding.Checks(needs_play=True)
 
@@ -36,10 +36,6 @@ def _find_fault(
   single = e.probe and e.probe.single
   faults = single.faults if single else ()
   return next((x for x in faults if x.kind == kind), None)
-
-
-def _is_vector(probe: "random_play.Probe") -> bool:
-  return probe.observation_scale.size > 0
 
 
 @CHECKS.add("constant reward", finding.PROBLEM)
@@ -168,8 +164,7 @@ def _check_truncation(e: finding.Evidence) -> str | None:
 
 @CHECKS.add("seed", finding.PROBLEM)
 def _check_seed(e: finding.Evidence) -> str | None:
-  probe = e.played
-  single = probe.single
+  single = e.played.single
   if fault := _find_fault(e, "seed"):
     return (
       f"{fault.wrapper} does not pass the seed of reset() on, so "
@@ -193,12 +188,11 @@ def _check_seed(e: finding.Evidence) -> str | None:
 
 @CHECKS.add("action scale", finding.PROBLEM)
 def _check_action_scale(e: finding.Evidence) -> str | None:
-  probe = e.played
   advice = (
     "set the bounds of the action space to the range that the environment "
     "uses; Slipway scales actions to them"
   )
-  single = probe.single
+  single = e.played.single
   if fault := _find_fault(e, "action scale"):
     part = "the ends" if math.isinf(fault.value) else f"{fault.value:.2g}"
     return (
@@ -229,7 +223,7 @@ def _check_observation(e: finding.Evidence) -> str | None:
       "observations are nan or infinite, so all of the network's outputs are: "
       "check the environment"
     )
-  if _is_vector(probe) and not probe.observation_std.any():
+  if probe.observation_std.size and not probe.observation_std.any():
     return (
       "all observations are equal, so the policy can't tell states apart: "
       "check the environment and its wrappers"
@@ -246,7 +240,7 @@ def _check_observation(e: finding.Evidence) -> str | None:
 def _check_observation_scale(e: finding.Evidence) -> str | None:
   probe = e.played
   if (
-    not (_is_vector(probe) and probe.is_finite)
+    not (probe.observation_scale.size and probe.is_finite)
     or e.get("normalization.observations")
     or e.get("network.torso") != "mlp"
   ):
@@ -291,12 +285,12 @@ def _check_hidden_state(e: finding.Evidence) -> str | None:
 
 @CHECKS.add("slow environment", finding.WARNING)
 def _check_slow_environment(e: finding.Evidence) -> str | None:
-  probe = e.played
-  if probe.step_s < _SLOW_STEP_S:
+  step_s = e.played.step_s
+  if step_s < _SLOW_STEP_S:
     return None
   return (
-    f"a step of the environment takes {1e3 * probe.step_s:.3g} ms, so a worker "
-    f"collects at most {1 / probe.step_s:.3g} steps/s: use more "
+    f"a step of the environment takes {1e3 * step_s:.3g} ms, so a worker "
+    f"collects at most {1 / step_s:.3g} steps/s: use more "
     "config.topology.workers in mode async, config.environment.asynchronous "
     "if it waits for a device, or an algorithm with a replay"
   )

@@ -72,7 +72,7 @@ def examine(
   if play and not config.environment.external:
     user_modules.prefer_recorded(folder, config)
     try:
-      probe = random_play.play(config.environment)
+      probe = random_play.play(config.environment, examine_layers=True)
     except Exception as error:  # of the user's code, of any type
       text = user_code.describe(error)
       sentence = f"the environment can't be played: {text}"

@@ -41,6 +41,8 @@ def test_an_environment_is_measured(capsys):
   assert not status
   found = json.loads(printed.out)
   assert found["lengths"] == [3, 3.0, 3]
+  assert min(found["steps_per_s"], found["batch_steps_per_s"]) > 0
+  assert found["unpredictable"] is None  # of images
   assert found["rewards"][0] == -1.0
   assert found["terminated_share"] == 1.0
   assert found["config"] == "ppo:generic"

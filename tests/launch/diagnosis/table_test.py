@@ -2,6 +2,7 @@
 
 import math
 
+import gymnasium
 import numpy as np
 import pytest
 from acme import specs
@@ -30,17 +31,27 @@ def make_probe(single=None, observations=None, **changes):
   )
   rewards = np.linspace(0.5, 1.0, 100)
   measured = {
+    "name": "CartPole-v1",
     "spec": spec,
+    "observation_space": gymnasium.spaces.Box(-1, 1, (4,)),
+    "action_space": gymnasium.spaces.Discrete(2),
     "steps": 100,
     "step_s": 1e-4,
+    "steps_per_s": 1e4,
+    "observation_low": -np.ones(4),
+    "observation_high": np.ones(4),
     "observation_scale": np.ones(4),
     "observation_std": np.ones(4),
     "is_finite": True,
+    "legal_share": 1.0,
     "rewards": rewards,
     "raw_rewards": rewards,
     "returns": [20.0, 30.0],
     "lengths": [20, 30],
     "terminations": 2,
+    "longest_unfinished": 9,
+    "is_reproducible": True,
+    "starts_vary": True,
     "unpredictable": 0.0,
   } | changes
   return random_play.Probe(**measured, single=probe_layers.Revealed(**revealed))
