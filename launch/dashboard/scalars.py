@@ -1,21 +1,12 @@
-"""Scalars: reads a run's metrics from TensorBoard's event files as they grow.
-
-TensorBoard's own reader imports TensorFlow, which takes seconds.
-"""
+"""Scalars: reads a run's metrics from its event files as they grow."""
 
 import pathlib
-import struct
 import threading
 import typing
-from collections.abc import Iterator
 
-from tensorboard.compat.proto import event_pb2
+from slipway.launch.runs import events
 
 _MAX_ROWS = 2_000  # in memory, from which on every other one is dropped
-# A record's length, and a checksum before its content.
-_HEADER = struct.Struct("<QI")
-_CHECKSUM_BYTES = 4  # after the content
-_MAX_RECORD_BYTES = 1 << 28
 _TIME = "run/wall_s"  # which the events of evaluations lack
 
 
@@ -59,7 +50,9 @@ class Scalars:
       self._offsets = {}
       self._keep([])
     for path in paths:
-      for event in self._read_events(path):
+      known = self._offsets.setdefault(path, 0)
+      for event, end in events.read_events(path, known):
+        self._offsets[path] = end
         if event.HasField("session_log"):  # a resume, from an earlier step
           self._keep([row for row in self._rows if row[0] < event.step])
         values = event.summary.value
@@ -68,20 +61,6 @@ class Scalars:
           self._rows.append((event.step, row))
         if len(self._rows) >= _MAX_ROWS:
           self._keep(self._rows[1::2])
-
-  def _read_events(self, path: pathlib.Path) -> Iterator[typing.Any]:
-    """Yields the new whole events of a file."""
-    with path.open("rb") as file:
-      file.seek(self._offsets.setdefault(path, 0))
-      while len(header := file.read(_HEADER.size)) == _HEADER.size:
-        size = _HEADER.unpack(header)[0]
-        if size > _MAX_RECORD_BYTES:
-          return  # the file is damaged
-        content = file.read(size + _CHECKSUM_BYTES)
-        if len(content) < size + _CHECKSUM_BYTES:
-          return  # it is being written
-        self._offsets[path] = file.tell()
-        yield event_pb2.Event.FromString(content[:size])
 
   def _keep(self, rows: list[tuple[int, dict[str, float]]]) -> None:
     """Keeps some of the rows."""

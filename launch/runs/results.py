@@ -145,7 +145,7 @@ class Results:
       return
     try:
       config = self._folder.read_config()
-      if config.environment.external:  # without evaluations
+      if fields.get(config, "environment.external"):  # no evaluations
         return
       target = config.limits.target_return
       group = comparison.read_run(self._folder)
