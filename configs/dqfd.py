@@ -25,6 +25,8 @@ _TASKS = {
     # An update per 8 steps, as DQN's, with three quarters from the table.
     "replay.samples_per_insert": 6.0,
   },
+  # Items of ten steps have all 8 frames, so fewer fit into 24 GiB in `single`.
+  "atari57": {"replay.capacity": 400_000},
 }
 
 RECIPE = recipes.Recipe(_PAPER, _TASKS, family=dqn.RECIPE)

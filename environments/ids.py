@@ -181,7 +181,7 @@ def list_installed() -> dict[str, list[str]]:
       newest[spec.namespace, spec.name] = spec
   groups: dict[str, list[str]] = {}
   for spec in newest.values():
-    entry: Any = spec.entry_point
+    entry: Any = spec.entry_point or spec.vector_entry_point
     module = entry if isinstance(entry, str) else entry.__module__
     path = module.partition(":")[0].split(".")
     is_own = path[0] == "gymnasium"

@@ -65,7 +65,7 @@ def test_continuous_actions_have_no_importance_sampling(tmp_path, capsys):
   ("more", "part"),
   [
     (["--episodes=3"], "--episodes has an effect only without --dataset"),
-    (["--video"], "--video has an effect only without --dataset"),
+    (["--max_steps=3"], "--max_steps has an effect only without --dataset"),
     (["--dataset="], "--updates has an effect only with --dataset"),
     (["--dataset=none"], "which does not exist"),
   ],
