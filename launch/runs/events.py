@@ -117,7 +117,7 @@ class Events:
 
 def read_events(
   path: pathlib.Path, offset: int = 0
-) -> Iterator[tuple[event_pb2.Event, int]]:
+) -> Iterator[tuple[Any, int]]:
   """Yields the whole events of a file, and the offset after each, in bytes.
 
   They end before a record that is damaged or still being written. TensorBoard's
