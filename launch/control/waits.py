@@ -9,9 +9,11 @@ TABLE = "the table to take items"  # of a worker
 TRANSITIONS = "transitions"  # of the trainer
 LAST_SNAPSHOT = "the last snapshot to be saved"  # of the trainer
 EPISODES = "episodes to end"  # of the evaluator
+EVALUATION = "an evaluation's episodes to end"  # of the trainer in mode single
 # What would end a wait as the end of its sentence, by reason.
 _REMEDIES = {
   EPISODES: ": environment.time_limit limits them",
+  EVALUATION: ": environment.time_limit limits them",
   TABLE: ": the trainer must sample",
   TRANSITIONS: ": workers must write",
 }

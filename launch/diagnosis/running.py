@@ -6,6 +6,8 @@ CHECKS = finding.Checks()
 
 # Environment steps after which an episode or an update should have ended.
 _MANY_STEPS = 20_000
+# Steps of random play after which nearly all environments end an episode.
+_LONG_EPISODE = 1_000
 # Seconds and publications by which variables may be old.
 _MAX_AGE_S, _MIN_LOADS = 10.0, 0.2
 
@@ -47,8 +49,18 @@ def _check_no_updates(e: finding.Evidence) -> str | None:
 
 @CHECKS.add("endless episodes", finding.WARNING)
 def _check_endless_episodes(e: finding.Evidence) -> str | None:
-  status = e.status
-  if status is None or status.episodes or status.env_steps < _MANY_STEPS:
+  status, probe = e.status, e.probe
+  if status is None or status.episodes:
+    return None
+  # In mode single, the first evaluation may have been endless, too.
+  has_played_in_vain = (
+    status.phase == "stopped"
+    and not status.evaluation.count
+    and probe is not None
+    and not probe.lengths
+    and probe.longest_unfinished >= _LONG_EPISODE
+  )
+  if status.env_steps < _MANY_STEPS and not has_played_in_vain:
     return None
   return (
     f"no episode has ended in {status.env_steps:,} steps, so there are no "

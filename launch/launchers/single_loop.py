@@ -166,6 +166,7 @@ class SingleLoop:
     self._best_is_new = False
     self._pause_s: float | None = None  # of the last snapshot
     self._finishing_since_s: float | None = None  # monotonic
+    self._evaluating_since_s: float | None = None  # monotonic
     self._save_due_s = time.monotonic() + config.snapshot.period_s
     self._report_due_s = 0.0
     self._trainer_command = messages.Command()
@@ -239,7 +240,9 @@ class SingleLoop:
     report = self._trainer.report()
     trainer = msgspec.structs.replace(
       report,
-      wait=wait or report.wait,
+      wait=wait
+      or report.wait
+      or waits.since(waits.EVALUATION, self._evaluating_since_s),
       replay=replay[0] if replay else None,
       snapshots=msgspec.structs.replace(
         self._store.status(),
@@ -267,7 +270,9 @@ class SingleLoop:
     """Evaluates the newest variables until done, or `interrupted` is True."""
     assert self._evaluator and self._variables.newest is not None
     steps = self._trainer.steps
+    self._evaluating_since_s = time.monotonic()
     played = self._evaluator.evaluate(self._variables.newest, interrupted)
+    self._evaluating_since_s = None
     if played is not None:
       self._filmer.film(self._variables.newest)
       self._evaluated_at = steps

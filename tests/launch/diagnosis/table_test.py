@@ -234,6 +234,22 @@ def test_status(status, name):
   check_only(make_evidence(status=status), name)
 
 
+@pytest.mark.parametrize(
+  ("steps", "evaluations", "name"),
+  [(1_500, 0, "endless episodes"), (1_500, 1, None), (500, 0, None)],
+)
+def test_a_run_stopped_in_its_first_evaluation(steps, evaluations, name):
+  status = {
+    "phase": "stopped",
+    "env_steps": 3_000,
+    "episodes": 0,
+    "evaluation": run_status.EvaluationStatus(count=evaluations),
+  }
+  probe = make_probe(lengths=[], returns=[], longest_unfinished=steps)
+  evidence = make_evidence(status=status, probe=probe, lengths=[])
+  check_only(evidence, name)
+
+
 def test_warnings_of_a_run_at_its_target_are_left_out():
   probe = make_probe(unpredictable=1.0, single={"is_seeded": False})
   evidence = {"probe": probe, "metrics": {"dead_units": 1.0}}
