@@ -24,6 +24,11 @@ def advise(name: str) -> str:
     name: value of config.environment.name, in which a module before ':' can
       be imported.
   """
+  if not name:
+    return (
+      "name one, or give an algorithm that learns from recorded episodes alone"
+      ", such as --config=iql, and --config.dataset.path=FOLDER"
+    )
   module, _, env_id = name.rpartition(":")
   if module:
     return _advise_on_module(sys.modules[module], env_id)

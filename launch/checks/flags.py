@@ -8,6 +8,7 @@ from absl import flags
 
 from slipway.configs import catalog, fields, groups, names, typed_config
 from slipway.launch.checks import overrides
+from slipway.launch.display import standard_streams
 from slipway.launch.runs import run_folder
 
 flags.disclaim_key_flags()  # the help names the command's module, not this one
@@ -185,7 +186,11 @@ class Flags(flags.FlagValues):
     """Prints the help of the command, and exits."""
     flags_help = self.get_help(include_special_flags=False)
     file_help = "  --flagfile: Path of a file with further flags, one a line."
-    print(f"{usage}\n\n{flags_help}\n{file_help}\n\n{epilogue}".rstrip())
+    try:
+      print(f"{usage}\n\n{flags_help}\n{file_help}\n\n{epilogue}".rstrip())
+      sys.stdout.flush()
+    except BrokenPipeError:  # as in `slipway train --help | head`
+      standard_streams.discard(sys.stdout.fileno())
     sys.exit(0)
 
   def set(self, line: CommandLine) -> None:

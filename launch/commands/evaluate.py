@@ -59,6 +59,8 @@ def run_command(name: str, command: Callable[[], int]) -> int:
   except user_code.UserCodeError as error:
     print(f"{name}: {error}", file=sys.stderr)
     return 1
+  except BrokenPipeError:  # the command line's program handles it
+    raise
   except (ValueError, OSError) as error:
     print(f"{name}: {error}", file=sys.stderr)
     return 2

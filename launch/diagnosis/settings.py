@@ -246,8 +246,8 @@ def _check_exploration(e: finding.Evidence) -> str | None:
   if start > _MAX_EPSILON and (left_s > _MAX_DECAY_S or 0 < 2 * limit < decay):
     return (
       f"exploration does not end: {e.show('exploration.decay_steps')} takes "
-      f"{(left_s / 3600):,.3g} h more at {rate:,.0f} steps/s, until which most "
-      "actions are random: set it to a tenth of the run's steps"
+      f"{left_s:,.0f} s more at {rate:,.0f} steps/s, until which most actions "
+      "are random: set it to a tenth of the run's steps"
     )
   return None
 

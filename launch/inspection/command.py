@@ -49,6 +49,8 @@ def main(argv: Sequence[str]) -> int:
   except (running.RunUnavailableError, user_code.UserCodeError) as error:
     print(f"inspect: {error}", file=sys.stderr)
     return 1
+  except BrokenPipeError:  # the command line's program handles it
+    raise
   except (ValueError, OSError) as error:
     print(f"inspect: {error}", file=sys.stderr)
     return 2

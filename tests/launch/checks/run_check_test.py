@@ -27,7 +27,7 @@ RECORDED = "--config=cql:cartpole --config.dataset.path=none "
 # arguments, part of the error
 REJECTED = [
   ("--config=cql:cartpole --config.environment.name=",
-   "config.environment.name is ''"),
+   "name one, or give an algorithm that learns from recorded episodes alone"),
   (f"{RECORDED}--config.environment.name= --config.environment.time_limit=9",
    "time_limit=9 changes an environment"),
   (f"{RECORDED}--config.environment.name=", "which does not exist"),

@@ -116,13 +116,16 @@ def test_a_file_that_hides_a_package_is_named(tmp_path, name):
   assert done.stderr.count("\n") == 1
 
 
-def test_a_reader_of_the_output_may_close_it():
+@pytest.mark.parametrize(
+  ("arguments", "status"), [(["list"], 1), (["train", "--help"], 0)]
+)
+def test_a_reader_of_the_output_may_close_it(arguments, status):
   closed, output = os.pipe()
   os.close(closed)
-  command = [sys.executable, "-m", "slipway.launch.commands.cli", "list"]
+  command = [sys.executable, "-m", "slipway.launch.commands.cli", *arguments]
   done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE)
   os.close(output)
-  assert (done.returncode, done.stderr) == (1, b"")
+  assert (done.returncode, done.stderr) == (status, b"")
 
 
 def test_a_closed_standard_output_is_no_error():
