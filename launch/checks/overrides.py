@@ -150,6 +150,17 @@ def help_text(
   return "\n".join(lines)
 
 
+def find_changes_of_environment(arguments: Sequence[str]) -> list[str]:
+  """Returns the arguments that set fields of `environment` except its name."""
+  return [
+    x
+    for x in arguments
+    if is_override(x)
+    and (field := get_field(x)).startswith("environment.")
+    and field != "environment.name"
+  ]
+
+
 def apply(
   config: ml_collections.ConfigDict, arguments: Sequence[str]
 ) -> set[str]:

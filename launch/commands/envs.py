@@ -47,12 +47,7 @@ def _run(argv: Sequence[str]) -> int:
   if ("help", "true") in line.own:
     flags.show_help(_USAGE)
   flags.set(line)
-  prefix = "environment."
-  changes = [
-    x
-    for x in line.others
-    if overrides.is_override(x) and overrides.get_field(x).startswith(prefix)
-  ]
+  changes = overrides.find_changes_of_environment(line.others)
   flags.reject([x for x in line.others if x not in changes], argv[0])
   if len(line.words) > 1 or (changes and not line.words):
     raise ValueError(

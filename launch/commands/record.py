@@ -19,13 +19,17 @@ from slipway.environments import (
 from slipway.environments import recorder as recorder_lib
 from slipway.launch.api import policy as policy_lib
 from slipway.launch.checks import flags as flags_lib
-from slipway.launch.checks import run_config
+from slipway.launch.checks import overrides, run_config
 from slipway.launch.commands import evaluate
 from slipway.launch.nodes import evaluation
 from slipway.replay.items import adder
 
 # Sentence that begins the help.
-_USAGE = "Records the episodes that a policy plays, as Minari datasets."
+_USAGE = (
+  "Records the episodes that a policy plays, as Minari datasets. With "
+  "--environment, --config.environment.FIELD=VALUE changes the environment as "
+  "in `slipway train`."
+)
 _RANDOM = "random"
 
 
@@ -97,14 +101,20 @@ def _check_flags(flags: flags_lib.Flags) -> None:
 def _record(argv: Sequence[str]) -> int:
   """Plays and records the episodes; returns the exit status."""
   flags = define_flags()
-  flags.parse(argv, _USAGE)
+  line = flags.parse_known(argv, _USAGE)
+  changes = []
+  if flags.environment:
+    changes = overrides.find_changes_of_environment(line.others)
+  flags.reject([x for x in line.others if x not in changes], argv[0])
   _check_flags(flags)
   if flags.run:
     evaluate.check_playable(flags.run, flags.trust)
     config = run_config.read(flags.run, flags.trust)
   else:
-    config = fields.make_config(base.FIELDS)
+    config = overrides.load(overrides.GENERIC_CONFIGS[False])
     config.environment.name = flags.environment
+    overrides.apply(config, changes)
+    fields.validate(config, overrides.declared_fields(config))
   environment = evaluate.make_environment(flags, config)
   actor = _Actor(environment, flags.epsilon, flags.seed)
   name = f"policy {flags.policy}"

@@ -124,9 +124,9 @@ def _warn_of_long_episode(
   """Logs a warning that an episode may never end."""
   index = int(np.argmax(lengths))
   logging.warning(
-    "an episode of %s (index %d) has not ended after %d steps, and none that "
-    "the evaluation waits for in the last %.0f s: if it never ends, limit it "
-    "by config.environment.time_limit; `slipway evaluate` has --max_steps",
+    "an episode of %s (index %d) has not ended after %d steps, and no episode "
+    "has ended in the last %.0f s: if they never end, limit them by "
+    "config.environment.time_limit; `slipway evaluate` has --max_steps",
     name,
     index,
     lengths[index],

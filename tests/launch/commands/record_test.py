@@ -95,6 +95,13 @@ def test_random_actions_in_the_environment_of_a_run(run, tmp_path):
   assert read(tmp_path / "b").lengths.tolist() == [3] * 20
 
 
+def test_an_environment_is_changed(tmp_path):
+  flags = [CARTPOLE, "--policy=random", f"--out={tmp_path}"]
+  limit = "--config.environment.time_limit=3"
+  assert record.main(["record", *flags, limit]) == 0
+  assert read(tmp_path).lengths.tolist() == [3] * 20
+
+
 REJECTED = [
   ("", "--run is missing"),
   (CARTPOLE, "--environment=CartPole-v1 has no policy to play"),
@@ -105,7 +112,14 @@ REJECTED = [
   (f"{CARTPOLE} --policy=random --epsilon=2", "--epsilon=2 can't be used"),
   ("--environment=Cartpole-v9 --policy=random", "did you mean"),
   (f"{CARTPOLE} --policy=random --out=/proc/a", "--out=/proc/a can't be"),
+  (
+    f"{CARTPOLE} --policy=random --config.environment.time_limit=-1",
+    "time_limit=-1",
+  ),
+  (f"{CARTPOLE} --policy=random --config.seed=1", "is no flag"),
+  (f"{CARTPOLE} --policy=random --config.environment.name=a", "is no flag"),
   ("--run=no/such", "no/such"),
+  ("--run=no/such --config.environment.time_limit=9", "is no flag"),
 ]
 
 
