@@ -7,6 +7,7 @@ from collections.abc import Sequence
 # Reasons of waits, as texts that follow the words "waits for".
 TABLE = "the table to take items"  # of a worker
 TRANSITIONS = "transitions"  # of the trainer
+RECORDED = "recorded transitions"  # of the trainer without workers
 LAST_SNAPSHOT = "the last snapshot to be saved"  # of the trainer
 EPISODES = "episodes to end"  # of the evaluator
 EVALUATION = "an evaluation's episodes to end"  # of the trainer in mode single

@@ -54,6 +54,8 @@ class Trainer:
     self._metrics: dict[str, float | None] = {}  # of the last update
     self._first_step_at_s: float | None = None  # unix
     self._waiting_since_s: float | None = time.monotonic()
+    is_recorded = core.is_recorded(config)
+    self._wait_reason = waits.RECORDED if is_recorded else waits.TRANSITIONS
     self.version = self._publish() if version is None else version
     updates.trace()  # while workers start and collect with what is published
 
@@ -103,7 +105,7 @@ class Trainer:
       trainer_steps=self._steps,
       first_step_at_s=self._first_step_at_s,
       variables_version=self.version,
-      wait=waits.since(waits.TRANSITIONS, self._waiting_since_s),
+      wait=waits.since(self._wait_reason, self._waiting_since_s),
       metrics=self._metrics,
     )
 

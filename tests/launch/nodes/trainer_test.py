@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from slipway.agents.updates import local_updates
-from slipway.launch.control import messages
+from slipway.launch.control import messages, waits
 from slipway.replay.items import transitions
 from tests.launch.nodes import local_run
 
@@ -72,11 +72,16 @@ def test_variables_that_are_published_already_are_not_published_again():
   trainer.close()
 
 
-def test_without_a_batch_it_waits():
+@pytest.mark.parametrize(
+  ("path", "reason"), [("", waits.TRANSITIONS), ("d", waits.RECORDED)]
+)
+def test_without_a_batch_it_waits(path, reason):
   run = make_run()
+  run.config.dataset.path = path
   trainer = run.make_trainer()
   assert trainer.step() == 0
   report = trainer.report()
+  assert report.wait.reason == reason
   assert report.wait.waited_s >= 0.0
   assert report.first_step_at_s is None
   assert report.metrics == {}
