@@ -1,5 +1,6 @@
 """Rendering: shows an inspection in the terminal by its fields' names."""
 
+import time
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -29,6 +30,9 @@ def render(
   blocks: list[rich.console.RenderableType] = []
   for field, value in msgspec.structs.asdict(found).items():
     title = field.replace("_", " ")
+    if field.endswith("_at_s"):  # unix seconds
+      title = title.removesuffix(" s")
+      value = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
     if isinstance(value, histogram.Histogram):
       bars.append(_render_histogram(title, value))
     elif isinstance(value, msgspec.Struct):

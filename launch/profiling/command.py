@@ -119,4 +119,9 @@ def _parse(argv: Sequence[str]) -> tuple[flags_lib.Flags, run_folder.RunFolder]:
       f"are more than {_MAX_SAMPLES:,} samples, which take too much memory: "
       "give less of one"
     )
+  if flags.trace is not None and not pathlib.Path(flags.trace).parent.is_dir():
+    raise ValueError(
+      f"--trace={flags.trace} is in a folder that does not exist, so there "
+      "would be no timeline: give another path"
+    )
   return flags, run_folder.RunFolder.open(words[0], True)

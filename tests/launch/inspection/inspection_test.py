@@ -1,6 +1,7 @@
 """Tests of `slipway inspect`, of real runs in several modes."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -141,6 +142,7 @@ def test_a_queue_is_no_table(train, capsys):
   run = train("queue", "ppo:cartpole", "single", limits__trainer_steps=2)
   assert command.main(["inspect", str(run), "--episodes=2"]) == 0
   shown = capsys.readouterr().out
+  assert re.search(r"saved at +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", shown)
   assert "queue" in shown
   found = inspection.inspect(run, episodes=2)
   assert found.table is None
