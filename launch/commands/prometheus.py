@@ -8,6 +8,7 @@ import http.server
 import math
 import numbers
 import re
+import sys
 import threading
 import typing
 from collections.abc import Iterator, Mapping
@@ -20,6 +21,7 @@ from slipway.launch.runs import run_folder, run_status
 _HOST = (
   "127.0.0.1"  # the metrics need no password, so no other machine has them
 )
+_TIMEOUT_S = 30.0  # of a client that sends no more of its request
 _POLL_S = 0.05  # seconds between two checks whether the server is closed
 # Fields that only increase, until a run is resumed from an older snapshot.
 _COUNTERS = {
@@ -80,6 +82,11 @@ class Server(http.server.ThreadingHTTPServer):
       target=self.serve_forever, args=(_POLL_S,), name="metrics", daemon=True
     ).start()
 
+  def handle_error(self, *client: typing.Any) -> None:
+    """Prints an error of a reply, but not that a client has left early."""
+    if not isinstance(sys.exception(), ConnectionError):
+      super().handle_error(*client)
+
   def close(self) -> None:
     """Ends the thread, and releases the port."""
     if self.folder is not None:
@@ -91,6 +98,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
   """Replies to a request with the metrics, or 503 if the run does not reply."""
 
   server: Server
+  timeout = _TIMEOUT_S
 
   def do_GET(self) -> None:
     assert self.server.folder is not None

@@ -1,9 +1,15 @@
 """Tests of the metrics for Prometheus, which its own library parses."""
 
+import socket
+import struct
+import urllib.error
+import urllib.request
+
+import pytest
 from prometheus_client import parser
 
 from slipway.launch.commands import prometheus
-from slipway.launch.runs import machine_usage, run_status
+from slipway.launch.runs import machine_usage, run_folder, run_status
 
 USAGE = machine_usage.MachineUsage(
   cores=2,
@@ -68,3 +74,19 @@ def test_a_name_of_the_run_is_quoted():
   values, _ = parse(run_status.RunStatus(name='a "name" \\ with\nlines'))
   labels = {dict(labels)["run"] for _, *labels in values}
   assert labels == {'a "name" \\ with\nlines'}
+
+
+def test_clients_that_leave_early_print_nothing(tmp_path, capsys):
+  server = prometheus.Server(0)
+  server.start(run_folder.RunFolder(tmp_path))
+  address = server.server_address
+  for _ in range(10):
+    with socket.create_connection(address) as client:
+      # The connection is reset, as by the timeout of a scrape.
+      reset = struct.pack("ii", 1, 0)
+      client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
+      client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+  with pytest.raises(urllib.error.HTTPError, match="503"):  # no run is active
+    urllib.request.urlopen(server.url)
+  server.close()
+  assert capsys.readouterr().err == ""
