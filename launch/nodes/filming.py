@@ -6,6 +6,7 @@ no result of the run, and no evaluation waits for it.
 
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -69,6 +70,7 @@ class Filmer:
     if self._process is not None and self._process.returncode:
       logging.warning("the last video failed: %s has the error", log)
     try:
+      self._remove_remains()
       best_variables.save(path, newest.version, newest.variables)
       with open(log, "ab") as output:
         self._process = subprocess.Popen(
@@ -91,6 +93,14 @@ class Filmer:
     except subprocess.TimeoutExpired:
       self._process.kill()
       self._process.wait()
+    self._remove_remains()
+
+  def _remove_remains(self) -> None:
+    """Removes the files of videos whose process was killed or crashed."""
+    for path in self._folder.videos.glob(f"{_PREFIX}*.npz"):
+      path.unlink(missing_ok=True)
+    for path in self._folder.videos.glob(f".{_PREFIX}*"):
+      shutil.rmtree(path, ignore_errors=True)
 
 
 def make_act(actor: core.Actor) -> video.Act:

@@ -1,6 +1,7 @@
 """Tests of filming: videos of evaluations, and runs that they don't change."""
 
 import imageio
+import psutil
 import pytest
 
 from slipway.configs import dqn
@@ -29,6 +30,10 @@ def folder(config, tmp_path):
 def film(filmer, folder, version):
   _, variables = best_variables.load(folder.best)
   filmer.film(variable_packing.VersionedVariables(version, 0.0, variables))
+
+
+def list_children():
+  return {*psutil.Process().children()}
 
 
 def list_videos(folder):
@@ -72,3 +77,16 @@ def test_the_newest_20_videos_are_kept(folder):
   assert len(videos) == 21
   assert videos[0] == "evaluation-version-00000001.mp4"
   assert not path.exists() and kept.exists()
+
+
+def test_a_video_that_is_dropped_leaves_no_file(config, folder):
+  filmer, earlier = filming.Filmer(config, folder), list_children()
+  film(filmer, folder, 3)
+  (process,) = list_children() - earlier
+  partial = folder.videos / ".evaluation-version-00000003.mp4-partial"
+  partial.mkdir()
+  (partial / "evaluation-version-00000003.mp4").touch()
+  process.kill()
+  polling.wait_until(lambda: not filmer.is_filming, timeout_s=60)
+  filmer.close()
+  assert not list(folder.videos.iterdir())
