@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from google.protobuf import message
 from tensorboard.compat.proto import event_pb2, types_pb2
 from tensorboard.plugins.hparams import summary_v2 as hparams
 from tensorboard.plugins.text import metadata as text_metadata
@@ -135,7 +136,11 @@ def read_events(
       content = file.read(size + _RECORD_TAIL)
       if len(content) < size + _RECORD_TAIL:
         return
-      yield event_pb2.Event.FromString(content[:size]), file.tell()
+      try:
+        event = event_pb2.Event.FromString(content[:size])
+      except message.DecodeError:
+        return
+      yield event, file.tell()
 
 
 def read_scalars(folder: pathlib.Path) -> dict[str, list[float]]:

@@ -1,5 +1,7 @@
 """Scalars, which are read from the event files that runs write."""
 
+import struct
+
 import pytest
 
 from slipway.launch.dashboard import scalars
@@ -77,9 +79,10 @@ def test_a_long_run_has_a_bounded_number_of_rows(reader, tmp_path):
   assert losses[-1] == 4_999.0
 
 
-def test_a_damaged_file_ends_at_the_damage(reader, tmp_path):
+@pytest.mark.parametrize("head", [b"", struct.pack("<QI", 50, 0)])
+def test_a_damaged_file_ends_at_the_damage(reader, tmp_path, head):
   writer = events.Events(tmp_path)
   write(writer, [1])
   with writer.path.open("ab") as file:
-    file.write(b"\xff" * 100)
+    file.write(head + b"\xff" * 100)
   assert reader.read_since(0, 0)["count"] == 1
