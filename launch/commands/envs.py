@@ -15,7 +15,7 @@ from slipway.environments import ids, random_play, spaces
 from slipway.launch.checks import environment_check, overrides, train_flags
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.commands import evaluate
-from slipway.launch.display import formatting
+from slipway.launch.display import formatting, standard_streams
 from slipway.launch.processes import descendants, hung_process
 
 # Text that begins the help.
@@ -59,7 +59,8 @@ def _run(argv: Sequence[str]) -> int:
     rows = {group: "  ".join(names) for group, names in groups.items()}
     print(json.dumps(groups, indent=2) if flags.json else _format(rows))
     return 0
-  found, more = _measure(line.words[0], changes)
+  with standard_streams.diverting_output(flags.json):
+    found, more = _measure(line.words[0], changes)
   if flags.json:
     print(json.dumps(found | more, indent=2, default=_to_json))
   else:

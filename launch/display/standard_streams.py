@@ -52,6 +52,30 @@ def ignoring_closed(stream: typing.TextIO | None = None) -> Iterator[None]:
     discard((stream or sys.stdout).fileno())
 
 
+@contextlib.contextmanager
+def diverting_output(is_active: bool) -> Iterator[None]:
+  """Sends all standard output of a `with` block to standard error.
+
+  What an environment or a library prints would be among the command's JSON.
+
+  Args:
+    is_active: whether the command prints JSON; otherwise, nothing changes.
+  """
+  if not is_active:
+    yield
+    return
+  sys.stdout.flush()
+  kept = os.dup(1)
+  os.dup2(2, 1)
+  try:
+    yield
+  finally:
+    with contextlib.suppress(ValueError):  # an environment has closed it
+      sys.stdout.flush()
+    os.dup2(kept, 1)
+    os.close(kept)
+
+
 def discard(descriptor: int) -> None:
   """Drops all further output to a descriptor, also of processes started later.
 

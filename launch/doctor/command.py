@@ -8,6 +8,7 @@ import msgspec
 
 from slipway.environments import user_code
 from slipway.launch.checks import flags as flags_lib
+from slipway.launch.display import standard_streams
 from slipway.launch.doctor import examination, machine
 
 # Sentences that begin the help.
@@ -54,7 +55,8 @@ def main(argv: Sequence[str]) -> int:
 
 def _examine_run(path: str, flags: flags_lib.Flags) -> int:
   """Examines a run; returns the exit status."""
-  found = examination.examine(path, flags.trust, flags.play)
+  with standard_streams.diverting_output(flags.json):
+    found = examination.examine(path, flags.trust, flags.play)
   if flags.json:
     print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
   else:

@@ -12,7 +12,7 @@ import rich.console
 from slipway.environments import user_code
 from slipway.launch.api import running
 from slipway.launch.checks import flags as flags_lib
-from slipway.launch.display import formatting, plain_warnings
+from slipway.launch.display import formatting, plain_warnings, standard_streams
 from slipway.launch.inspection import inspection, rendering
 from slipway.launch.processes import processors
 from slipway.launch.runs import run_folder, run_lock
@@ -74,9 +74,10 @@ def _inspect(argv: Sequence[str]) -> int:
     os.nice(_NICENESS)
   if flags.save:
     _save(folder)
-  found = inspection.inspect(
-    runs[0], flags.items, pictures, flags.episodes, flags.trust
-  )
+  with standard_streams.diverting_output(flags.json):
+    found = inspection.inspect(
+      runs[0], flags.items, pictures, flags.episodes, flags.trust
+    )
   if flags.json:
     encoded = msgspec.json.format(msgspec.json.encode(found), indent=2)
     print(encoded.decode())

@@ -120,6 +120,30 @@ def test_a_check_that_fails_is_a_problem():
   assert line.state == machine.PROBLEM and "ZeroDivisionError" in line.text
 
 
+def test_what_an_environment_prints_is_not_among_the_json(tmp_path):
+  (tmp_path / "loud.py").write_text(
+    "import os, gymnasium\n"
+    "class Loud(gymnasium.Wrapper):\n"
+    "  def step(self, action):\n"
+    "    print('a step')\n"
+    "    os.write(1, b'of C++')\n"
+    "    return super().step(action)\n"
+  )
+  path = write_run(tmp_path, environment__wrappers=("loud:Loud",))
+  done = subprocess.run(
+    [
+      *(sys.executable, "-m", "slipway.launch.commands.cli"),
+      *("doctor", str(path), "--json"),
+    ],
+    cwd=tmp_path,
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  assert json.loads(done.stdout)["findings"] == []
+  assert "a step" in done.stderr and "of C++" in done.stderr
+
+
 @pytest.mark.runs
 @pytest.mark.timeout(300)
 def test_a_real_run_and_the_parts_of_the_data_path(tmp_path, capsys):
