@@ -227,7 +227,10 @@ class RunControl(control_service.ControlService):
       self._profiles = {}
       self._profile_end_s, self._profile_per_s = now_s + seconds, per_s
       sampling.start(
-        seconds, per_s, lambda profile: self.profiled("launcher", profile)
+        seconds,
+        per_s,
+        lambda profile: self.profiled("launcher", profile),
+        lambda: self._closed,
       )
 
   def profiled(self, name: str, profile: sampling.Profile) -> None:

@@ -66,7 +66,10 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def start(
-  seconds: float, per_s: int, deliver: Callable[[Profile], object]
+  seconds: float,
+  per_s: int,
+  deliver: Callable[[Profile], object],
+  is_over: Callable[[], bool],
 ) -> None:
   """Samples this process in a new thread, unless it is being sampled already.
 
@@ -74,13 +77,14 @@ def start(
     seconds: duration of the profile.
     per_s: samples per second.
     deliver: function that is called with the result, in that thread.
+    is_over: function whether the profile ends early, as the run has ended.
   """
   if not _is_sampled.acquire(blocking=False):
     return
 
   def run() -> None:
     try:
-      profile = _sample(seconds, 1.0 / per_s)
+      profile = _sample(seconds, 1.0 / per_s, is_over)
     finally:
       _is_sampled.release()
     deliver(profile)
@@ -88,7 +92,9 @@ def start(
   threading.Thread(target=run, name="profile", daemon=True).start()
 
 
-def _sample(seconds: float, period_s: float) -> Profile:
+def _sample(
+  seconds: float, period_s: float, is_over: Callable[[], bool]
+) -> Profile:
   """Returns the samples of all threads but this one."""
   frames: _Frames = {}
   stacks: dict[tuple[int, ...], int] = {}  # numbered by their first use
@@ -101,7 +107,7 @@ def _sample(seconds: float, period_s: float) -> Profile:
   sys.setswitchinterval(_SWITCH_S)
   try:
     due_s = 0.0
-    while (now_s := time.monotonic() - began_s) < seconds:
+    while (now_s := time.monotonic() - began_s) < seconds and not is_over():
       for ident, frame in sys._current_frames().items():
         if ident != own:
           stack = _read_stack(frame, frames)

@@ -151,7 +151,9 @@ class Link:
       with contextlib.suppress(Exception):  # the launcher is stopped
         self._control.profiled("/".join(map(str, self._node)), profile)
 
-    sampling.start(command.profile_s, command.profile_per_s, send)
+    sampling.start(
+      command.profile_s, command.profile_per_s, send, self._closed.is_set
+    )
 
   def _run(self) -> None:
     """Sends reports periodically, as the function of the link's thread.

@@ -4,6 +4,7 @@ It calls the launcher at the address in the run's folder, as `slipway control`
 does, and the processes sample themselves.
 """
 
+import os
 import pathlib
 import sys
 import time
@@ -25,9 +26,11 @@ Shows where the time of an active run goes, by step of the data path.
 
 All processes sample their own threads, and continue meanwhile. The folder of
 the run gets a flame graph, profile.svg."""
+_FLAME_GRAPH = "profile.svg"  # name of the file in the run's folder
 # Seconds after the profile in which all processes should send theirs.
 _TIMEOUT_S = 10.0
 _POLL_S = 0.1  # seconds between two checks whether they have
+_FIND_S = 0.5  # seconds between two checks whether the run is active
 _MAX_SAMPLES = 100_000  # of a thread, which the control keeps in memory
 
 
@@ -41,11 +44,14 @@ def main(argv: Sequence[str]) -> int:
   try:
     flags, folder = _parse(argv)
     profiles, missing = _profile(folder, flags.seconds, flags.samples_per_s)
-    files = {"flame graph": (folder.path / "profile.svg", flame_graph.to_svg)}
+    files = {"flame graph": folder.path / _FLAME_GRAPH}
+    # The owner of the folder may be another user, whose link is not followed.
+    files["flame graph"].unlink(missing_ok=True)
+    with files["flame graph"].open("x") as file:
+      file.write(flame_graph.to_svg(profiles))
     if flags.trace is not None:
-      files["trace"] = pathlib.Path(flags.trace), trace.to_json
-    for path, write in files.values():
-      path.write_text(write(profiles))
+      files["trace"] = pathlib.Path(flags.trace)
+      files["trace"].write_text(trace.to_json(profiles))
   except (ValueError, OSError) as error:
     print(f"profile: {error}", file=sys.stderr)
     return 2
@@ -57,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
     print(msgspec.json.format(msgspec.json.encode(times), indent=2).decode())
   else:
     print(table.to_text(times))
-    print("\n".join(f"{name}: {path}" for name, (path, _) in files.items()))
+    print("\n".join(f"{name}: {path}" for name, path in files.items()))
   if missing:
     names = ", ".join(missing)
     print(
@@ -74,7 +80,10 @@ def _profile(
     status = control.status()
     names = {x: None for y in status.monitors.values() for x in y.processes}
     control.profile(seconds, per_s)
-    time.sleep(seconds)
+    end_s = time.monotonic() + seconds
+    while (left_s := end_s - time.monotonic()) > 0:
+      running.find(folder)  # raises if the run has ended meanwhile
+      time.sleep(min(left_s, _FIND_S))
     deadline_s = time.monotonic() + _TIMEOUT_S
     profiles = _fetch(control, [*names])
     while len(profiles) < len(names) and time.monotonic() < deadline_s:
@@ -119,9 +128,14 @@ def _parse(argv: Sequence[str]) -> tuple[flags_lib.Flags, run_folder.RunFolder]:
       f"are more than {_MAX_SAMPLES:,} samples, which take too much memory: "
       "give less of one"
     )
-  if flags.trace is not None and not pathlib.Path(flags.trace).parent.is_dir():
-    raise ValueError(
-      f"--trace={flags.trace} is in a folder that does not exist, so there "
-      "would be no timeline: give another path"
-    )
-  return flags, run_folder.RunFolder.open(words[0], True)
+  folder = run_folder.RunFolder.open(words[0], True)
+  paths = [folder.path / _FLAME_GRAPH]
+  if flags.trace is not None:
+    paths.append(pathlib.Path(flags.trace))
+  for path in paths:
+    if not os.access(path.parent, os.W_OK):
+      raise ValueError(
+        f"{str(path)!r} can't be written, so the profile would be lost: its "
+        "folder must exist, and be writable for this user"
+      )
+  return flags, folder

@@ -25,7 +25,7 @@ def profile(seconds, per_s, during=lambda: None):
   ]
   for thread in threads:
     thread.start()
-  sampling.start(seconds, per_s, delivered.put)
+  sampling.start(seconds, per_s, delivered.put, lambda: False)
   during()
   found = delivered.get(timeout=60)
   end.set()
@@ -63,5 +63,16 @@ def test_a_thread_that_begins_and_ends_has_its_samples_only():
 
 def test_a_process_is_sampled_once_at_a_time():
   late = []
-  profile(0.5, 20, lambda: sampling.start(0.1, 20, late.append))
+
+  def start():
+    sampling.start(0.1, 20, late.append, lambda: False)
+
+  profile(0.5, 20, start)
   assert not late
+
+
+def test_a_profile_ends_with_its_run():
+  delivered, over = queue.Queue(), threading.Event()
+  sampling.start(600.0, 20, delivered.put, over.is_set)
+  over.set()
+  assert delivered.get(timeout=60).duration_s < 600.0

@@ -1,6 +1,7 @@
 """Tests of the profile and the metrics of real runs, one in each mode."""
 
 import json
+import threading
 import urllib.error
 import urllib.request
 
@@ -59,8 +60,12 @@ def test_each_process_is_measured_and_profiled(mode, tmp_path, capsys):
     for name in wanted:
       assert values["slipway_process_memory_bytes", name] > 0
     path = tmp_path / "trace.json"
+    (tmp_path / "other").write_text("of the user")
+    (run.folder / "profile.svg").symlink_to(tmp_path / "other")
     argv = ["slipway profile", str(run.folder), "--seconds=2", "--json"]
     assert command.main([*argv, f"--trace={path}"]) == 0
+    assert (tmp_path / "other").read_text() == "of the user"
+    assert command.main([*argv, f"--trace={path}/in/no/folder"]) == 2
   finally:
     run.stop()
     run.wait()
@@ -106,3 +111,19 @@ def test_a_port_in_use_is_rejected():
       prometheus.Server(first.server_port)
   finally:
     first.close()
+
+
+def test_a_profile_ends_with_its_run(tmp_path, capsys):
+  config = slipway.load_config("dqn:cartpole")
+  config.limits.target_return = float("inf")
+  run = slipway.start(config, name="a-run", run_dir=tmp_path, mode="single")
+  stop = threading.Timer(1.0, run.stop)
+  try:
+    polling.wait_until(lambda: run.status().trainer_steps > 0)
+    stop.start()
+    argv = ["slipway profile", str(run.folder), "--seconds=600"]
+    assert command.main(argv) == 1
+    assert "has ended" in capsys.readouterr().err
+  finally:
+    run.stop()
+    run.wait()
