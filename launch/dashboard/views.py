@@ -1,5 +1,6 @@
 """Views: what the page shows of a run, as values that JSON represents."""
 
+import contextlib
 import os
 import pathlib
 import subprocess
@@ -145,8 +146,11 @@ def _list_files(
   """Returns path, bytes and unix seconds of a folder's files, newest first."""
   found = []
   for path in inner.rglob("*"):
-    if find_file(folder, str(path)) is not None:
-      stat = path.stat()
-      name = str(path.relative_to(folder.path))
-      found.append((name, stat.st_size, stat.st_mtime))
+    name = str(path.relative_to(folder.path))
+    # JSON can't have a name whose bytes are no UTF-8.
+    if name.isprintable() and find_file(folder, name) is not None:
+      # A run removes old videos meanwhile.
+      with contextlib.suppress(FileNotFoundError):
+        stat = path.stat()
+        found.append((name, stat.st_size, stat.st_mtime))
   return sorted(found, key=lambda x: -x[2])[:_MAX_FILES]

@@ -96,6 +96,7 @@ def test_only_logs_and_videos_are_sent(run, tmp_path, path):
   (run.snapshots / "secret").write_text("secret")
   (run.logs / "link").symlink_to(run.snapshots / "secret")
   (run.logs / "loop").symlink_to(run.logs / "loop")
+  (run.logs / "no-utf-8-\udcff").touch()
   (run.videos / "folder").symlink_to("/etc")
   with given.served(run.path) as port:
     name = f"/api/runs/{get_key(port)}/files/{path}"
