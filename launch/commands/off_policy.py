@@ -160,4 +160,6 @@ def _load_policies(
 
 def _describe_mean(values: np.ndarray) -> str:
   """Returns a mean and its standard error, such as '8.12 +- 0.06'."""
+  if len(values) < 2:
+    return f"{values.mean():.2f}"  # one episode has no standard error
   return f"{values.mean():.2f} +- {values.std() / len(values) ** 0.5:.2f}"

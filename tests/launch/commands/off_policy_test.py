@@ -10,11 +10,11 @@ from tests.environments import recorded
 from tests.launch import errors, saved
 
 
-def make_run(tmp_path, config):
+def make_run(tmp_path, config, steps=60):
   """Makes a run, and records episodes of its environment."""
   config.network.hidden_sizes = (16,)
   folder = tmp_path / "episodes"
-  recorded.record(folder, config=config.environment)
+  recorded.record(folder, steps=steps, config=config.environment)
   run = saved.write_run(config, tmp_path / "runs")
   return run, [f"--run={run.path}", f"--dataset={folder}", "--updates=100"]
 
@@ -31,6 +31,14 @@ def test_estimates_of_one_policy(tmp_path, capsys):
     line,
   )
   assert found
+
+
+def test_one_episode_has_no_standard_error(tmp_path, capsys):
+  _, flags = make_run(tmp_path, dqn.get_config("cartpole"), steps=13)
+  assert evaluate.main(["evaluate", *flags]) == 0
+  recording, _, line = capsys.readouterr().out.splitlines()
+  assert recording.startswith("1 recorded episodes")
+  assert "+-" not in recording + line
 
 
 def test_the_best_snapshot_is_that_of_the_highest_value(tmp_path, capsys):
