@@ -71,7 +71,10 @@ class Filmer:
       logging.warning("the last video failed: %s has the error", log)
     try:
       self._remove_remains()
-      best_variables.save(path, newest.version, newest.variables)
+      # A full disk drops the video: a retry would keep each file in memory.
+      path.write_bytes(
+        best_variables.to_bytes(newest.version, newest.variables)
+      )
       with open(log, "ab") as output:
         self._process = subprocess.Popen(
           # -P: a file of the working folder must not replace a library.
@@ -86,13 +89,12 @@ class Filmer:
 
   def close(self) -> None:
     """Waits up to 3 s for a video in progress, and then drops it."""
-    if self._process is None:
-      return
-    try:
-      self._process.wait(_LAST_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-      self._process.kill()
-      self._process.wait()
+    if self._process is not None:
+      try:
+        self._process.wait(_LAST_TIMEOUT_S)
+      except subprocess.TimeoutExpired:
+        self._process.kill()
+        self._process.wait()
     self._remove_remains()
 
   def _remove_remains(self) -> None:

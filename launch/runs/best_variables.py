@@ -26,11 +26,16 @@ def save(
   Raises:
     OSError: the file can't be written; see `outbox.replace`.
   """
+  outbox.replace(path, to_bytes(version, variables))
+
+
+def to_bytes(version: int, variables: Mapping[str, np.ndarray]) -> bytes:
+  """Returns the content of a file that `load` reads; see `save`."""
   content = io.BytesIO()
   # The version is the last array, so its absence shows that the file's list of
   # arrays is damaged.
   np.savez(content, **variables, **{_VERSION: np.int64(version)})
-  outbox.replace(path, content.getvalue())
+  return content.getvalue()
 
 
 def load(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:

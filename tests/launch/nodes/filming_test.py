@@ -6,10 +6,10 @@ import pytest
 
 from slipway.configs import dqn
 from slipway.launch.nodes import filming
-from slipway.launch.runs import best_variables
+from slipway.launch.runs import best_variables, outbox, run_folder
 from slipway.replay.variables import variable_packing
 from tests import polling
-from tests.launch import saved
+from tests.launch import saved, small_disk
 
 
 @pytest.fixture
@@ -90,3 +90,19 @@ def test_a_video_that_is_dropped_leaves_no_file(config, folder):
   polling.wait_until(lambda: not filmer.is_filming, timeout_s=60)
   filmer.close()
   assert not list(folder.videos.iterdir())
+
+
+@small_disk.needs_root
+def test_a_full_disk_drops_a_video(config, folder, tmp_path, caplog):
+  with small_disk.mounted(tmp_path / "disk", megabytes=1) as disk:
+    full = run_folder.RunFolder(disk)
+    full.make_subfolders()
+    small_disk.fill(disk)
+    filmer = filming.Filmer(config, full)
+    _, variables = best_variables.load(folder.best)
+    filmer.film(variable_packing.VersionedVariables(3, 0.0, variables))
+    assert not filmer.is_filming
+    assert "no video of version 3" in caplog.text
+    assert outbox.unwritten() == []
+    filmer.close()
+    assert not list(full.videos.iterdir())
