@@ -14,6 +14,7 @@ from slipway.environments import arrays, factory, vector
 from slipway.launch.checks import overrides
 from slipway.launch.inspection import perturbation
 from slipway.launch.nodes import evaluation
+from slipway.launch.processes import hung_process
 from slipway.launch.runs import recorded_spaces, run_folder, snapshot_store
 from slipway.replay.items import adder
 
@@ -133,14 +134,16 @@ def inspect(
   actor = builder.make_greedy_actor(played_config, spec)
   actor.load(learner.get_variables())
   recorder = _Recorder(actor, builder, learner)
-  played = evaluation.play(
-    environment,
-    typing.cast("core.Actor", recorder),  # of which only `act` is called
-    episodes,
-    observe=recorder.observe,
-    max_steps=_MAX_STEPS,
-  )
-  environment.close()
+  timeout_s = config.environment.step_timeout_s
+  with hung_process.ending(timeout_s, 1, "inspect", lambda: None):
+    played = evaluation.play(
+      environment,
+      typing.cast("core.Actor", recorder),  # of which only `act` is called
+      episodes,
+      observe=recorder.observe,
+      max_steps=_MAX_STEPS,
+    )
+    environment.close()
   assert played is not None
   steps = recorder.stack()
   is_step = ~steps.is_reset

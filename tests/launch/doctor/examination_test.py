@@ -4,6 +4,7 @@ import json
 import math
 import subprocess
 import sys
+import time
 
 import gymnasium
 import pytest
@@ -169,3 +170,32 @@ def test_a_real_run_and_the_parts_of_the_data_path(tmp_path, capsys):
   }
   assert status == any(x["state"] != machine.OK for x in lines)
   assert not any("Error" in x["text"] for x in lines)
+
+
+class Hanging(gymnasium.Wrapper):
+  """Never returns from a step."""
+
+  def __init__(self):
+    super().__init__(gymnasium.make("CartPole-v1"))
+
+  def step(self, action):
+    del action
+    while True:
+      time.sleep(1.0)
+
+
+def test_an_environment_that_hangs(tmp_path):
+  run = write_run(
+    tmp_path,
+    environment__name=f"{__name__}:Hanging",
+    environment__step_timeout_s=0.5,
+  )
+  ended = subprocess.run(
+    [sys.executable, "-m", "slipway.launch.commands.cli", "doctor", str(run)],
+    capture_output=True,
+    text=True,
+    timeout=60,
+    check=False,
+  )
+  assert ended.returncode == 2
+  assert "step() has not returned for 0.5 s" in ended.stderr
