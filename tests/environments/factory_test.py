@@ -69,7 +69,7 @@ def test_discrete_observations_are_one_hot():
     ("LunarLander-v2", {}, [".name is 'LunarLander-v2'", "'LunarLander-v3'"]),
     ("Pong-v5", {}, [".name is 'Pong-v5'", "'ALE/Pong-v5'"]),
     ("ALE/Brekaout-v5", {}, ["'ALE/Brekaout-v5'", "'ALE/Breakout-v5'"]),
-    ("", {}, [".name is ''", "'module:Class'"]),
+    ("", {}, [".name is ''", "config.dataset.path=FOLDER"]),
     (3, {}, [".name is 3", "'CartPole-v1'"]),
     ("absent:Toy-v0", {}, ["'absent:Toy-v0'", "importing absent failed"]),
     ("./own/toy.py:Toy", {}, ["'./own/toy.py:Toy'", "'own.toy:Toy'"]),
