@@ -128,14 +128,17 @@ def _parse(argv: Sequence[str]) -> tuple[flags_lib.Flags, run_folder.RunFolder]:
       f"are more than {_MAX_SAMPLES:,} samples, which take too much memory: "
       "give less of one"
     )
-  folder = run_folder.RunFolder.open(words[0], True)
-  paths = [folder.path / _FLAME_GRAPH]
   if flags.trace is not None:
-    paths.append(pathlib.Path(flags.trace))
-  for path in paths:
-    if not os.access(path.parent, os.W_OK):
-      raise ValueError(
-        f"{str(path)!r} can't be written, so the profile would be lost: its "
-        "folder must exist, and be writable for this user"
-      )
+    _check_writable(pathlib.Path(flags.trace))
+  folder = run_folder.RunFolder.open(words[0], True)
+  _check_writable(folder.path / _FLAME_GRAPH)
   return flags, folder
+
+
+def _check_writable(path: pathlib.Path) -> None:
+  """Raises ValueError if no file can be written at a path."""
+  if not os.access(path.parent, os.W_OK):
+    raise ValueError(
+      f"{str(path)!r} can't be written, so the profile would be lost: its "
+      "folder must exist, and be writable for this user"
+    )

@@ -94,7 +94,7 @@ def test_each_process_is_measured_and_profiled(mode, tmp_path, capsys):
     ([], "0 runs are given"),
     (["a", "b"], "2 runs are given"),
     (["a", "--seconds=0"], "--seconds=0"),
-    (["a", "--trace=no/such/file"], "--trace=no/such/file"),
+    (["a", "--trace=no/such/file"], "no/such/file"),
     (["a", "--seconds=600", "--samples_per_s=1000"], "100,000 samples"),
     (["no-run"], "no-run"),
   ],
