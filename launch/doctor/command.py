@@ -4,12 +4,12 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-import msgspec
-
 from slipway.environments import user_code
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.display import standard_streams
 from slipway.launch.doctor import examination, machine
+from slipway.launch.processes import hung_process
+from slipway.launch.runs import records
 
 # Sentences that begin the help.
 _USAGE = """\
@@ -55,10 +55,13 @@ def main(argv: Sequence[str]) -> int:
 
 def _examine_run(path: str, flags: flags_lib.Flags) -> int:
   """Examines a run; returns the exit status."""
-  with standard_streams.diverting_output(flags.json):
+  with (
+    standard_streams.diverting_output(flags.json),
+    hung_process.ending(0, 2, "doctor", lambda: None),
+  ):
     found = examination.examine(path, flags.trust, flags.play)
   if flags.json:
-    print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    print(records.to_json(found).decode(), end="")
   else:
     print(f"{found.run}: {examination.count(found.findings)}")
     for fact in found.facts:
@@ -91,5 +94,5 @@ def _examine_machine(flags: flags_lib.Flags) -> int:
     for line in data_path.run():
       add(line)
   if flags.json:
-    print(msgspec.json.format(msgspec.json.encode(lines), indent=2).decode())
+    print(records.to_json(lines).decode(), end="")
   return int(any(line.state != machine.OK for line in lines))

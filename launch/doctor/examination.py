@@ -17,11 +17,10 @@ import msgspec
 import numpy as np
 
 from slipway.configs import base
-from slipway.environments import random_play, user_code
+from slipway.environments import hanging, random_play, user_code
 from slipway.launch.api import running
 from slipway.launch.control import limits
 from slipway.launch.diagnosis import finding, table
-from slipway.launch.processes import hung_process
 from slipway.launch.runs import (
   curves,
   events,
@@ -72,9 +71,8 @@ def examine(
   probe, failures = None, []
   if play and not config.environment.external:
     user_modules.prefer_recorded(folder, config)
-    timeout_s = config.environment.step_timeout_s
     try:
-      with hung_process.ending(timeout_s, 2, "doctor", lambda: None):
+      with hanging.detect_hanging(config.environment.step_timeout_s):
         probe = random_play.play(config.environment, examine_layers=True)
     except Exception as error:  # of the user's code, of any type
       text = user_code.describe(error)

@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Sequence
 
-import msgspec
 import rich.console
 
 from slipway.environments import user_code
@@ -14,8 +13,8 @@ from slipway.launch.api import running
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.display import formatting, plain_warnings, standard_streams
 from slipway.launch.inspection import inspection, rendering
-from slipway.launch.processes import processors
-from slipway.launch.runs import run_folder, run_lock
+from slipway.launch.processes import hung_process, processors
+from slipway.launch.runs import records, run_folder, run_lock
 
 # Sentences that begin the help.
 _USAGE = """\
@@ -74,13 +73,15 @@ def _inspect(argv: Sequence[str]) -> int:
     os.nice(_NICENESS)
   if flags.save:
     _save(folder)
-  with standard_streams.diverting_output(flags.json):
+  with (
+    standard_streams.diverting_output(flags.json),
+    hung_process.ending(0, 1, "inspect", lambda: None),
+  ):
     found = inspection.inspect(
       runs[0], flags.items, pictures, flags.episodes, flags.trust
     )
   if flags.json:
-    encoded = msgspec.json.format(msgspec.json.encode(found), indent=2)
-    print(encoded.decode())
+    print(records.to_json(found).decode(), end="")
   else:
     title = f"{folder.name}, {formatting.estimate(found.age_s)} ago"
     console = rich.console.Console(highlight=False)

@@ -10,11 +10,10 @@ from acme import specs
 
 from slipway.agents import core, epsilon_greedy, policies, q_builder, registry
 from slipway.configs import base, fields
-from slipway.environments import arrays, factory, vector
+from slipway.environments import arrays, factory, hanging, vector
 from slipway.launch.checks import overrides
 from slipway.launch.inspection import perturbation
 from slipway.launch.nodes import evaluation
-from slipway.launch.processes import hung_process
 from slipway.launch.runs import recorded_spaces, run_folder, snapshot_store
 from slipway.replay.items import adder
 
@@ -134,8 +133,7 @@ def inspect(
   actor = builder.make_greedy_actor(played_config, spec)
   actor.load(learner.get_variables())
   recorder = _Recorder(actor, builder, learner)
-  timeout_s = config.environment.step_timeout_s
-  with hung_process.ending(timeout_s, 1, "inspect", lambda: None):
+  with hanging.detect_hanging(config.environment.step_timeout_s):
     played = evaluation.play(
       environment,
       typing.cast("core.Actor", recorder),  # of which only `act` is called

@@ -11,11 +11,12 @@ from slipway.launch.runs import error_text
 Record = typing.TypeVar("Record", bound=msgspec.Struct)
 
 
-def to_json(record: msgspec.Struct) -> bytes:
+def to_json(record: typing.Any) -> bytes:
   """Returns a record as indented JSON.
 
   Args:
-    record: the structure to convert; numbers that are not finite become null.
+    record: the structure to convert, or a list or dict of some; numbers that
+      are not finite become null.
   """
   encoded = msgspec.json.encode(record, enc_hook=to_number)
   return msgspec.json.format(encoded, indent=2) + b"\n"
