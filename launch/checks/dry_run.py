@@ -97,7 +97,7 @@ def _describe_table(
     f"{item_bytes:,} bytes and {table.steps_per_item} environment steps; "
     f"batches of {table.batch_size} from {table.min_size:,} items on",
     "memory": f"{needed / 2**30:.3g} GiB for the full table, uncompressed; "
-    f"this machine has {memory.machine_bytes() / 2**30:,.1f} GiB",
+    f"this machine has {memory.format_bytes(memory.machine_bytes())}",
   }
 
 

@@ -53,8 +53,8 @@ def check(
     remedy = ", or use another --mode, which stores each frame once"
   raise ValueError(
     f"config.{name}={fields.get(config, name)}: replay would take about "
-    f"{_format_bytes(needed)} of memory, and this machine has "
-    f"{_format_bytes(available_bytes)}, so the run would be killed; lower "
+    f"{format_bytes(needed)} of memory, and this machine has "
+    f"{format_bytes(available_bytes)}, so the run would be killed; lower "
     f"{name}{remedy}"
   )
 
@@ -109,7 +109,7 @@ def _find_limit_files(root: pathlib.Path) -> Iterator[pathlib.Path]:
           yield root / mount / folder / file
 
 
-def _format_bytes(size_bytes: float) -> str:
+def format_bytes(size_bytes: float) -> str:
   """Formats a number of bytes in GiB or TiB, such as '1.5 GiB'."""
   if size_bytes < 2**40:
     return f"{size_bytes / 2**30:,.1f} GiB"

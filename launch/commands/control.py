@@ -9,8 +9,6 @@ import sys
 import time
 from collections.abc import Sequence
 
-import msgspec
-
 from slipway.configs import base, names, typed_config
 from slipway.launch.api import running
 from slipway.launch.checks import flags as flags_lib
@@ -18,6 +16,7 @@ from slipway.launch.control import settings
 from slipway.launch.display import lines
 from slipway.launch.display import panel as panel_lib
 from slipway.launch.runs import (
+  records,
   run_folder,
   run_lock,
   run_status,
@@ -135,7 +134,7 @@ def _parse_worker_count(text: str) -> int:
 def _show_status(status: run_status.RunStatus, as_json: bool) -> None:
   """Prints a run's status, as a panel or as JSON."""
   if as_json:
-    print(msgspec.json.format(msgspec.json.encode(status), indent=2).decode())
+    print(records.to_json(status).decode(), end="")
     return
   with panel_lib.Panel() as panel:
     panel.update(status)

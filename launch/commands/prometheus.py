@@ -18,9 +18,8 @@ import msgspec
 from slipway.launch.api import running
 from slipway.launch.runs import run_folder, run_status
 
-_HOST = (
-  "127.0.0.1"  # the metrics need no password, so no other machine has them
-)
+# The metrics need no password, so no other machine has them.
+_HOST = "127.0.0.1"
 _TIMEOUT_S = 30.0  # of a client that sends no more of its request
 _POLL_S = 0.05  # seconds between two checks whether the server is closed
 # Fields that only increase, until a run is resumed from an older snapshot.

@@ -50,10 +50,10 @@ def examine(folder: pathlib.Path) -> Iterator[Line]:
   """
   yield run_check("processor", _check_processor)
   yield run_check("cores", _check_cores)
-  free = psutil.virtual_memory().available
+  free, size = psutil.virtual_memory().available, memory.machine_bytes()
   yield _compare(
     *("memory", free, _FREE_MEMORY),
-    f"{_gib(memory.machine_bytes())} usable, {_gib(free)} free",
+    f"{memory.format_bytes(size)} usable, {memory.format_bytes(free)} free",
     "lower replay.capacity, or end other programs",
   )
   yield run_check("/dev/shm", _check_shm)
@@ -110,7 +110,8 @@ def _check_cores() -> tuple[str, str]:
 
 def _check_shm() -> tuple[str, str]:
   found = shutil.disk_usage("/dev/shm")
-  text = f"{_gib(found.free)} of {_gib(found.total)} free"
+  free, total = map(memory.format_bytes, (found.free, found.total))
+  text = f"{free} of {total} free"
   if found.free < _FREE_SHM:
     return WARNING, f"{text}: remove files, or start Docker with --shm-size=1g"
   return OK, text
@@ -159,7 +160,9 @@ def _check_disk(folder: pathlib.Path) -> tuple[str, str]:
   finally:
     path.unlink(missing_ok=True)
   seconds = time.monotonic() - began_s
-  text = f"{_gib(free)} free, 8 MiB synced in {1e3 * seconds:,.0f} ms"
+  text = (
+    f"{memory.format_bytes(free)} free, 8 MiB synced in {1e3 * seconds:,.0f} ms"
+  )
   if free < run_folder.MIN_FREE_BYTES:
     return PROBLEM, f"{text}: no run starts; free some space"
   if free < _FREE_DISK or seconds > _SYNC_S:
@@ -190,7 +193,3 @@ def _check_gpu() -> tuple[str, str]:
     f"{len(cards)}, which TensorFlow does not use: make setup GPU=1, with a "
     "driver for CUDA 12.2"
   )
-
-
-def _gib(size: float) -> str:
-  return f"{size / 2**30:,.1f} GiB"

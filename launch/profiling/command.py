@@ -10,13 +10,11 @@ import sys
 import time
 from collections.abc import Sequence
 
-import msgspec
-
 from slipway.launch.api import running
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.control import control_service, sampling
 from slipway.launch.profiling import flame_graph, table, trace
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import records, run_folder
 
 _USAGE = """\
 Shows where the time of an active run goes, by step of the data path.
@@ -60,7 +58,7 @@ def main(argv: Sequence[str]) -> int:
     return 1
   times = {name: table.make_times(x) for name, x in profiles.items()}
   if flags.json:
-    print(msgspec.json.format(msgspec.json.encode(times), indent=2).decode())
+    print(records.to_json(times).decode(), end="")
   else:
     print(table.to_text(times))
     print("\n".join(f"{name}: {path}" for name, path in files.items()))
