@@ -459,26 +459,38 @@ def list_info_names(config: ml_collections.ConfigDict) -> list[str]:
   return list(dict.fromkeys([*config.evaluation.info, *filter(None, [target])]))
 
 
+def show_missing_environment(config: ml_collections.ConfigDict) -> str:
+  """Returns the field by which a run steps no environment itself.
+
+  A run without a name gets that of an environment with recorded spaces.
+  """
+  dataset = config.get("dataset", {})
+  if dataset.get("path") and not dataset.get("ratio", 0.0):
+    return "config.environment.name=''"
+  return "config.environment.external=True"
+
+
 def check_evaluations(config: ml_collections.ConfigDict) -> None:
   """Checks that a run has the evaluations for which fields are set."""
   limits, period = config.limits, config.evaluation.period_steps
+  missing = show_missing_environment(config)
   if config.environment.external and limits.target_info:
     raise ValueError(
       f"config.limits.target_info={limits.target_info!r} is reached by "
-      "evaluations only, of which a run with config.environment.external=True "
-      "has none, so the run would not end by it: leave it out"
+      f"evaluations only, of which a run with {missing} has none, so the run "
+      "would not end by it: leave it out"
     )
   if config.environment.external and has_evaluation_environment(config):
     raise ValueError(
       f"config.evaluation.environment={config.evaluation.environment.to_dict()}"
-      " is for evaluations, of which a run with config.environment.external="
-      "True has none, so it would have no effect: leave it out"
+      f" is for evaluations, of which a run with {missing} has none, so it "
+      "would have no effect: leave it out"
     )
   videos = config.evaluation.video_period
   is_off = config.mode == "single" and not period
   if videos and (is_off or config.environment.external):
     why = (
-      "config.environment.external=True"
+      missing
       if config.environment.external
       else "config.evaluation.period_steps=0 in mode 'single'"
     )

@@ -54,6 +54,13 @@ BONUS_REQUIREMENTS: Requirements = {
   ("bonus.kind", "icm"): ["bonus.forward_weight"],
 }
 
+# The fields that concern steps of the environment, of which a run that learns
+# from recorded episodes has none.
+_OF_STEPS = (
+  *("limits.environment_steps", "limits.episodes"),
+  "rates.environment_steps_per_s",
+)
+
 # The field of `groups.HINDSIGHT` that has an effect with one strategy only.
 HINDSIGHT_REQUIREMENTS: Requirements = {
   ("replay.hindsight", "future"): ["replay.hindsight_goals"],
@@ -212,17 +219,29 @@ def _check_collection(config: ml_collections.ConfigDict) -> None:
 
 
 def check_dataset(config: ml_collections.ConfigDict) -> None:
-  """Raises ValueError if a config that needs episodes names none."""
-  if not config.dataset.path:
+  """Checks that a config names episodes, and sets nothing for workers alone."""
+  path = config.dataset.path
+  if not path:
     raise ValueError(
       "config.dataset.path='' names no folder, so there would be nothing to "
       "learn from: give --config.dataset.path=FOLDER of recorded episodes"
     )
+  if config.dataset.get("ratio", 0.0):
+    return  # workers step environments, too
+  for name in _OF_STEPS:
+    value = fields.get(config, name)
+    # Presets for MuJoCo have such a limit, besides which another one is needed.
+    if value and value not in catalog.list_values(config.agent, name):
+      raise ValueError(
+        f"config.{name}={value!r} with config.dataset.path={path!r} has no "
+        "effect, since no environment is stepped: use 0"
+      )
 
 
 def _check_recorded(config: ml_collections.ConfigDict) -> None:
   """Raises ValueError if a run can't learn from recorded episodes."""
   path = config.dataset.path
+  check_dataset(config)
   _check_needed(
     config,
     "dataset.path",
@@ -232,13 +251,14 @@ def _check_recorded(config: ml_collections.ConfigDict) -> None:
   )
   _check_no_retrace(config, "dataset.path")
   limits = config.limits
-  if (limits.environment_steps or limits.episodes) and not (
+  if limits.environment_steps and not (
     limits.trainer_steps or limits.wall_clock_s
   ):
     raise ValueError(
       f"config.limits.trainer_steps=0 with config.dataset.path={path!r}: no "
-      "environment is stepped, so limits of steps and episodes never end the "
-      "run; give --config.limits.trainer_steps=N"
+      "environment is stepped, so the preset's limits.environment_steps="
+      f"{limits.environment_steps} never ends the run; give "
+      "--config.limits.trainer_steps=N"
     )
 
 

@@ -74,8 +74,8 @@ def load(
   if which == "best":
     if config.environment.external:
       raise ValueError(
-        f"run {str(folder.path)!r} has config.environment.external=True, so it "
-        "is never evaluated and has no best variables: load its newest "
+        f"run {str(folder.path)!r} has {base.show_missing_environment(config)}"
+        ", so it is never evaluated and has no best variables: load its newest "
         "snapshot, which='latest'"
       )
     path = folder.best

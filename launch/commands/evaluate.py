@@ -142,10 +142,11 @@ def define_flags() -> flags_lib.Flags:
 
 def check_playable(run: str, trust: bool) -> None:
   """Checks that the environment of a run can be stepped."""
-  if run_config.read(run, trust).environment.external:
+  config = run_config.read(run, trust)
+  if config.environment.external:
     raise ValueError(
-      f"--run={run} has config.environment.external=True, whose environment "
-      "defines spaces only, so no episode can be played: use "
+      f"--run={run} has {base.show_missing_environment(config)}, so its "
+      "environment defines spaces only, and no episode can be played: use "
       "slipway.load(run, 'latest') in the loop that steps the environment, or "
       "`slipway evaluate` with --dataset=FOLDER of recorded episodes"
     )

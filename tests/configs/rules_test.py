@@ -148,6 +148,9 @@ r2d2 mode=sync topology.workers=0 | {} with config.mode='sync'
 ppo mode=sync topology.workers=0 | {} with config.mode='sync'
 sac NO_PROXY topology.workers=0 | {} with config.topology.proxy=False
 dqn environment.external=True | {}, an environment without steps
+iql OFFLINE limits.environment_steps=5 | {} with config.dataset.path='d' has no
+cql OFFLINE limits.episodes=5 | {} with config.dataset.path='d' has no effect
+bc OFFLINE rates.environment_steps_per_s=9.0 | no environment is stepped: use 0
 rainbow network.lowest_return=100.0 | config.network.highest_return=100.0
 rainbow network.highest_return=1000001000.0 network.lowest_return=1e9 | {}
 c51:lunarlander network.highest_return=1e999 | {} is half a support
@@ -258,7 +261,7 @@ cql | config.dataset.path='' names no folder
 cql mode=single | config.dataset.path='' names no folder
 dqn dataset.path=d | config.topology.workers=1 with config.dataset.path='d'
 rainbow topology.workers=0 dataset.path=d | replay.sampler='prioritized' with
-dqn topology.workers=0 dataset.path=d limits.episodes=9 | limits.trainer_steps=0
+sac:halfcheetah topology.workers=0 dataset.path=d | limits.trainer_steps=0 with
 dqfd | config.dataset.path='' names no folder
 dqn learner.margin_weight=1.0 | config.dataset.path='' names no folder
 dqn dataset.ratio=0.5 | config.dataset.path='' names no folder
