@@ -32,13 +32,27 @@ def _compute_for_table(
   if replay.sampler == "uniform":
     ones = tf.ones_like(batch.probabilities, tf.float32)
     return ones if batch.shard_weight is None else batch.shard_weight * ones
+  return importance_weights(
+    batch.probabilities,
+    batch.table_size,
+    compute_exponent(replay, steps),
+    batch.shard_weight,
+  )
+
+
+def compute_exponent(
+  replay: ml_collections.ConfigDict, steps: tf.Variable | int
+) -> tf.Tensor:
+  """Returns beta, the exponent of the importance weights, float32 [].
+
+  Args:
+    replay: the config's section `replay`, with a prioritized sampler.
+    steps: updates of the learner so far.
+  """
   start = replay.importance_exponent_start
   end = replay.importance_exponent_end
   done = tf.cast(steps, tf.float32) / replay.importance_steps
-  exponent = start + (end - start) * tf.minimum(1.0, done)
-  return importance_weights(
-    batch.probabilities, batch.table_size, exponent, batch.shard_weight
-  )
+  return start + (end - start) * tf.minimum(1.0, done)
 
 
 def compute_inverse_rates(

@@ -87,16 +87,24 @@ def load(
   environment.close()
   recorded_spaces.check(folder, environment.name, environment.spec)
   if policy is not None:
-    _set_policy(config, environment.spec, policy)
+    set_policy(config, environment.spec, policy)
   if snapshot is not None:
     version, variables = _load_snapshot(snapshot, config, environment.spec)
   return Policy(config, variables, version, repr(str(path)), environment)
 
 
-def _set_policy(
+def set_policy(
   config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec, policy: str
 ) -> None:
-  """Sets how a loaded policy acts, if the run's algorithm knows the choice."""
+  """Sets how a loaded policy acts, if the run's algorithm knows the choice.
+
+  Args:
+    config: the run's config, which is changed.
+    policy: 'greedy' or 'sampled'; see `load`.
+
+  Raises:
+    ValueError: the algorithm has no such policy.
+  """
   if fields.get(config, "evaluation.policy") is None:
     if policy != "greedy":
       raise ValueError(

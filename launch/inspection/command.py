@@ -1,4 +1,8 @@
-"""The command `slipway inspect RUN`: what a run's table and policy are like."""
+"""The command `slipway inspect RUN`: what a run's table and policy are like.
+
+A snapshot is read by this process from its files, so a running trainer is not
+disturbed. To request samples of its server would change the counts of samples.
+"""
 
 import os
 import pathlib
@@ -6,15 +10,26 @@ import sys
 import time
 from collections.abc import Sequence
 
+import ml_collections
 import rich.console
 
-from slipway.environments import user_code
+from slipway.agents import registry
+from slipway.configs import base
+from slipway.environments import factory, user_code
 from slipway.launch.api import running
 from slipway.launch.checks import flags as flags_lib
-from slipway.launch.display import formatting, plain_warnings, standard_streams
-from slipway.launch.inspection import inspection, rendering
+from slipway.launch.checks import run_config
+from slipway.launch.display import plain_warnings, standard_streams
+from slipway.launch.inspection import report
 from slipway.launch.processes import hung_process, processors
-from slipway.launch.runs import records, run_folder, run_lock
+from slipway.launch.runs import (
+  recorded_spaces,
+  records,
+  run_counters,
+  run_folder,
+  run_lock,
+  snapshot_store,
+)
 
 # Sentences that begin the help.
 _USAGE = """\
@@ -28,8 +43,7 @@ The run may be active. Its trainer is not disturbed, unless --save requests a
 new snapshot."""
 _SAVE_TIMEOUT_S = 120.0  # seconds in which a requested snapshot must be written
 _POLL_S = 0.1  # seconds between two checks whether it is
-# Value of nice(2) while the run is active, whose processes come first.
-_NICENESS = 19
+_SEED = 3_000_000  # of the environments; differs from those of training
 
 
 @user_code.exit_as_error()
@@ -44,7 +58,8 @@ def main(argv: Sequence[str]) -> int:
   # TensorFlow would take all memory of a GPU, which the trainer needs.
   os.environ.update(processors.NO_GPU)
   try:
-    return _inspect(argv)
+    _execute(argv)
+    return 0
   except (running.RunUnavailableError, user_code.UserCodeError) as error:
     print(f"inspect: {error}", file=sys.stderr)
     return 1
@@ -55,8 +70,8 @@ def main(argv: Sequence[str]) -> int:
     return 2
 
 
-def _inspect(argv: Sequence[str]) -> int:
-  """Executes the command; returns the exit status."""
+def _execute(argv: Sequence[str]) -> None:
+  """Executes the command."""
   flags = _define_flags()
   runs = flags.parse(argv, _USAGE, has_words=True)
   if len(runs) != 1:
@@ -65,28 +80,79 @@ def _inspect(argv: Sequence[str]) -> int:
       "folder of a run, such as runs/first"
     )
   folder = run_folder.RunFolder.open(runs[0], flags.trust)
-  pictures = None
+  config = run_config.read(folder.path, flags.trust)
+  advice = "it has ended without one, and will have none"
+  if run_lock.is_held(folder):
+    advice = "request one, by --save"
+    os.nice(19)  # the run's processes come first
+  if flags.save:
+    _save(folder)
+  snapshot = snapshot_store.SnapshotStore(folder).newest()
+  if snapshot is None:
+    raise ValueError(
+      f"{str(folder.path)!r} has no complete snapshot, so there is nothing to "
+      f"inspect: {advice}"
+    )
+  timeout_s = config.environment.step_timeout_s
+  with (
+    standard_streams.diverting_output(flags.json),
+    hung_process.ending(timeout_s, 1, "inspect", lambda: None),
+  ):
+    found = _inspect(folder, config, snapshot, flags)
+  if flags.json:
+    print(records.to_json(report.to_values(found)).decode(), end="")
+  else:
+    console = rich.console.Console(highlight=False)
+    console.print(*report.render(found), sep="\n")
+
+
+def _inspect(
+  folder: run_folder.RunFolder,
+  config: ml_collections.ConfigDict,
+  snapshot: snapshot_store.Snapshot,
+  flags: flags_lib.Flags,
+) -> report.Report:
+  """Inspects a snapshot."""
+  # Imported late: they load TensorFlow.
+  from slipway.launch.inspection import policy, table
+
+  path, pictures = snapshot.path, None
   if flags.pictures is not None:
     pictures = pathlib.Path(flags.pictures)
     pictures.mkdir(parents=True, exist_ok=True)
-  if run_lock.is_held(folder):
-    os.nice(_NICENESS)
-  if flags.save:
-    _save(folder)
-  with (
-    standard_streams.diverting_output(flags.json),
-    hung_process.ending(0, 1, "inspect", lambda: None),
-  ):
-    found = inspection.inspect(
-      runs[0], flags.items, pictures, flags.episodes, flags.trust
-    )
-  if flags.json:
-    print(records.to_json(found).decode(), end="")
+  status = run_counters.RunCounters.read(path).status
+  began_s = (path / run_counters.FILE).stat().st_mtime
+  steps, version = status.trainer_steps, status.variables.version
+  found = {
+    "snapshot": [
+      report.Row("snapshot", snapshot.number, f"of {folder.name}"),
+      report.Row("age_s", max(0.0, time.time() - began_s), "seconds ago"),
+      report.Row("env_steps", status.env_steps, "environment steps until then"),
+      report.Row("trainer_steps", steps, "updates of the learner until then"),
+      report.Row("version", version, "of the variables then"),
+    ]
+  }
+  environment = factory.make(
+    base.get_evaluation_environment(config),
+    max(1, flags.episodes),
+    _SEED,
+    role="evaluator",
+  )
+  recorded_spaces.check(folder, environment.name, environment.spec)
+  builder = registry.make_builder(config.agent)
+  if status.replay is None:
+    reason = "the run learns from recorded episodes only"
+    found["table"] = [report.Row("none", reason)]
+  elif status.replay.is_queue:
+    reason = "it is a queue, which items leave as soon as they are sampled"
+    found["table"] = [report.Row("none", reason)]
   else:
-    title = f"{folder.name}, {formatting.estimate(found.age_s)} ago"
-    console = rich.console.Console(highlight=False)
-    console.print(*rendering.render(title, found), sep="\n")
-  return 0
+    schema = builder.make_table(config, environment.spec).schema
+    found |= table.inspect(path, config, schema, steps, flags.items, pictures)
+  if flags.episodes and not config.environment.external:
+    found |= policy.inspect(path, config, builder, environment)
+  environment.close()
+  return found
 
 
 def _define_flags() -> flags_lib.Flags:
@@ -107,7 +173,7 @@ def _define_flags() -> flags_lib.Flags:
     "Folder for PNG files of these items' observations, if they are images.",
   )
   flags.add_integer(
-    "episodes", 5, "Number of episodes to play; 0: no policy.", 0, 10_000
+    "episodes", 5, "Number of episodes to play; 0: no policy.", 0, 100
   )
   flags.add_bool("json", False, "Print all numbers as JSON.")
   flags.add_trust()
@@ -117,18 +183,14 @@ def _define_flags() -> flags_lib.Flags:
 def _save(folder: run_folder.RunFolder) -> None:
   """Lets an active run write a snapshot, and waits for it."""
   with running.connect(folder) as control:
+    end_s = time.monotonic() + _SAVE_TIMEOUT_S
     before = control.status().snapshots.written
     control.save()
-    end_s = time.monotonic() + _SAVE_TIMEOUT_S
     while control.status().snapshots.written == before:
+      time.sleep(_POLL_S)
       if time.monotonic() > end_s:
         raise running.RunUnavailableError(
           f"run {str(folder.path)!r} has not written a snapshot within "
           f"{_SAVE_TIMEOUT_S:.0f} s: inspect the last one, without --save; "
           f"{str(folder.logs)!r} may say why"
         )
-      time.sleep(_POLL_S)
-
-
-if __name__ == "__main__":
-  sys.exit(main(sys.argv))

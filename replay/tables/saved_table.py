@@ -5,204 +5,225 @@ the memory of the whole table.
 """
 
 import json
+import math
 import pathlib
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
+import tensorflow as tf
+from google.protobuf import wrappers_pb2
+from reverb.cc import schema_pb2
+from reverb.cc.checkpointing import checkpoint_pb2
+from tensorflow.core.framework import dataset_pb2, tensor_pb2, types_pb2
 
-from slipway.replay.items import item_reader, snappy
+from slipway.replay.tables import table_snapshot, tables
 
-_BLOCK = 1024  # TFRecords that are read at once
-
-
-class Chosen(typing.NamedTuple):
-  """Indices of the items whose content is read; the oldest item has 0.
-
-  Attributes:
-    last: items of which the last record is read, int64 [M]. It has all fields,
-      but only one frame of a stack. Of G transitions per item, all are read.
-    whole: items of which all records are read, int64 [K].
-  """
-
-  last: np.ndarray
-  whole: np.ndarray
-
-
-# Chooses items by the priorities of all, float64 [N].
-Choose = Callable[[np.ndarray], Chosen]
+# Items whose content is read at most, at random, and their bytes.
+_MAX_READ, _MAX_BYTES = 20_000, 16_000_000
 
 
 class SavedTable(msgspec.Struct, kw_only=True):
-  """The N items of one server's table at the moment of a snapshot.
-
-  Items are in the order of their insertion, the oldest first. What the table
-  does not store is None: that of mode `single` has neither times nor samples of
-  single items, and no streams.
+  """The N items of a table at the moment of a snapshot, the oldest first.
 
   Attributes:
-    capacity: maximum number of items.
-    inserted: items inserted so far.
-    sampled: items sampled so far.
-    unique_sampled: items that have been sampled at least once, evicted ones
-      included.
+    counts: `capacity`, the maximum number of items; `inserted` and `sampled`,
+      numbers of items so far. Reverb's tables also have `unique_sampled`, items
+      that have been sampled at least once, evicted ones included.
     priority_exponent: alpha; None: sampling is uniform.
-    priorities: priorities, float64 [N]; ones if there are none.
-    times_sampled: samples of each item so far, int64 [N].
-    inserted_at_s: unix seconds of the insertions, float64 [N].
-    streams: identifier of the stream by which a worker sent each item, uint64
-      [N].
-    chosen: the items whose content has been read.
-    last: last records of the items `chosen.last`, uint8 [M * G, record_bytes].
-    whole: all records of the items `chosen.whole`, uint8 [K, W, record_bytes].
+    columns: numbers of each item, [N] by name: its `priority`, which is 1 in
+      uniform sampling, and the `probability` of sampling it. Reverb's tables
+      also have `times_sampled` and `age_s`, seconds from the item's insertion
+      to that of the newest one.
+    streams: identifier of the stream by which a worker sent each item, [N];
+      None: the table has no streams.
+    order: indices of the items by priority, the highest and newest first, [N].
+    read: indices of the items whose content has been read, ascending, [K]:
+      those at both ends of the order, and random ones, or all of a small table.
+    content: their bytes, uint8 [K, *item_shape].
   """
 
-  capacity: int
-  inserted: int
-  sampled: int
-  unique_sampled: int | None = None
+  counts: dict[str, int]
   priority_exponent: float | None
-  priorities: np.ndarray
-  times_sampled: np.ndarray | None = None
-  inserted_at_s: np.ndarray | None = None
+  columns: dict[str, np.ndarray]
   streams: np.ndarray | None = None
-  chosen: Chosen
-  last: np.ndarray
-  whole: np.ndarray
-
-  @property
-  def probabilities(self) -> np.ndarray:
-    """Probability of sampling each item, float64 [N]."""
-    exponent = self.priority_exponent
-    weights = (self.priorities > 0) * self.priorities ** (exponent or 0.0)
-    if exponent is None or not weights.any():
-      weights = np.ones(len(self.priorities))
-    return weights / max(1, weights.sum())
+  order: np.ndarray
+  read: np.ndarray
+  content: np.ndarray
 
 
-def read_local(
-  folder: pathlib.Path, reader: item_reader.ItemReader, choose: Choose
+def read(
+  folders: Sequence[pathlib.Path], item_shape: tuple[int, ...], ends: int
 ) -> SavedTable:
-  """Reads a table that `local_table.LocalTable.save` has written.
+  """Reads a table from a snapshot.
+
+  Args:
+    folders: folder of `local_table.LocalTable.save`, or of each Reverb server's
+      checkpoint.
+    item_shape: shape of an item.
+    ends: number of items to read at each end of the order.
 
   Raises:
+    ValueError: a file is damaged.
     OSError: a file can't be read.
   """
-  counts = json.loads((folder / "table.json").read_text(encoding="utf-8"))
-  exponent, inserted = counts["priority_exponent"], counts["inserted"]
+  if (folders[0] / "table.json").exists():
+    return _read_local(folders[0], item_shape, ends)
+  return _read_reverb(folders, item_shape, ends)
+
+
+def _read_local(
+  folder: pathlib.Path, item_shape: tuple[int, ...], ends: int
+) -> SavedTable:
+  saved = json.loads((folder / "table.json").read_text(encoding="utf-8"))
+  exponent, inserted = saved["priority_exponent"], saved["inserted"]
   records = np.load(folder / "records.npy", mmap_mode="r")
   keys = np.arange(inserted - len(records), inserted)
-  slots = (keys - counts["evicted"]) % counts["capacity"]
+  slots = (keys - saved["evicted"]) % saved["capacity"]
   priorities = np.ones(len(records))
   if exponent:
     priorities = np.load(folder / "weights.npy")[slots] ** (1 / exponent)
-  chosen = choose(priorities)
-  shape = (records.shape[1] // reader.record_bytes, reader.record_bytes)
-  last, whole = (records[slots[x]].reshape(len(x), *shape) for x in chosen)
-  if reader.has_frame_records:
-    last = last[:, -1]
+  order, chosen = _choose(priorities, item_shape, ends)
   return SavedTable(
-    capacity=counts["capacity"],
-    inserted=inserted,
-    sampled=counts["sampled"],
+    counts={name: saved[name] for name in ("capacity", "inserted", "sampled")},
     priority_exponent=exponent,
-    priorities=priorities,
-    chosen=chosen,
-    last=last.reshape(-1, reader.record_bytes),
-    whole=whole,
+    columns={
+      "priority": priorities,
+      "probability": _compute_probabilities(priorities, exponent, 0 * keys),
+    },
+    order=order,
+    read=chosen,
+    content=records[slots[chosen]].reshape(-1, *item_shape),
   )
 
 
-def read_reverb(
-  folder: pathlib.Path,
-  table: str,
-  reader: item_reader.ItemReader,
-  choose: Choose,
+def _read_reverb(
+  folders: Sequence[pathlib.Path], item_shape: tuple[int, ...], ends: int
 ) -> SavedTable:
-  """Reads a table from a checkpoint of a Reverb server.
-
-  Args:
-    folder: the checkpoint's folder.
-    table: name of the table.
-
-  Raises:
-    ValueError: a file is damaged, or has no such table.
-    OSError: a file can't be read.
-  """
-  # Imported late: they load TensorFlow, which `read_local` does without.
-  from reverb.cc import schema_pb2
-  from reverb.cc.checkpointing import checkpoint_pb2
-
-  from slipway.replay.tables import table_snapshot as names
-
-  parse = checkpoint_pb2.PriorityTableCheckpoint.FromString
-  tables = {x.table_name: x for x in _read(folder / names.TABLES, parse)}
-  saved, rows, chunk_keys = tables[table], [], []
-  parse = schema_pb2.PrioritizedItem.FromString
-  for item in _read(folder / names.ITEMS, parse):
-    if item.table == table:
-      at, (column,) = item.inserted_at, item.flat_trajectory.columns
-      rows.append((at.ToNanoseconds(), item.priority, item.times_sampled))
-      chunk_keys.append([x.chunk_key for x in column.chunk_slices])
-  types = [("at_ns", np.int64), ("priority", float), ("samples", np.int64)]
-  numbers = np.array(rows, types)
-  order = np.argsort(numbers["at_ns"], kind="stable")
-  numbers = numbers[order]
-  keys = np.array(chunk_keys or np.empty((0, 1)), np.uint64)[order]
-  chosen = choose(numbers["priority"])
-  wanted = {*keys[chosen.last, -1:].flat, *keys[chosen.whole].flat}
-  streams, blocks = {}, {}
-  parse = schema_pb2.ChunkData.FromString
-  for chunk in _read(folder / names.CHUNKS, parse):
-    key = chunk.chunk_key
-    streams[key] = chunk.sequence_range.episode_id
-    if key in wanted:
-      data = snappy.decompress(chunk.data.tensors[0].tensor_content)
-      blocks[key] = np.frombuffer(data, np.uint8)
-      blocks[key].shape = -1, reader.record_bytes
-
-  def join(rows: np.ndarray) -> np.ndarray:
-    """Returns the records [M, W, bytes] of chunks by their keys [M, W]."""
-    if not rows.size:
-      return np.empty((0, 1, reader.record_bytes), np.uint8)
-    found = [blocks[key] for key in rows.flat]
-    return np.reshape(found, (len(rows), -1, reader.record_bytes))
-
-  limiter, sampler = saved.rate_limiter, saved.sampler
-  is_prioritized = sampler.HasField("prioritized")
+  rows, keys = [], []
+  kind = checkpoint_pb2.PriorityTableCheckpoint
+  saved = _parse(folders, table_snapshot.TABLES, kind)
+  shards = [x for _, x in saved if x.table_name == tables.TRANSITIONS]
+  kind = schema_pb2.PrioritizedItem
+  for shard, item in _parse(folders, table_snapshot.ITEMS, kind):
+    if item.table == tables.TRANSITIONS:
+      at_ns = item.inserted_at.ToNanoseconds()
+      rows.append((at_ns, item.priority, item.times_sampled, shard))
+      (column,) = item.flat_trajectory.columns
+      keys.append([x.chunk_key for x in column.chunk_slices])
+  numbers = np.array(rows, "i8, f8, i8, i8")
+  by_age = np.argsort(numbers["f0"], kind="stable")
+  at_ns, priorities, samples, shard = (
+    numbers[name][by_age] for name in ("f0", "f1", "f2", "f3")
+  )
+  keys = np.array(keys or np.empty((0, 1)), np.uint64)[by_age]
+  sampler, exponent = shards[0].sampler, None
+  if sampler.HasField("prioritized"):
+    exponent = sampler.prioritized.priority_exponent
+  else:
+    priorities = np.ones_like(priorities)
+  order, chosen = _choose(priorities, item_shape, ends)
+  streams, blocks = {}, dict.fromkeys(keys[chosen].flat, b"")
+  kind = schema_pb2.ChunkData
+  for _, chunk in _parse(folders, table_snapshot.CHUNKS, kind):
+    streams[chunk.chunk_key] = chunk.sequence_range.episode_id
+    if chunk.chunk_key in blocks:
+      blocks[chunk.chunk_key] = chunk.data.tensors[0].tensor_content
+  size = math.prod(item_shape) // keys.shape[1]
+  contents = _decompress([*blocks.values()], size)
+  found = dict(zip(blocks, contents, strict=True))
+  content = [found[key] for key in keys[chosen].flat]
   return SavedTable(
-    capacity=saved.max_size,
-    inserted=limiter.insert_count,
-    sampled=limiter.sample_count,
-    unique_sampled=saved.num_unique_samples,
-    priority_exponent=(
-      sampler.prioritized.priority_exponent if is_prioritized else None
-    ),
-    priorities=numbers["priority"],
-    times_sampled=numbers["samples"],
-    inserted_at_s=numbers["at_ns"] / 1e9,
-    streams=np.array([streams[key] for key in keys[:, -1].flat], np.uint64),
-    chosen=chosen,
-    last=join(keys[chosen.last, -1:]).reshape(-1, reader.record_bytes),
-    whole=join(keys[chosen.whole]),
+    counts={
+      "capacity": sum(x.max_size for x in shards),
+      "inserted": sum(x.rate_limiter.insert_count for x in shards),
+      "sampled": sum(x.rate_limiter.sample_count for x in shards),
+      "unique_sampled": sum(x.num_unique_samples for x in shards),
+    },
+    priority_exponent=exponent,
+    columns={
+      "priority": priorities,
+      "probability": _compute_probabilities(priorities, exponent, shard),
+      "times_sampled": samples,
+      "age_s": (at_ns.max(initial=0) - at_ns) / 1e9,
+    },
+    streams=np.array([streams[x] for x in keys[:, -1].flat], np.uint64),
+    order=order,
+    read=chosen,
+    content=np.array(content, np.uint8).reshape(-1, *item_shape),
   )
 
 
-def _read(
-  path: pathlib.Path, parse: Callable[[bytes], typing.Any]
-) -> Iterator[typing.Any]:
-  """Yields the parsed records of one of the checkpoint's files."""
-  import tensorflow as tf
+def _choose(
+  priorities: np.ndarray, item_shape: tuple[int, ...], ends: int
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns `SavedTable.order`, and `SavedTable.read`."""
+  limit = max(1, min(_MAX_READ, _MAX_BYTES // math.prod(item_shape)))
+  size = len(priorities)
+  random = np.random.default_rng(0).permutation(size)[:limit]
+  order = np.lexsort((-np.arange(size), -priorities))
+  last = order[max(0, size - ends) :]
+  return order, np.unique(np.concatenate([random, order[:ends], last]))
 
-  from slipway.replay.tables import table_snapshot
 
-  lines = tf.data.TFRecordDataset(str(path), table_snapshot.COMPRESSION)
-  try:
-    for block in lines.batch(_BLOCK).as_numpy_iterator():
-      yield from map(parse, block)
-  except tf.errors.OpError as error:
-    raise ValueError(
-      f"{str(path)!r} can't be read ({type(error).__name__}): inspect another "
-      "snapshot"
-    ) from error
+def _compute_probabilities(
+  priorities: np.ndarray, exponent: float | None, shards: np.ndarray
+) -> np.ndarray:
+  """Returns the probability of sampling each item, by its shard's index."""
+  weights = np.where(priorities > 0, priorities ** (exponent or 0.0), 0.0)
+  weights[np.bincount(shards, weights)[shards] == 0] = 1.0
+  # Batches come from all shards in turn.
+  return weights / np.bincount(shards, weights)[shards] / len(set(shards))
+
+
+def _parse(
+  folders: Sequence[pathlib.Path], name: str, kind: typing.Any
+) -> Iterator[tuple[int, typing.Any]]:
+  """Yields the records of a file of each checkpoint, with the index of that."""
+  for i, folder in enumerate(folders):
+    path = str(folder / name)
+    lines = tf.data.TFRecordDataset(path, table_snapshot.COMPRESSION)
+    try:
+      for block in lines.batch(1024).as_numpy_iterator():
+        yield from ((i, kind.FromString(x)) for x in block)
+    except tf.errors.OpError as error:
+      raise ValueError(
+        f"{path!r} can't be read ({type(error).__name__}): inspect another "
+        "snapshot"
+      ) from error
+
+
+def _decompress(blocks: Sequence[bytes], size: int) -> np.ndarray:
+  """Returns the contents of M blocks of Snappy, uint8 [M, size].
+
+  TensorFlow decompresses an element of a dataset. One call per block would take
+  a millisecond. A block is its size, as a varint, and operations whose offsets
+  are relative. So the operations of all blocks, joined, are those of one block.
+  See https://github.com/google/snappy/blob/main/format_description.txt.
+  """
+  if not blocks:
+    return np.empty((0, size), np.uint8)
+  total, start = size * len(blocks), len(_to_varint(size))
+  joined = b"".join([_to_varint(total), *(x[start:] for x in blocks)])
+  element = dataset_pb2.CompressedElement(data=joined)
+  parts: typing.Any = element.component_metadata
+  parts.add(dtype=types_pb2.DT_UINT8, uncompressed_bytes=[total])
+  parts[0].tensor_shape.dim.add(size=total)
+  variant: typing.Any = tensor_pb2.TensorProto(dtype=types_pb2.DT_VARIANT)
+  variant.variant_val.add(
+    type_name="tensorflow.data.CompressedElement",
+    metadata=element.SerializeToString(),
+  )
+  variant.tensor_shape.SetInParent()  # a scalar
+  (found,) = tf.raw_ops.UncompressElement(
+    compressed=tf.io.parse_tensor(variant.SerializeToString(), tf.variant),
+    output_types=[tf.uint8],
+    output_shapes=[[total]],
+  )
+  return found.numpy().reshape(len(blocks), size)
+
+
+def _to_varint(number: int) -> bytes:
+  """Returns a positive number as Protocol Buffers store it."""
+  return wrappers_pb2.UInt64Value(value=number).SerializeToString()[1:]

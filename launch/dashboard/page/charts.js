@@ -1,4 +1,4 @@
-// Charts: lines with intervals, and histograms, as SVG.
+// Charts: lines with intervals, as SVG.
 
 const LEFT = 46, RIGHT = 18, TOP = 8, BOTTOM = 20; // margins in pixels
 const COLORS = 8; // --c0 to --c7 of page.css
@@ -130,19 +130,4 @@ export class Chart {
     Object.assign(this.tip.style, x > box.width / 2 ? { left: "", right: `${box.width - at + 24}px` } : { right: "", left: `${at + 24}px` },
       { top: `${this.svg.parentNode.clientTop + this.caption.offsetHeight + 14}px` });
   }
-}
-
-// A histogram: counts of the bins between N + 1 edges.
-export function histogram(title, edges, counts) {
-  const width = 300, height = 120, side = 8, step = (width - 2 * side) / counts.length;
-  const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": title });
-  counts.forEach((count, i) => {
-    const size = (count / Math.max(...counts, 1)) * (height - BOTTOM - TOP);
-    const bar = shape("rect", { x: side + i * step, y: height - BOTTOM - size, width: step * 0.94, height: size, fill: color(0) });
-    bar.append(shape("title", {}, `${number(edges[i])} to ${number(edges[i + 1])}: ${number(count)}`));
-    svg.append(bar);
-  });
-  svg.append(shape("text", { x: side, y: height - 5 }, number(edges[0])),
-    shape("text", { x: width - side, y: height - 5, "text-anchor": "end" }, number(edges.at(-1))));
-  return h("figure", { class: "card" }, h("figcaption", {}, h("b", {}, title)), svg);
 }

@@ -1,6 +1,6 @@
 // Tables: structures of a status, or of a command's result, as they are.
 
-import { h, histogram, number } from "./charts.js";
+import { h, number } from "./charts.js";
 
 // A table, whose columns of numbers are aligned to the right.
 export function table(names, rows) {
@@ -34,18 +34,16 @@ export function structTable(title, structs) {
     rows.map(([key, row]) => [key, ...names.map((name) => show(name, row[name]))]))];
 }
 
-// Any JSON: histograms, lists of texts, tables of structures, and the rest.
+// Any JSON: lists of texts, tables of equal structures, and the rest.
 export function showReport(title, value) {
   const name = words(title), entries = Object.entries(value);
-  if (value.edges) return value.counts.length ? [histogram(name, value.edges, value.counts)] : [];
   if (entries.length && entries.every(([, x]) => isPlain(x)))
     return [h("h2", {}, name), Array.isArray(value) ? h("ul", {}, value.map((x) => h("li", {}, show("", x))))
       : table(["", ""], entries.map(([key, x]) => [words(key), show(key, x)]))];
-  if (entries.every(([, x]) => !isPlain(x) && !x.edges && Object.values(x).every(isPlain)))
+  const isEqual = (x) => `${Object.keys(x)}` === `${Object.keys(entries[0][1])}`;
+  if (entries.every(([, x]) => !isPlain(x) && isEqual(x) && Object.values(x).every(isPlain)))
     return structTable(title, value);
-  const nested = entries.filter(([, x]) => !isPlain(x)).flatMap(([key, x]) => showReport(key, x));
-  const charts = nested.filter((x) => x.tagName === "FIGURE");
   const plain = entries.filter(([, x]) => isPlain(x));
   return [...(plain.length ? showReport(title, Object.fromEntries(plain)) : []),
-    h("div", { class: "grid" }, charts), ...nested.filter((x) => !charts.includes(x))];
+    ...entries.filter(([, x]) => !isPlain(x)).flatMap(([key, x]) => showReport(key, x))];
 }
