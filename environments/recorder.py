@@ -78,6 +78,17 @@ def check_folder(given: str, folder: str | os.PathLike[str]) -> None:
     ) from error
 
 
+def check_new_folder(given: str, folder: str | os.PathLike[str]) -> None:
+  """As `check_folder`, for a folder that must be new or empty."""
+  path = pathlib.Path(os.path.expanduser(folder))
+  if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    raise ValueError(
+      f"{given} already has files, so no episodes are recorded there: give a "
+      "new folder, or remove this one"
+    )
+  check_folder(given, folder)
+
+
 class Recorder:
   """Writes the complete episodes of a vector environment.
 
@@ -168,7 +179,34 @@ class Recorder:
       if self._starts[env] >= 0 and (recorded is None or recorded[env]):
         self._add_episode(env, step)
     self._starts[ended] = row + 2  # the next row is their autoreset
-    if self._part.size >= _PART_BYTES or time.monotonic() >= self._part.due_s:
+
+  def add_episode(
+    self,
+    observations: np.ndarray,
+    actions: np.ndarray,
+    rewards: np.ndarray,
+    terminated: bool,
+    truncated: bool,
+  ) -> None:
+    """Adds an episode of T steps, in the agents' terms.
+
+    Args:
+      observations: Observations before the steps and after the last.
+        # [T + 1, ...]
+      actions: Actions of the steps.  # [T, ...]
+      rewards: Rewards of the steps.  # [T]
+      terminated: Whether the last step terminated the episode.
+      truncated: Whether it truncated it.
+    """
+    part = self._part
+    part.episodes.append(
+      (observations, actions, rewards, terminated, truncated)
+    )
+    part.steps += len(rewards)
+    part.size += observations.nbytes + actions.nbytes + rewards.nbytes
+    part.size += _EPISODE_BYTES
+    self.episodes += 1
+    if part.size >= _PART_BYTES or time.monotonic() >= part.due_s:
       self._finish_part()
       if self._thread is None or not self._thread.is_alive():
         self._thread = threading.Thread(
@@ -177,7 +215,7 @@ class Recorder:
         self._thread.start()
 
   def close(self) -> int:
-    """Writes all complete episodes.
+    """Writes all complete episodes; others may be added after that.
 
     Returns:
       The number of episodes that are lost, since the disk rejected them.
@@ -229,12 +267,7 @@ class Recorder:
     observations = np.concatenate((before, step.observation[env : env + 1]))
     actions, rewards = (column.copy() for column in others)
     ends = bool(step.terminated[env]), bool(step.truncated[env])
-    part = self._part
-    part.episodes.append((observations, actions, rewards, *ends))
-    part.steps += len(rewards)
-    part.size += observations.nbytes + actions.nbytes + rewards.nbytes
-    part.size += _EPISODE_BYTES
-    self.episodes += 1
+    self.add_episode(observations, actions, rewards, *ends)
 
   def _finish_part(self) -> None:
     """Adds the part to those to write, if there is memory; begins another."""

@@ -1,6 +1,7 @@
 """Running: finds an active run, and connects to its launcher."""
 
 import contextlib
+import time
 from collections.abc import Iterator
 
 from slipway.launch.control import calls, control_service
@@ -11,6 +12,9 @@ from slipway.launch.runs import (
   run_lock,
   run_status,
 )
+
+_SAVE_TIMEOUT_S = 120.0  # seconds in which a requested snapshot must be written
+_POLL_S = 0.1  # seconds between two checks whether it is
 
 
 class RunUnavailableError(Exception):
@@ -87,6 +91,26 @@ def connect(
 def has_ended(folder: run_folder.RunFolder) -> bool:
   """Returns whether a run has ended and written its summary."""
   return run_address.read(folder) is None and folder.summary.exists()
+
+
+def save(folder: run_folder.RunFolder) -> None:
+  """Lets an active run write a snapshot, and waits for it.
+
+  Raises:
+    RunUnavailableError: as `connect`, or the snapshot takes too long.
+  """
+  with connect(folder) as control:
+    end_s = time.monotonic() + _SAVE_TIMEOUT_S
+    before = control.status().snapshots.written
+    control.save()
+    while control.status().snapshots.written == before:
+      time.sleep(_POLL_S)
+      if time.monotonic() > end_s:
+        raise RunUnavailableError(
+          f"run {str(folder.path)!r} has not written a snapshot within "
+          f"{_SAVE_TIMEOUT_S:.0f} s: use the last one, without --save; "
+          f"{str(folder.logs)!r} may say why"
+        )
 
 
 def _why_not_found(folder: run_folder.RunFolder) -> str:

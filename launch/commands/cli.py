@@ -19,6 +19,7 @@ _COMMANDS = {
   "evaluate": ("commands.evaluate", "play episodes by a run's policy"),
   "play": ("commands.play", "show a run's policy in a window, or film it"),
   "record": ("commands.record", "record episodes of a policy"),
+  "export": ("commands.export", "write the episodes that a run's table holds"),
   "control": ("commands.control", "show, pause, save or stop an active run"),
   "inspect": (
     "inspection.command",
@@ -61,7 +62,6 @@ _ALIASES = {
   "enjoy": "slipway play RUN",
   "test": "slipway evaluate --run=RUN",
   "video": "slipway play RUN --video",
-  "export": "slipway.load(RUN).export(PATH) in Python",
   "status": "slipway control --run=RUN status",
   "pause": "slipway control --run=RUN pause",
   "save": "slipway control --run=RUN save",

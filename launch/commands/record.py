@@ -124,12 +124,7 @@ def _record(argv: Sequence[str]) -> int:
   elif flags.policy != _RANDOM:
     actor.choose = _load_function(flags.policy, environment)
   folder = pathlib.Path(flags.out)
-  if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-    raise ValueError(
-      f"--out={flags.out} already has files, so no episodes are recorded "
-      "there: give a new folder, or remove this one"
-    )
-  recorder_lib.check_folder(f"--out={flags.out}", folder)
+  recorder_lib.check_new_folder(f"--out={flags.out}", folder)
   recorder = recorder_lib.Recorder(
     folder,
     folder.name,

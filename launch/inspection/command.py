@@ -41,8 +41,6 @@ snapshot.
 
 The run may be active. Its trainer is not disturbed, unless --save requests a
 new snapshot."""
-_SAVE_TIMEOUT_S = 120.0  # seconds in which a requested snapshot must be written
-_POLL_S = 0.1  # seconds between two checks whether it is
 _SEED = 3_000_000  # of the environments; differs from those of training
 
 
@@ -86,7 +84,7 @@ def _execute(argv: Sequence[str]) -> None:
     advice = "request one, by --save"
     os.nice(19)  # the run's processes come first
   if flags.save:
-    _save(folder)
+    running.save(folder)
   snapshot = snapshot_store.SnapshotStore(folder).newest()
   if snapshot is None:
     raise ValueError(
@@ -178,19 +176,3 @@ def _define_flags() -> flags_lib.Flags:
   flags.add_bool("json", False, "Print all numbers as JSON.")
   flags.add_trust()
   return flags
-
-
-def _save(folder: run_folder.RunFolder) -> None:
-  """Lets an active run write a snapshot, and waits for it."""
-  with running.connect(folder) as control:
-    end_s = time.monotonic() + _SAVE_TIMEOUT_S
-    before = control.status().snapshots.written
-    control.save()
-    while control.status().snapshots.written == before:
-      time.sleep(_POLL_S)
-      if time.monotonic() > end_s:
-        raise running.RunUnavailableError(
-          f"run {str(folder.path)!r} has not written a snapshot within "
-          f"{_SAVE_TIMEOUT_S:.0f} s: inspect the last one, without --save; "
-          f"{str(folder.logs)!r} may say why"
-        )

@@ -41,10 +41,7 @@ def inspect(
     ValueError: a file is damaged.
     OSError: a file can't be read, or a picture can't be written.
   """
-  shards, folders = config.replay.shards, [snapshot / "table"]
-  if config.mode != "single":
-    tables_path = snapshot_writer.tables_path
-    folders = [tables_path(snapshot, i, shards) for i in range(shards)]
+  folders = snapshot_writer.list_tables(snapshot, config)
   table = saved_table.read(folders, schema.item_shape, items)
   size, read = len(table.order), len(table.read)
   rows = [

@@ -243,6 +243,16 @@ def tables_path(
   return path if shards == 1 else path / str(shard)
 
 
+def list_tables(
+  snapshot: pathlib.Path, config: ml_collections.ConfigDict
+) -> list[pathlib.Path]:
+  """Returns the folders of a run's table in a snapshot, one per shard."""
+  if config.mode == "single":
+    return [snapshot / "table"]
+  shards = config.replay.shards
+  return [tables_path(snapshot, i, shards) for i in range(shards)]
+
+
 def _read_best_return(newest: snapshot_store.Snapshot | None) -> float | None:
   """Returns the best mean return of the evaluations before a snapshot."""
   if newest is None:

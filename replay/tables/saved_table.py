@@ -22,6 +22,7 @@ from slipway.replay.tables import table_snapshot, tables
 
 # Items whose content is read at most, at random, and their bytes.
 _MAX_READ, _MAX_BYTES = 20_000, 16_000_000
+_MAX_JOINED = 1 << 28  # bytes that are decompressed at once; Snappy: 2**32
 
 
 class SavedTable(msgspec.Struct, kw_only=True):
@@ -39,8 +40,7 @@ class SavedTable(msgspec.Struct, kw_only=True):
     streams: identifier of the stream by which a worker sent each item, [N];
       None: the table has no streams.
     order: indices of the items by priority, the highest and newest first, [N].
-    read: indices of the items whose content has been read, ascending, [K]:
-      those at both ends of the order, and random ones, or all of a small table.
+    read: indices of the items whose content has been read, ascending, [K].
     content: their bytes, uint8 [K, *item_shape].
   """
 
@@ -54,7 +54,9 @@ class SavedTable(msgspec.Struct, kw_only=True):
 
 
 def read(
-  folders: Sequence[pathlib.Path], item_shape: tuple[int, ...], ends: int
+  folders: Sequence[pathlib.Path],
+  item_shape: tuple[int, ...],
+  ends: int | None = None,
 ) -> SavedTable:
   """Reads a table from a snapshot.
 
@@ -62,7 +64,8 @@ def read(
     folders: folder of `local_table.LocalTable.save`, or of each Reverb server's
       checkpoint.
     item_shape: shape of an item.
-    ends: number of items to read at each end of the order.
+    ends: number of items to read at each end of the order, besides random ones,
+      which are all in a small table; None: all items are read.
 
   Raises:
     ValueError: a file is damaged.
@@ -74,7 +77,7 @@ def read(
 
 
 def _read_local(
-  folder: pathlib.Path, item_shape: tuple[int, ...], ends: int
+  folder: pathlib.Path, item_shape: tuple[int, ...], ends: int | None
 ) -> SavedTable:
   saved = json.loads((folder / "table.json").read_text(encoding="utf-8"))
   exponent, inserted = saved["priority_exponent"], saved["inserted"]
@@ -99,7 +102,9 @@ def _read_local(
 
 
 def _read_reverb(
-  folders: Sequence[pathlib.Path], item_shape: tuple[int, ...], ends: int
+  folders: Sequence[pathlib.Path],
+  item_shape: tuple[int, ...],
+  ends: int | None,
 ) -> SavedTable:
   rows, keys = [], []
   kind = checkpoint_pb2.PriorityTableCheckpoint
@@ -131,8 +136,10 @@ def _read_reverb(
     if chunk.chunk_key in blocks:
       blocks[chunk.chunk_key] = chunk.data.tensors[0].tensor_content
   size = math.prod(item_shape) // keys.shape[1]
-  contents = _decompress([*blocks.values()], size)
-  found = dict(zip(blocks, contents, strict=True))
+  found, names, step = {}, [*blocks], max(1, _MAX_JOINED // size)
+  for part in (names[i : i + step] for i in range(0, len(names), step)):
+    contents = _decompress([blocks[name] for name in part], size)
+    found |= zip(part, contents, strict=True)
   content = [found[key] for key in keys[chosen].flat]
   return SavedTable(
     counts={
@@ -156,13 +163,15 @@ def _read_reverb(
 
 
 def _choose(
-  priorities: np.ndarray, item_shape: tuple[int, ...], ends: int
+  priorities: np.ndarray, item_shape: tuple[int, ...], ends: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns `SavedTable.order`, and `SavedTable.read`."""
   limit = max(1, min(_MAX_READ, _MAX_BYTES // math.prod(item_shape)))
   size = len(priorities)
-  random = np.random.default_rng(0).permutation(size)[:limit]
   order = np.lexsort((-np.arange(size), -priorities))
+  if ends is None:
+    return order, np.arange(size)
+  random = np.random.default_rng(0).permutation(size)[:limit]
   last = order[max(0, size - ends) :]
   return order, np.unique(np.concatenate([random, order[:ends], last]))
 
@@ -189,8 +198,7 @@ def _parse(
         yield from ((i, kind.FromString(x)) for x in block)
     except tf.errors.OpError as error:
       raise ValueError(
-        f"{path!r} can't be read ({type(error).__name__}): inspect another "
-        "snapshot"
+        f"{path!r} can't be read ({type(error).__name__}): use another snapshot"
       ) from error
 
 

@@ -30,7 +30,6 @@ def test_help_opens_with_examples(arguments, capsys):
     ("fly", "are train"),
     ("eval", "slipway evaluate --run="),
     ("status", "slipway control --run="),
-    ("export", ".export("),
     ("config", "0 configs"),
     ("config dqn ppo", "2 configs"),
     ("config dqn --config.seed=3", "--config.seed=3"),
