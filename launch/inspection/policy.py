@@ -24,16 +24,19 @@ _PATCHES = 6  # patches of an image per side, and groups of a vector's square
 
 
 class _Played(typing.NamedTuple):
-  """One episode of each of B environments, T steps of the longest one."""
+  """One episode of each of B environments, T steps of the longest one.
+
+  What the algorithm does not have is nan.
+  """
 
   is_step: np.ndarray  # whether the episode had not ended before, [T, B]
   action: np.ndarray  # [T, B, ...]
-  log_prob: np.ndarray | None  # log-probabilities of the actions, [T, B]
+  log_prob: np.ndarray  # log-probabilities of the actions, [T, B]
   reward: np.ndarray  # rewards from which the policy learns, [T, B]
   raw_reward: np.ndarray  # rewards of the environment, [T, B]
   terminated: np.ndarray  # [T, B]
   truncated: np.ndarray  # [T, B]
-  value: np.ndarray | None  # values of the observations, [T + 1, B]
+  value: np.ndarray  # values of the observations, [T + 1, B]
   kept: np.ndarray  # observations of random moments, [M, ...]
 
 
@@ -71,18 +74,16 @@ def inspect(
   played = _play(environment, actor, builder, learner)
   returns = (played.raw_reward * played.is_step).sum(axis=0)
   actions = played.action[played.is_step]
+  entropy = -played.log_prob[played.is_step].mean()
   rows = [
     Row("actions_are", kind, "from the policy, if it is a distribution"),
-    Row("episodes", len(returns)),
     Row("mean_return", returns.mean(), "undiscounted"),
     Row("mean_length", len(actions) / len(returns), "environment steps"),
     *_describe_actions(spec.actions, actions),
+    Row("entropy", entropy, "mean of -log pi(a given o), in nats"),
   ]
-  if played.log_prob is not None:
-    entropy = -played.log_prob[played.is_step].mean()
-    rows.append(Row("entropy", entropy, "mean of -log pi(a given o), in nats"))
-  if played.value is not None:
-    rows += _calibrate(played, played.value, config.adder.discount)
+  if not np.isnan(played.value).any():
+    rows += _calibrate(played, config.adder.discount)
   found = {"policy": rows}
   if len(builder.make_network(config, spec).inputs) == 1:  # no memory
     found["perturbations"] = _perturb(greedy, spec, played.kept)
@@ -98,26 +99,25 @@ def _play(
   """Plays one episode in each environment."""
   steps, values, kept, random = [], [], [], np.random.default_rng(0)
   step, is_step = environment.reset(), np.ones(environment.num_envs, bool)
+  unknown = np.full(environment.num_envs, np.nan)
   while True:
     output = actor.act(step.observation, step.reward, step.first)
     values.append(_estimate(builder, learner, step.observation, output))
     if not is_step.any() or len(steps) == _MAX_STEPS:
       break
     # A sample of the observations of all moments (reservoir sampling).
-    place = len(steps)
-    if place >= _MAX_KEPT:
-      place = random.integers(place + 1)
+    t = len(steps)
+    place = t if t < _MAX_KEPT else random.integers(t + 1)
     if place < _MAX_KEPT:
       env = random.choice(np.flatnonzero(is_step))
       kept[place : place + 1] = [step.observation[env]]
     step = environment.step(output.action)
-    log_prob = output.extras.get(policies.LOG_PROB)
+    log_prob = output.extras.get(policies.LOG_PROB, unknown)
     rewards = step.reward, step.raw_reward
     ends = step.terminated, step.truncated
     steps.append((is_step, output.action, log_prob, *rewards, *ends))
     is_step = is_step & ~(step.terminated | step.truncated)
-  columns = (*zip(*steps, strict=True), values, kept)
-  return _Played(*(None if x[0] is None else np.stack(x) for x in columns))
+  return _Played(*map(np.stack, (*zip(*steps, strict=True), values, kept)))
 
 
 def _estimate(
@@ -125,15 +125,14 @@ def _estimate(
   learner: core.Learner,
   observation: np.ndarray,
   output: adder.ActorOutput,
-) -> np.ndarray | None:
-  """Returns the expected returns of actions, [B], or None if not known."""
-  value = output.extras.get(epsilon_greedy.VALUE_OF_ACTION)
-  if value is not None and isinstance(builder, q_builder.QBuilder):
-    return builder.unscale_values(value)
-  if not isinstance(learner, core.ValueLearner):
-    return None
-  found = learner.estimate_values(observation, output.action)
-  return None if found is None else found.numpy()
+) -> np.ndarray:
+  """Returns the expected returns of actions, [B], or nan."""
+  if isinstance(builder, q_builder.QBuilder):
+    return builder.unscale_values(output.extras[epsilon_greedy.VALUE_OF_ACTION])
+  value = None
+  if isinstance(learner, core.ValueLearner):
+    value = learner.estimate_values(observation, output.action)
+  return np.full(len(observation), np.nan) if value is None else value.numpy()
 
 
 def _describe_actions(
@@ -155,22 +154,21 @@ def _describe_actions(
     yield Row(f"frequency_entropy{which}", entropy, "in nats")
 
 
-def _calibrate(
-  played: _Played, value: np.ndarray, discount: float
-) -> list[report.Row]:
+def _calibrate(played: _Played, discount: float) -> list[report.Row]:
   """Compares the values of steps with the discounted returns that followed.
 
   Where a limit cuts an episode off, the value of its last observation stands
   for the rest of the return.
   """
-  following, targets = value[-1].astype(np.float64), []
+  value, targets = played.value.astype(np.float64), []
+  following = value[-1]
   for t in reversed(range(len(played.reward))):
     rest = np.where(played.truncated[t], value[t + 1], following)
     rest = np.where(played.terminated[t], 0.0, rest)
     following = played.reward[t] + discount * rest
     targets.append(following)
   returns = np.stack(targets[::-1])[played.is_step]
-  values = value[:-1][played.is_step].astype(np.float64)
+  values = value[:-1][played.is_step]
   with np.errstate(all="ignore"):  # nan: one of them does not vary
     correlation = np.corrcoef(values, returns)[0, 1]
     explained = 1 - (returns - values).var() / returns.var()

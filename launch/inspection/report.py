@@ -1,7 +1,6 @@
 """Report: named results with their meanings, for the terminal and as JSON."""
 
 import math
-import numbers
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -69,7 +68,7 @@ def _format(value: typing.Any) -> str:
     return ", ".join(f"{name} {_format(x)}" for name, x in value.items())
   if isinstance(value, Sequence) and not isinstance(value, str):
     return f"[{', '.join(map(_format, value))}]"
-  if not isinstance(value, numbers.Real):
+  if not isinstance(value, int | float | np.number):
     return str(value)
   if not math.isfinite(value):
     return formatting.UNKNOWN

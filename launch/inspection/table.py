@@ -15,7 +15,6 @@ from slipway.replay.tables import saved_table, table_spec
 
 Row = report.Row
 _MAX_SHOWN = 64  # values of an item's field that are listed
-_MIN_SIDE = 8  # height and width of an image; smaller arrays are none
 _MAX_ROWS = 8  # images of a sequence in its picture, the first ones
 _MIN_PIXELS = 200  # height of the picture of one image
 
@@ -149,9 +148,8 @@ def _describe_item(
       yield Row(name, values.tolist())
     else:
       yield Row(name, report.quantiles(values), str(values.shape))
-    # An image, [S, H, W] or [H, W, C], or a sequence of images.
-    is_image = values.ndim in (3, 4)
-    if folder and is_image and sorted(values.shape[-3:])[1] >= _MIN_SIDE:
+    # An image is [S, H, W] or [H, W, C], or a sequence of these.
+    if folder and values.ndim in (3, 4) and values.size > _MAX_SHOWN:
       path = folder / f"{title.replace(' ', '_')}_{name}.png"
       _write_picture(path, values)
       yield Row(f"{name}_picture", str(path))
@@ -165,5 +163,5 @@ def _write_picture(path: pathlib.Path, values: np.ndarray) -> None:
   scale = max(1, _MIN_PIXELS // rows.shape[2])
   tiles = rows.repeat(scale, 2).repeat(scale, 3)
   tiles[..., -1, :] = tiles[..., -1] = rows.mean()  # lines between the tiles
-  picture = np.vstack(np.dstack(tiles.swapaxes(0, 1)))
+  picture = np.vstack(np.dstack([*tiles.swapaxes(0, 1)]))
   image.imsave(path, picture, cmap="gray")

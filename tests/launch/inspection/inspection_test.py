@@ -182,7 +182,7 @@ def test_continuous_actions(train, inspect, algorithm, actions_are):
   found = inspect(run, "--episodes=1")
   policy = found["policy"]
   assert policy["actions_are"] == actions_are
-  assert ("entropy" in policy) == (algorithm == "sac")
+  assert (policy["entropy"] is None) == (algorithm == "td3")
   assert -1 <= policy["action"]["min"] <= policy["action"]["max"] <= 1
   assert "bias" in policy
   assert len(found["perturbations"]) == 3
