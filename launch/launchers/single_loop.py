@@ -81,7 +81,7 @@ class SingleLoop:
     self._config, self._control = config, control
     builder = registry.make_builder(config.agent)
     table = core.make_collected_table(builder, config, spec)
-    self._store = snapshot_store.open_store(config, run.folder, table)
+    self._store = snapshot_store.open_store(config, run.folder)
     newest = self._store.newest()
     state = (
       pickle.loads((newest.path / _STATE_FILE).read_bytes()) if newest else None

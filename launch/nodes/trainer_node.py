@@ -68,7 +68,7 @@ class TrainerNode:
     self._rates = rates_lib.Rates.from_config(config, spec)
     # The newest snapshot is determined only once, so that tables and learner
     # restore the same one.
-    store = snapshot_store.open_store(config, folder, self._rates.table)
+    store = snapshot_store.open_store(config, folder)
     snapshot = store.newest()
     self._tables = None
     if config.topology.replay == "with_trainer":

@@ -2,7 +2,6 @@
 
 import contextlib
 import fcntl
-import json
 import os
 import pathlib
 import shutil
@@ -22,11 +21,6 @@ from slipway.launch.runs import (
   run_status,
   uploads,
 )
-from slipway.replay.tables import table_spec
-
-# Name of the file in a snapshot that says where an item's fields are in its
-# bytes; see `table_spec.ItemSchema.describe`.
-ITEMS = "items.json"
 
 
 class Snapshot(typing.NamedTuple):
@@ -44,23 +38,18 @@ class Snapshot(typing.NamedTuple):
 
 
 def open_store(
-  config: ml_collections.ConfigDict,
-  folder: run_folder.RunFolder,
-  table: table_spec.TableSpec | None = None,
+  config: ml_collections.ConfigDict, folder: run_folder.RunFolder
 ) -> "SnapshotStore":
   """Returns the store of a run's snapshots, by section `snapshot` of a config.
 
   Args:
     config: the whole config.
     folder: the run's folder, which need not exist yet.
-    table: spec of the table in the snapshots that are written, if there is one.
 
   Raises:
     ValueError: the URL cannot be used.
   """
   files = {run_folder.CONFIG: config_file.to_json(config)}
-  if table is not None:
-    files[ITEMS] = json.dumps(table.schema.describe(), indent=2)
   return SnapshotStore(folder, config.snapshot.keep, config.snapshot.url, files)
 
 

@@ -183,12 +183,3 @@ class FrameIds(typing.NamedTuple):
 
   ids: np.ndarray
   ring: FrameRing
-
-
-def describe(shape: tuple[int, ...]) -> dict[str, typing.Any]:
-  """Returns how the frames of observations [S, ...] are stored, for JSON."""
-  return {
-    "stack": list(shape),
-    "bytes": padded_frame_bytes(shape),
-    "xor": int(XOR_PATTERN),
-  }

@@ -8,8 +8,7 @@ at once.
 """
 
 import math
-import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from acme import specs
@@ -62,16 +61,6 @@ class Packing:
       )
     self.record_bytes = self._dtype.itemsize
 
-  def describe(self) -> list[dict[str, typing.Any]]:
-    """Returns name, dtype, shape and offset of each field, for JSON."""
-    places = self._dtype.fields
-    assert places is not None
-    return [
-      {"name": name, "dtype": dtype.name, "shape": list(shape),
-       "offset": places[name][1]}
-      for name, (dtype, shape) in self.fields.items()
-    ]  # fmt: skip
-
   def pack(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
     """Packs a batch into records.
 
@@ -104,21 +93,6 @@ class Packing:
     """
     values = records.view(self._dtype).reshape(len(records))
     return {name: values[name] for name in self.fields}
-
-
-def from_description(
-  fields: Iterable[Mapping[str, typing.Any]], record_bytes: int
-) -> np.dtype:
-  """Returns the dtype of a record from a result of `Packing.describe`."""
-  fields = list(fields)
-  return np.dtype(
-    {
-      "names": [x["name"] for x in fields],
-      "formats": [(x["dtype"], tuple(x["shape"])) for x in fields],
-      "offsets": [x["offset"] for x in fields],
-      "itemsize": record_bytes,
-    }
-  )
 
 
 def size_bytes(spec: specs.Array) -> int:

@@ -126,17 +126,6 @@ class SequenceSchema:
     del num_envs
     return 0
 
-  def describe(self) -> dict[str, typing.Any]:
-    """Returns the places of an item's fields; see `table_spec.ItemSchema`."""
-    found: dict[str, typing.Any] = {
-      "item": "sequence",
-      "record_bytes": self.record.record_bytes,
-      "fields": self.record.describe(),
-    }
-    if self.windows is not None:
-      found["frames"] = frames.describe(self.windows.shape)
-    return found
-
   def unpack(self, data: typing.Any) -> tuple[Sequence, typing.Any]:
     """Returns B sequences and their versions, in the learner's graph.
 

@@ -142,21 +142,6 @@ class TransitionSchema:
     """Number of steps for which an adder keeps the frames of stacks."""
     return self._n_step + self.stacked_frames
 
-  def describe(self) -> dict[str, typing.Any]:
-    """Returns the places of an item's fields; see `table_spec.ItemSchema`."""
-    found: dict[str, typing.Any] = {
-      "item": "transition",
-      "transitions_per_item": self.transitions_per_item,
-      "record_bytes": self.record.record_bytes,
-      "fields": self.record.describe(),
-    }
-    if self.stacked_frames:
-      found["frames"] = {
-        **frames.describe(self.observation_shape),
-        "records_per_item": self.frames_per_item,
-      }
-    return found
-
   def unpack(self, data: typing.Any) -> tuple[Transition, typing.Any]:
     """Returns B transitions and their versions, in the learner's graph.
 

@@ -28,13 +28,6 @@ class ItemSchema(typing.Protocol):
     """Returns how many sent frame records a writer keeps for later items."""
     ...
 
-  def describe(self) -> dict[str, typing.Any]:
-    """Returns the places of an item's fields in its bytes, for JSON.
-
-    Snapshots hold it, so that a table can be read without this schema.
-    """
-    ...
-
 
 @dataclasses.dataclass(frozen=True)
 class TableSpec:

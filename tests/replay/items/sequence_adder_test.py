@@ -1,8 +1,5 @@
 """Tests of the sequence adder against a log of all environment steps."""
 
-import json
-import math
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -211,20 +208,3 @@ def test_extras_of_observations_include_that_after_the_last_step():
     )
     unpacked, _ = schema.unpack(tf.constant(found.data()))
     assert unpacked.extras[VALUES[1]].shape == (3, 5)
-
-
-def test_a_description_suffices_to_read_an_item():
-  schema, adder = make_adder(4, 4, 3)
-  items = [x for x in feed(adder, play(3, 6)) if x is not None]
-  described = json.loads(json.dumps(schema.describe()))
-  data = items[0].data()
-  assert described["record_bytes"] == data.shape[1]
-  expected = schema.record.unpack(items[0].records)
-  assert {field["name"] for field in described["fields"]} == set(expected)
-  for field in described["fields"]:
-    dtype, shape = np.dtype(field["dtype"]), field["shape"]
-    size = dtype.itemsize * math.prod(shape)
-    column = data[:, field["offset"] : field["offset"] + size].copy()
-    np.testing.assert_array_equal(
-      column.view(dtype).reshape(3, *shape), expected[field["name"]]
-    )
