@@ -37,6 +37,8 @@ _LEAST = 0.002  # smallest share of a step in the flow chart
 def read(path):
   """Returns slices (begin, end in s, step) by thread, and the whole length."""
   events = json.loads(pathlib.Path(path).read_text())["traceEvents"]
+  times_us = [event["ts"] for event in events if "ts" in event]
+  first_us = min(times_us)
   processes, threads, begun = {}, {}, collections.defaultdict(list)
   lanes = collections.defaultdict(list)
   for event in events:
@@ -45,16 +47,16 @@ def read(path):
       names = threads if "tid" in event else processes
       names[key] = event["args"]["name"]
     elif event["ph"] == "B":
-      begun[key].append((event["ts"] / 1e6, event["name"]))
+      begun[key].append(((event["ts"] - first_us) / 1e6, event["name"]))
     else:
       start_s, name = begun[key].pop()
       if not begun[key] and name in _COLOURS:
-        lanes[key].append((start_s, event["ts"] / 1e6, name))
+        lanes[key].append((start_s, (event["ts"] - first_us) / 1e6, name))
   named = {
     (processes[pid, None], threads[pid, tid]): lanes[pid, tid]
     for pid, tid in sorted(lanes)
   }
-  return named, max(event.get("ts", 0) for event in events) / 1e6
+  return named, (max(times_us) - first_us) / 1e6
 
 
 def draw_flow(lanes, length_s):

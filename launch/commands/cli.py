@@ -76,8 +76,9 @@ _ALIASES = {
 _PACKAGES = (
   *("absl", "acme", "cloudpickle", "cryptography", "dm_env", "fsspec"),
   *("gymnasium", "launchpad", "matplotlib", "minari", "ml_collections"),
-  *("msgspec", "numpy", "onnx", "optuna", "psutil", "ray", "reverb", "rich"),
-  *("slipway", "tensorboard", "tensorflow", "tf2onnx", "uvloop", "werkzeug"),
+  *("msgspec", "numpy", "onnx", "optuna", "prometheus_client", "psutil", "ray"),
+  *("reverb", "rich", "slipway", "tensorboard", "tensorflow", "tf2onnx"),
+  *("uvloop", "werkzeug"),
 )
 # Text of `slipway --help`, in which the list of commands is filled in.
 _USAGE = """\

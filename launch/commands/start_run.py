@@ -112,7 +112,7 @@ def run(
           )
         folder = run_folder.RunFolder(shown.path.absolute())
       if metrics is not None:
-        metrics.start(folder)
+        metrics.folder = folder
         message += f"\nmetrics: {metrics.url}"
     except (ValueError, OSError, user_code.UserCodeError) as error:
       print(f"train: {error}", file=sys.stderr)

@@ -74,27 +74,25 @@ class ControlService(typing.Protocol):
     """Returns the run's current status."""
     ...
 
-  def profile(self, seconds: float, per_s: int) -> None:
-    """Makes all processes of the run sample their stacks.
+  def sample(self, seconds: float, per_s: float, is_first: bool) -> None:
+    """Makes all processes sample their stacks; earlier profiles are dropped.
 
     Args:
-      seconds: duration of the profiles, which replace earlier ones.
+      seconds: duration from now on. At most 2 s are used, so that a profile
+        whose command was killed ends: repeat the call for a longer one.
       per_s: samples per second.
+      is_first: whether the call begins a profile, or continues one.
 
     Raises:
-      ValueError: the run is being profiled already.
+      ValueError: the call would begin a second profile at the same time.
     """
     ...
 
-  def profiled(self, name: str, profile: sampling.Profile) -> None:
-    """Records the profile of a process, by its node's name ('worker/0')."""
-    ...
-
   def get_profile(self, name: str) -> sampling.Profile | None:
-    """Returns a process's newest profile; None until it has sent one.
+    """Returns a process's profile, or None if it sends none within 2 s.
 
     Args:
-      name: the node's name, or 'launcher'.
+      name: the node's name ('worker/0'), or 'launcher'.
     """
     ...
 

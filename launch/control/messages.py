@@ -7,7 +7,7 @@ import typing
 
 import msgspec
 
-from slipway.launch.control import stages, waits
+from slipway.launch.control import sampling, stages, waits
 from slipway.launch.runs import run_status
 from slipway.replay.tables import table_status
 
@@ -39,9 +39,8 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workers: number of workers that share a round; 0 means the config's number.
     last_snapshot_s: seconds that the trainer may take to write and upload the
       run's last snapshot.
-    profile_s: seconds for which the node's process samples its stacks from now
-      on, or 0.
-    profile_per_s: samples per second.
+    samples_per_s: samples that the node's process takes of its stacks per
+      second; 0 ends the profile.
   """
 
   stop: bool = False
@@ -52,8 +51,7 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   collected_version: int = 0
   workers: int = 0
   last_snapshot_s: float = stages.last_snapshot_s(is_quick=True)
-  profile_s: float = 0.0
-  profile_per_s: int = 100
+  samples_per_s: float = 0.0
 
 
 class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -124,11 +122,13 @@ class NodeReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
       identify it among the node's processes; `Link` sets the field.
     counts: counts since the process started.
     wait: the node's current wait, or None if it does not wait.
+    profile: profile of the process, in the first report after it has ended.
   """
 
   incarnation: run_status.UnixSeconds = 0.0
   counts: run_status.NodeCounts = run_status.NodeCounts()
   wait: waits.Wait | None = None
+  profile: sampling.Profile | None = None
 
 
 class WorkerReport(NodeReport, frozen=True, tag="worker", kw_only=True):

@@ -39,6 +39,9 @@ from slipway.launch.runs import results as results_lib
 _LONGEST_WAIT_S = 1.0
 # Reasons of a stop after which the nodes may be killed soon.
 _QUICK_REASONS = ("failure", *signal.Signals.__members__)
+# Seconds for which processes sample their stacks after each request, and then
+# have time to send their profiles. It is below the timeout of an RPC.
+_SAMPLING_S = 2.0
 # Seconds between two writes of the metrics at a run's beginning.
 _METRICS_PERIOD_S = 1.0
 # Duration of a run at which it writes metrics, relative to the time before.
@@ -126,7 +129,7 @@ class RunControl(control_service.ControlService):
     self._machines: Mapping[str, run_status.MachineStatus] = {}
     self._monitors: Mapping[str, machine_usage.MachineUsage] = {}
     self._profiles: dict[str, sampling.Profile] = {}  # by name
-    self._profile_per_s, self._profile_end_s = 100, 0.0  # monotonic
+    self._samples_per_s, self._sampling_end_s = 0.0, 0.0  # monotonic
     self._closed = False
     self._update_due_s = 0.0  # monotonic
     self._metrics_due_s = 0.0  # of the run's duration
@@ -162,18 +165,18 @@ class RunControl(control_service.ControlService):
     """
     with self._lock:
       wanted, share = self._wanted, 0.0
+      is_external = role == messages.EXTERNAL
       if role == "worker":  # one without a proxy
         share = 1.0 / max(1, wanted.workers)
       elif role == "proxy":
         share = self._nodes.compute_proxy_share(index)
       return msgspec.structs.replace(
         wanted,
-        stop=self.stopping and role == messages.EXTERNAL,
+        stop=self.stopping and is_external,
         steps_per_s=share * wanted.steps_per_s,
         collected_version=self._nodes.collected_version(),
         last_snapshot_s=stages.last_snapshot_s(self._stops_quickly),
-        profile_s=max(0.0, self._profile_end_s - time.monotonic()),
-        profile_per_s=self._profile_per_s,
+        samples_per_s=0.0 if is_external else self._read_sampling_rate(),
       )
 
   def register(self, role: str, index: int) -> messages.Registration:
@@ -216,29 +219,24 @@ class RunControl(control_service.ControlService):
         is_best, self._state.evaluations.best_return
       )
 
-  def profile(self, seconds: float, per_s: int) -> None:
+  def sample(self, seconds: float, per_s: float, is_first: bool) -> None:
     with self._lock:
-      now_s = time.monotonic()
-      if now_s < self._profile_end_s:
+      if is_first and self._read_sampling_rate():
         raise ValueError(
-          "the run is being profiled already, so another profile would replace "
-          f"that one: try again in {self._profile_end_s - now_s:.0f} s"
+          "another `slipway profile` of the run is in progress, or was killed "
+          f"just now: try again when it has ended, or in {_SAMPLING_S:.0f} s"
         )
       self._profiles = {}
-      self._profile_end_s, self._profile_per_s = now_s + seconds, per_s
+      self._samples_per_s = per_s
+      self._sampling_end_s = time.monotonic() + min(seconds, _SAMPLING_S)
       sampling.start(
-        seconds,
-        per_s,
-        lambda profile: self.profiled("launcher", profile),
-        lambda: self._closed,
+        self._read_sampling_rate,
+        lambda profile: self._add_profile("launcher", profile),
       )
 
-  def profiled(self, name: str, profile: sampling.Profile) -> None:
-    with self._lock:
-      self._profiles[name] = profile
-
   def get_profile(self, name: str) -> sampling.Profile | None:
-    with self._lock:
+    with self._reported:
+      self._reported.wait_for(lambda: name in self._profiles, _SAMPLING_S)
       return self._profiles.get(name)
 
   def stop(self, reason: str) -> None:
@@ -471,8 +469,21 @@ class RunControl(control_service.ControlService):
     self, role: str, index: int, report: messages.Report, finished: bool
   ) -> None:
     """Records a node's report, and wakes the callers of `wait_collected`."""
+    if report.profile is not None:
+      self._add_profile(f"{role}/{index}", report.profile)
     self._state.report(role, index, report, finished)
     self._reported.notify_all()
+
+  def _add_profile(self, name: str, profile: sampling.Profile) -> None:
+    """Records a process's profile, and wakes the callers of `get_profile`."""
+    with self._lock:
+      self._profiles[name] = profile
+      self._reported.notify_all()
+
+  def _read_sampling_rate(self) -> float:
+    """Returns the samples of stacks per second; 0 if there is no profile."""
+    is_over = time.monotonic() > self._sampling_end_s
+    return 0.0 if is_over else self._samples_per_s
 
   def _explain_stall(self, status: run_status.RunStatus) -> str:
     """Returns one line about the cause of a stall; see `Watchdog.explain`."""

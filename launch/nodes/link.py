@@ -1,6 +1,5 @@
 """Link: sends a node's reports to the control, and receives commands."""
 
-import contextlib
 import contextvars
 import threading
 import time
@@ -73,6 +72,7 @@ class Link:
     self._due.set()
     self._closed = threading.Event()
     self._error: BaseException | None = None
+    self._profile: sampling.Profile | None = None
     self._thread = threading.Thread(
       target=self._run, name=f"link of {role} {index}", daemon=True
     )
@@ -140,20 +140,19 @@ class Link:
 
   def _get_report(self) -> messages.Report:
     """Returns the node's current report, with this process's incarnation."""
+    profile, self._profile = self._profile, None
     return msgspec.structs.replace(
-      self._make_report(), incarnation=self._incarnation
+      self._make_report(), incarnation=self._incarnation, profile=profile
     )
 
-  def _start_profile(self, command: messages.Command) -> None:
-    """Samples this process and sends the result, in another thread."""
+  def _read_sampling_rate(self) -> float:
+    """Returns the samples of stacks per second; 0 if there is no profile."""
+    return 0.0 if self._closed.is_set() else self._command.samples_per_s
 
-    def send(profile: sampling.Profile) -> None:
-      with contextlib.suppress(Exception):  # the launcher is stopped
-        self._control.profiled("/".join(map(str, self._node)), profile)
-
-    sampling.start(
-      command.profile_s, command.profile_per_s, send, self._closed.is_set
-    )
+  def _send_profile(self, profile: sampling.Profile) -> None:
+    """Sends a profile with the next report."""
+    self._profile = profile
+    self._due.set()
 
   def _run(self) -> None:
     """Sends reports periodically, as the function of the link's thread.
@@ -178,8 +177,8 @@ class Link:
         self._command = self._control.report(*self._node, report)
         if self._command.stop:
           self._stop.set()
-        if self._command.profile_s > 0:
-          self._start_profile(self._command)
+        if self._command.samples_per_s > 0.0:
+          sampling.start(self._read_sampling_rate, self._send_profile)
         self._replied.set()
         failing_since_s = None
       except Exception as error:

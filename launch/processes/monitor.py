@@ -1,38 +1,27 @@
 """Monitor: measures what a machine and the run's processes on it use."""
 
 import contextlib
+import math
 import pathlib
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import psutil
 
 from slipway.launch.runs import machine_usage
 
-# Seconds for which a measurement is returned again, so that rates are means
-# over a useful time.
-_PERIOD_S = 1.0
+_PERIOD_S = 1.0  # for which a measurement is returned again
 _GPU_PERIOD_S = 5.0  # a call of nvidia-smi takes up to a second
-_QUERY = (
-  "--query-gpu=index,utilization.gpu,memory.used,memory.total",
-  "--format=csv,noheader,nounits",
+_NVIDIA_SMI = (
+  *("nvidia-smi", "--format=csv,noheader,nounits"),
+  "--query-gpu=utilization.gpu,memory.used,memory.total",
 )
-_MEBIBYTE = 2**20
-# Names of the network interfaces whose bytes do not leave the machine.
-_LOOPBACK = ("lo",)
 
 
 class Monitor:
-  """Measures one machine and some of its processes, at most once per second.
-
-  ```python
-  monitor = Monitor(pathlib.Path("runs/first"))
-  usage = monitor.measure({"launcher": os.getpid()})
-  usage.memory_used_bytes, usage.processes["launcher"].cpu_cores
-  ```
-  """
+  """Measures one machine and some of its processes, at most once per second."""
 
   def __init__(self, folder: pathlib.Path):
     """Measures nothing yet.
@@ -41,12 +30,12 @@ class Monitor:
       folder: a folder on the disk to measure.
     """
     self._folder = folder
-    self._measured_at_s = self._gpus_asked_at_s = float("-inf")  # monotonic
-    self._counters: dict[str, float] = {}  # of the last measurement, by name
     self._usage = machine_usage.MachineUsage()
-    self._nvidia_smi = shutil.which("nvidia-smi")
-    self._query: subprocess.Popen[str] | None = None
+    self._measured_at_s = -math.inf  # monotonic
+    self._counters = _read_counters()  # at the last measurement
+    self._processes: dict[int, psutil.Process] = {}
     self._gpus: dict[int, machine_usage.GpuUsage] = {}
+    self._query: subprocess.Popen[str] | None = None
 
   def measure(self, pids: Mapping[str, int]) -> machine_usage.MachineUsage:
     """Returns the newest measurement, of this moment if the last is 1 s old.
@@ -61,61 +50,31 @@ class Monitor:
     passed_s = now_s - self._measured_at_s
     if passed_s < _PERIOD_S:
       return self._usage
-    counters = dict(self._read_counters())
-    memory = dict(self._read_processes(pids, counters))
-    before, self._counters = self._counters, counters
     self._measured_at_s = now_s
-
-    def rate(name: str) -> float:
-      """Returns the change of a counter per second, or 0 for a new one."""
-      count = counters.get(name, 0.0)
-      return max(0.0, count - before.get(name, count)) / passed_s
-
-    machine, disk = psutil.virtual_memory(), shutil.disk_usage(self._folder)
+    before, self._counters = self._counters, _read_counters()
+    cpu_cores, read, written, received, sent = (
+      max(0.0, new - old) / passed_s
+      for new, old in zip(self._counters, before, strict=True)
+    )
+    processes = {}
+    for name, pid in pids.items():
+      with contextlib.suppress(psutil.Error):
+        processes[name] = self._read_process(pid)
+    memory, disk = psutil.virtual_memory(), shutil.disk_usage(self._folder)
     self._usage = machine_usage.MachineUsage(
-      cores=psutil.cpu_count() or 1,
-      cpu_cores=rate("cpu"),
-      memory_bytes=machine.total,
-      memory_used_bytes=machine.total - machine.available,
-      disk_bytes=disk.total,
-      disk_used_bytes=disk.used,
-      disk_read_bytes_per_s=rate("read"),
-      disk_written_bytes_per_s=rate("written"),
-      network_received_bytes_per_s=rate("received"),
-      network_sent_bytes_per_s=rate("sent"),
-      gpus=self._read_gpus(now_s),
-      processes={
-        name: machine_usage.ProcessUsage(rate(f"cpu of {name}"), resident)
-        for name, resident in memory.items()
-      },
+      *(psutil.cpu_count() or 1, cpu_cores),
+      *(memory.total, memory.total - memory.available),
+      *(disk.total, disk.used, read, written, received, sent),
+      self._read_gpus(now_s),
+      processes,
     )
     return self._usage
 
-  def _read_counters(self) -> Iterator[tuple[str, float]]:
-    """Yields the machine's seconds and bytes since its start."""
-    times = psutil.cpu_times()
-    # The times of guests are part of `user` and `nice`.
-    yield "cpu", sum(times[:3]) + sum(times[5:8])
-    # A container may have no disk of its own.
-    if disks := psutil.disk_io_counters():
-      yield "read", disks.read_bytes
-      yield "written", disks.write_bytes
-    networks = psutil.net_io_counters(pernic=True)
-    outer = [x for name, x in networks.items() if name not in _LOOPBACK]
-    yield "received", sum(network.bytes_recv for network in outer)
-    yield "sent", sum(network.bytes_sent for network in outer)
-
-  def _read_processes(
-    self, pids: Mapping[str, int], counters: dict[str, float]
-  ) -> Iterator[tuple[str, int]]:
-    """Yields the memory of each process; adds its seconds to the counters."""
-    for name, pid in pids.items():
-      with contextlib.suppress(psutil.Error):
-        process = psutil.Process(pid)
-        times = process.cpu_times()
-        memory = process.memory_info().rss
-        counters[f"cpu of {name}"] = times.user + times.system
-        yield name, memory
+  def _read_process(self, pid: int) -> machine_usage.ProcessUsage:
+    """Returns the usage of a process since the last call for it."""
+    process = self._processes.setdefault(pid, psutil.Process(pid))
+    cpu_cores = process.cpu_percent() / 100
+    return machine_usage.ProcessUsage(cpu_cores, process.memory_info().rss)
 
   def _read_gpus(self, now_s: float) -> dict[int, machine_usage.GpuUsage]:
     """Returns the newest reply of nvidia-smi, without waiting for the next."""
@@ -123,23 +82,29 @@ class Monitor:
       lines = self._query.communicate()[0].splitlines()
       self._query = None
       with contextlib.suppress(ValueError):  # such as "[N/A]", or an error
-        self._gpus = dict(map(_parse_gpu, lines))
-    is_due = now_s - self._gpus_asked_at_s >= _GPU_PERIOD_S
-    if self._nvidia_smi and self._query is None and is_due:
-      self._gpus_asked_at_s = now_s
-      with contextlib.suppress(OSError):
+        self._gpus = dict(enumerate(map(_parse_gpu, lines)))
+    if self._query is None and now_s % _GPU_PERIOD_S < _PERIOD_S:
+      with contextlib.suppress(OSError):  # the machine has no GPU of NVIDIA
         self._query = subprocess.Popen(
-          [self._nvidia_smi, *_QUERY],
-          stdout=subprocess.PIPE,
-          stderr=subprocess.DEVNULL,
-          text=True,
+          _NVIDIA_SMI, stdout=-1, stderr=subprocess.DEVNULL, text=True
         )
     return self._gpus
 
 
-def _parse_gpu(line: str) -> tuple[int, machine_usage.GpuUsage]:
-  """Returns index and load of a GPU, from a line such as '0, 35, 512, 8192'."""
-  index, percent, used, total = (int(text) for text in line.split(","))
-  return index, machine_usage.GpuUsage(
-    percent / 100, used * _MEBIBYTE, total * _MEBIBYTE
+def _read_counters() -> tuple[float, ...]:
+  """Returns processor seconds, and bytes read, written, received and sent."""
+  times, disk = psutil.cpu_times(), psutil.disk_io_counters()
+  networks = psutil.net_io_counters(pernic=True)
+  networks.pop("lo", None)
+  return (
+    sum(times[:8]) - times.idle - times.iowait,  # guests are part of `user`
+    *((disk.read_bytes, disk.write_bytes) if disk else (0, 0)),
+    sum(network.bytes_recv for network in networks.values()),
+    sum(network.bytes_sent for network in networks.values()),
   )
+
+
+def _parse_gpu(line: str) -> machine_usage.GpuUsage:
+  """Returns the load of a GPU, from percent and MiB such as '35, 512, 8192'."""
+  percent, used, total = map(int, line.split(","))
+  return machine_usage.GpuUsage(percent / 100, used << 20, total << 20)

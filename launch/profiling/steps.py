@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-from slipway.launch.control import sampling
-
 WAITING, OTHER = "waiting", "other"
 # A stack whose innermost frame begins with one of these waits.
 _WAITS = (
@@ -53,22 +51,10 @@ ORDER = (
 
 
 def find_step(stack: Sequence[str]) -> str:
-  """Returns the step of a stack, one of `ORDER`.
-
-  Args:
-    stack: functions as in `sampling.Profile.frames`, the outermost first.
-  """
+  """Returns the step of a stack of `sampling.Profile`, one of `ORDER`."""
   if stack and stack[-1].startswith(_WAITS):
     return WAITING
   for prefix, step in _STEPS:
     if any(frame.startswith(prefix) for frame in stack):
       return step
   return OTHER
-
-
-def find_steps(profile: sampling.Profile) -> list[str]:
-  """Returns the step of each stack of a profile."""
-  return [
-    find_step([profile.frames[index] for index in stack])
-    for stack in profile.stacks
-  ]

@@ -7,10 +7,10 @@ HOME = "home"
 
 
 class ProcessUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-  """Processor time and memory of one process of the run, without its children.
+  """Usage of one process of the run, without its children.
 
   Attributes:
-    cpu_cores: processor seconds per second, of all of the process's threads.
+    cpu_cores: processor seconds per second, of all of its threads.
     memory_bytes: resident memory. Pages that nodes share with the fork server
       count in each of them.
   """
@@ -24,8 +24,7 @@ class GpuUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   Attributes:
     utilization: part of the time in which a kernel ran, from 0 to 1.
-    memory_used_bytes: memory in use.
-    memory_bytes: memory of the GPU.
+    memory_used_bytes, memory_bytes: memory in use, and in all.
   """
 
   utilization: float = 0.0
@@ -36,20 +35,17 @@ class GpuUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class MachineUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
   """The load of one machine by all processes, and by those of the run.
 
-  Rates are means over the time since the measurement before, about 1 s.
+  Rates are means over the time since the measurement before, about 1 s. The
+  network is that of all interfaces but the loopback.
 
   Attributes:
-    cores: number of logical cores.
-    cpu_cores: busy cores, as processor seconds per second.
-    memory_bytes: memory of the machine.
-    memory_used_bytes: memory that processes can't get without swapping.
-    disk_bytes: size of the disk with the run's folder.
-    disk_used_bytes: used part of that disk.
-    disk_read_bytes_per_s: bytes per second read from all disks.
-    disk_written_bytes_per_s: bytes per second written to all disks.
-    network_received_bytes_per_s: bytes per second received on all network
-      interfaces but the loopback.
-    network_sent_bytes_per_s: bytes per second sent on them.
+    cores, cpu_cores: logical cores, and processor seconds per second.
+    memory_bytes, memory_used_bytes: memory, and the part that processes can't
+      get without swapping.
+    disk_bytes, disk_used_bytes: size of the disk with the run's folder, and its
+      used part.
+    disk_read_bytes_per_s, disk_written_bytes_per_s: rates of all disks.
+    network_received_bytes_per_s, network_sent_bytes_per_s: rates.
     gpus: load of each NVIDIA GPU, by its index; empty without nvidia-smi.
     processes: usage of each process of the run, by its node's name; 'launcher'
       is the process that runs the nodes, or contains all of them.

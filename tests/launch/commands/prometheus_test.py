@@ -1,15 +1,17 @@
-"""Tests of the metrics for Prometheus, which its own library parses."""
+"""Tests of the server for Prometheus, whose own library reads its replies."""
 
+import contextlib
 import socket
 import struct
-import urllib.error
 import urllib.request
 
 import pytest
 from prometheus_client import parser
 
+from slipway.launch.api import running
 from slipway.launch.commands import prometheus
 from slipway.launch.runs import machine_usage, run_folder, run_status
+from tests.launch import errors
 
 USAGE = machine_usage.MachineUsage(
   cores=2,
@@ -18,75 +20,79 @@ USAGE = machine_usage.MachineUsage(
 )
 
 
-def parse(status):
-  """Returns the values by name and labels, and the types by name."""
-  families = list(
-    parser.text_string_to_metric_families(prometheus.to_text(status))
-  )
-  values = {
-    (sample.name, *sorted(sample.labels.items())): sample.value
-    for family in families
+@pytest.fixture
+def server(tmp_path):
+  """Returns a server of a run that is not active."""
+  made = prometheus.Server(0)
+  made.folder = run_folder.RunFolder(tmp_path)
+  yield made
+  made.close()
+
+
+def read(url):
+  """Returns the values that Prometheus would read, by name and labels."""
+  with urllib.request.urlopen(url, timeout=10) as reply:
+    text = reply.read().decode()
+  return {
+    (sample.name, sample.labels["run"], sample.labels["section"]): sample.value
+    for family in parser.text_string_to_metric_families(text)
     for sample in family.samples
   }
-  assert len(values) == sum(len(family.samples) for family in families)
-  return values, {family.name: family.type for family in families}
 
 
-def test_names_have_units_and_types():
-  run = ("run", "first")
+def test_the_numbers_of_a_status_are_served(server, monkeypatch):
   status = run_status.RunStatus(
-    name="first",
+    name='a "name" \\ with\nlines',
     env_steps=123_456,
-    wall_s=83.4,
-    rates=run_status.RatesStatus(3217.7, 4000.0),
-    replay=run_status.ReplayStatus(42_310),
-    evaluation=run_status.EvaluationStatus(episodes=20),
+    evaluation=run_status.EvaluationStatus(mean_return=-4.5, episodes=20),
     nodes={"worker": run_status.NodesStatus(3, 4)},
     learner={"loss": 0.5, "lr per step": 1.0, "nan": float("nan")},
     workers={1: run_status.WorkerStatus(env_steps=7)},
     monitors={"home": USAGE},
   )
-  values, types = parse(status)
-  home = ("machine", "home")
+
+  class Control:
+    def status(self):
+      return status
+
+  monkeypatch.setattr(
+    running, "connect", lambda _: contextlib.nullcontext(Control())
+  )
+  values = read(server.url)
+  assert {run for _, run, _ in values} == {status.name}
+  found = {(name, section): x for (name, _, section), x in values.items()}
   expected = {
-    ("slipway_env_steps_total", run): 123_456,
-    ("slipway_env_steps_per_second", run): 3217.7,
-    ("slipway_env_steps_per_second_target", run): 4000.0,
-    ("slipway_wall_seconds", run): 83.4,
-    ("slipway_replay_size", run): 42_310,
-    ("slipway_evaluation_episodes", run): 20,
-    ("slipway_nodes_up", ("role", "worker"), run): 3,
-    ("slipway_learner_loss", run): 0.5,
-    ("slipway_learner_lr_per_step", run): 1.0,
-    ("slipway_worker_env_steps_total", run, ("worker", "1")): 7,
-    ("slipway_machine_cores", home, run): 2,
-    ("slipway_gpu_utilization", ("gpu", "0"), home, run): 0.5,
-    ("slipway_process_memory_bytes", home, ("process", "worker/0"), run): 4096,
+    ("slipway_env_steps", "run"): 123_456,
+    ("slipway_env_steps", "workers/1"): 7,
+    ("slipway_mean_return", "evaluation"): -4.5,
+    ("slipway_up", "nodes/worker"): 3,
+    ("slipway_loss", "learner"): 0.5,
+    ("slipway_lr_per_step", "learner"): 1.0,
+    ("slipway_cores", "monitors/home"): 2,
+    ("slipway_utilization", "monitors/home/gpus/0"): 0.5,
+    ("slipway_memory_bytes", "monitors/home/processes/worker/0"): 4096,
   }
-  assert expected.items() <= values.items()
-  assert ("slipway_learner_nan", run) not in values
-  assert not any("limits" in name for name, *_ in values)
-  assert types["slipway_env_steps"] == "counter"
-  assert types["slipway_replay_size"] == "gauge"
+  assert expected.items() <= found.items()
+  assert ("slipway_nan", "learner") not in found
 
 
-def test_a_name_of_the_run_is_quoted():
-  values, _ = parse(run_status.RunStatus(name='a "name" \\ with\nlines'))
-  labels = {dict(labels)["run"] for _, *labels in values}
-  assert labels == {'a "name" \\ with\nlines'}
+def test_a_run_that_does_not_reply_has_no_metrics(server):
+  assert read(server.url) == {}
 
 
-def test_clients_that_leave_early_print_nothing(tmp_path, capsys):
-  server = prometheus.Server(0)
-  server.start(run_folder.RunFolder(tmp_path))
-  address = server.server_address
+def test_clients_that_leave_early_print_nothing(server, capsys):
+  address = ("127.0.0.1", int(server.url.split(":")[2].split("/")[0]))
   for _ in range(10):
     with socket.create_connection(address) as client:
       # The connection is reset, as by the timeout of a scrape.
       reset = struct.pack("ii", 1, 0)
       client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, reset)
       client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
-  with pytest.raises(urllib.error.HTTPError, match="503"):  # no run is active
-    urllib.request.urlopen(server.url)
-  server.close()
+  assert read(server.url) == {}
   assert capsys.readouterr().err == ""
+
+
+def test_a_port_in_use_is_rejected(server):
+  port = server.url.split(":")[2].split("/")[0]
+  with errors.one_line(f"={port}", "in use", error=OSError):
+    prometheus.Server(int(port))

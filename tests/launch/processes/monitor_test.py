@@ -5,13 +5,11 @@ import subprocess
 import sys
 import time
 
-import pytest
-
 from slipway.launch.processes import monitor
 from tests import polling
 
 # Prints lines as `nvidia-smi --query-gpu=... --format=csv` does.
-NVIDIA_SMI = "#!/bin/sh\necho '0, 35, 512, 8192'\necho '1, 0, 3, 8192'\n"
+NVIDIA_SMI = "#!/bin/sh\necho '35, 512, 8192'\necho '0, 3, 8192'\n"
 
 
 def measure_twice(made, pids):
@@ -24,7 +22,13 @@ def measure_twice(made, pids):
 
 
 def test_a_busy_process_and_its_machine_are_measured(tmp_path):
-  idle = subprocess.Popen([sys.executable, "-c", "input()"], stdin=-1)
+  program = "print(flush=True); input()"
+  idle = subprocess.Popen(
+    [sys.executable, "-c", program],
+    stdin=subprocess.PIPE,
+    stdout=subprocess.PIPE,
+  )
+  idle.stdout.readline()  # what its start has used is not its idle time's
   pids = {"busy": os.getpid(), "idle": idle.pid}
   try:
     first, second = measure_twice(monitor.Monitor(tmp_path), pids)
@@ -51,20 +55,31 @@ def test_a_measurement_is_kept_for_a_while(tmp_path):
   assert made.measure({}) is made.measure({"own": os.getpid()})
 
 
-@pytest.mark.parametrize("reply", [NVIDIA_SMI, "#!/bin/sh\necho no devices\n"])
-def test_gpus_are_those_of_nvidia_smi(tmp_path, monkeypatch, reply):
-  program = tmp_path / "nvidia-smi"
-  program.write_text(reply)
+def install_nvidia_smi(folder, monkeypatch, script):
+  """Makes a program `nvidia-smi` be found first."""
+  program = folder / "nvidia-smi"
+  program.write_text(script)
   program.chmod(0o755)
-  monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+  monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
+def test_gpus_are_those_of_nvidia_smi(tmp_path, monkeypatch):
+  install_nvidia_smi(tmp_path, monkeypatch, NVIDIA_SMI)
   made = monitor.Monitor(tmp_path)
-  usage = made.measure({})
-  assert usage.gpus == {}
-  if reply is not NVIDIA_SMI:
-    time.sleep(1.1)
+  assert made.measure({}).gpus == {}
+  gpus = polling.wait_until(lambda: made.measure({}).gpus)
+  assert (gpus[0].utilization, gpus[0].memory_used_bytes) == (0.35, 512 * 2**20)
+  assert gpus[1].memory_bytes == 8 * 2**30
+
+
+def test_an_error_of_nvidia_smi_is_no_gpu(tmp_path, monkeypatch):
+  calls = tmp_path / "calls"
+  script = f"#!/bin/sh\necho no devices\necho >> {calls}\n"
+  install_nvidia_smi(tmp_path, monkeypatch, script)
+  made = monitor.Monitor(tmp_path)
+
+  def is_asked_again():
     assert made.measure({}).gpus == {}
-    return
-  polling.wait_until(lambda: made.measure({}).gpus)
-  gpu = made.measure({}).gpus[0]
-  assert (gpu.utilization, gpu.memory_used_bytes) == (0.35, 512 * 2**20)
-  assert made.measure({}).gpus[1].memory_bytes == 8 * 2**30
+    return calls.exists() and calls.read_text().count("\n") == 2
+
+  polling.wait_until(is_asked_again, period_s=0.1)

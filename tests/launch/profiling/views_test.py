@@ -1,19 +1,19 @@
-"""Tests of what is made of samples: steps, table, trace and flame graph."""
+"""Tests of what is made of samples: steps, table, flame graph and timeline."""
 
 import json
-from xml.etree import ElementTree
 
 import pytest
 
 from slipway.launch.control import sampling
-from slipway.launch.profiling import flame_graph, steps, table, trace
+from slipway.launch.profiling import steps, views
 
 _NODES, _REPLAY = "slipway.launch.nodes", "slipway.replay"
 COLLECT = f"{_NODES}.collector:Collector.step"
 STEP = "slipway.environments.vector:VectorEnvironment.step"
 WRITE = f"{_REPLAY}.items.writer:ItemWriter.write"
 WAIT = "threading:Event.wait"
-FRAMES = ["my_loop:main", COLLECT, STEP, "my_game:step", WAIT]
+FRAMES = ("my_loop:main", COLLECT, STEP, "my_game:step")
+STACKS_OF_PROFILE = [*(FRAMES[:depth] for depth in range(1, 5)), (WAIT,)]
 
 # innermost frames of a stack, and its step
 STACKS = [
@@ -44,46 +44,33 @@ def test_a_stack_belongs_to_a_step(stack, step):
 
 
 def make_profile():
-  """Returns 1 s of a main thread that steps a game, and of a short thread."""
-  stacks = [[0], [0, 1], [0, 1, 2], [0, 1, 2, 3], [4]]
+  """Returns 1 s of a main thread that steps a game, and of other threads."""
   main = [1, 2, 3, 3, 3, 1, 4, 4, 4, 0]
-  other = [sampling.NO_STACK] * 5 + [0, 0, 0, 4, 4]
-  idle = [4] * 10
+  short = [None] * 5 + [0, 0, 0, 4, 4]
+  samples = []
+  for index, stacks in enumerate(zip(main, short, [4] * 10, strict=True)):
+    sample = {thread: x for thread, x in enumerate(stacks) if x is not None}
+    samples.append((100.0 + index / 10, sample))
   return sampling.Profile(
-    *(100.0, 1.0, 0.9),
-    [x / 10 for x in range(10)],
-    FRAMES,
-    stacks,
-    {
-      "MainThread": sampling.ThreadProfile(0.5, main),
-      "short": sampling.ThreadProfile(0.1, other),
-      "idle": sampling.ThreadProfile(0.0, idle),
-    },
+    0.9, ["MainThread", "short", "idle"], STACKS_OF_PROFILE, samples
   )
 
 
-def test_the_table_has_the_shares_of_time():
-  times = table.make_times(make_profile())
-  assert times.steps == pytest.approx(
-    {"environment": 0.4, "actor": 0.2, "other": 0.4, "waiting": 0.3}
-  )
-  assert (times.cpu_cores, times.cpp_cores) == pytest.approx((0.9, 0.3))
-  lines = table.to_text({"worker/0": times}).splitlines()
+def test_the_steps_of_a_process_add_up():
+  lines = views.make_table({"worker/0": make_profile()}).splitlines()
   assert [line.split() for line in lines] == [
     ["worker/0"],
     ["environment", "40.0%"],
-    ["actor", "20.0%"],
-    ["other", "40.0%"],
-    ["waiting", "30.0%"],
-    ["CPU", "cores", "0.90"],
-    ["of", "C++", "0.30"],
+    ["actor", "15.0%"],  # half of a sample is that of the short thread
+    ["other", "35.0%"],
+    ["waiting", "10.0%"],
+    ["CPU", "90.0%"],
   ]
 
 
 def test_the_table_of_many_processes_fits_into_a_terminal():
-  times = table.make_times(make_profile())
   names = [f"evaluator/{index}" for index in range(12)]
-  text = table.to_text(dict.fromkeys(names, times))
+  text = views.make_table(dict.fromkeys(names, make_profile()))
   assert max(map(len, text.splitlines())) <= 80
   assert [x for x in text.split() if "/" in x] == names
 
@@ -91,29 +78,31 @@ def test_the_table_of_many_processes_fits_into_a_terminal():
 def read_slices(events):
   """Returns name, begin and duration of each slice, by the order of ends."""
   begun, found = [], []
+  first_us = min(event["ts"] for event in events)
   for event in events:
     if event["ph"] == "B":
       begun.append(event)
     else:
       first = begun.pop()
-      found.append((first["name"], first["ts"], event["ts"] - first["ts"]))
+      begin, duration = first["ts"] - first_us, event["ts"] - first["ts"]
+      found.append((first["name"], begin, duration))
   assert not begun
   return found
 
 
-def test_the_trace_has_slices_that_are_nested():
-  events = json.loads(trace.to_json({"worker/0": make_profile()}))
-  events = events["traceEvents"]
+def test_the_timeline_has_slices_that_are_nested():
+  text = views.make_timeline({"worker/0": make_profile()})
+  events = json.loads(text)["traceEvents"]
   names = [x["args"]["name"] for x in events if x["ph"] == "M"]
-  assert names == ["worker/0", "MainThread", "short"]
-  main = [x for x in events if x["ph"] != "M" and x["tid"] == 1]
+  assert names == ["worker/0", "MainThread", "short", "idle"]
+  main = [x for x in events if x["ph"] != "M" and x["tid"] == 0]
   found = read_slices(main)
+  # The last sample has no duration.
   assert [x for x in found if x[0] in steps.ORDER] == [
     ("actor", 0, 100_000),
     ("environment", 100_000, 400_000),
     ("actor", 500_000, 100_000),
-    ("waiting", 600_000, 300_000),
-    ("other", 900_000, 100_000),
+    ("other", 900_000, 0),
   ]
   assert [x for x in found if x[0] == "my_game:step"] == [
     ("my_game:step", 200_000, 300_000)
@@ -122,15 +111,18 @@ def test_the_trace_has_slices_that_are_nested():
   assert ("my_loop:main", 100_000, 400_000) in found
 
 
-def test_the_flame_graph_shows_what_does_not_wait():
-  svg = flame_graph.to_svg({"<worker>/0": make_profile()})
-  root = ElementTree.fromstring(svg)
-  space = "{http://www.w3.org/2000/svg}"
-  titles = [x.text for x in root.iter(f"{space}title")]
-  assert "<worker>/0: 100.0% of a thread" in titles
-  assert "my_game:step: 30.0% of a thread" in titles
-  assert not any(WAIT in title for title in titles)
+def test_the_flame_graph_counts_the_stacks_that_do_not_wait():
+  text = views.make_flame_graph({"worker/0": make_profile()})
+  main, game = "worker/0;MainThread;", f"my_loop:main;{COLLECT}"
+  assert sorted(text.splitlines()) == [
+    f"{main}actor;{game} 2",
+    f"{main}environment;{game};{STEP} 1",
+    f"{main}environment;{game};{STEP};my_game:step 3",
+    f"{main}other;my_loop:main 1",
+    "worker/0;short;other;my_loop:main 3",
+  ]
 
 
-def test_a_run_without_a_busy_thread_has_a_flame_graph():
-  assert ElementTree.fromstring(flame_graph.to_svg({})) is not None
+def test_a_run_without_a_process_has_empty_views():
+  assert views.make_table({}) == views.make_flame_graph({}) == ""
+  assert json.loads(views.make_timeline({})) == {"traceEvents": []}
