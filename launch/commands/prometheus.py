@@ -1,7 +1,4 @@
-"""Prometheus: serves the numbers of a run's status to Prometheus.
-
-https://prometheus.github.io/client_python/collector/custom
-"""
+"""Prometheus: serves the numbers of a run's status to Prometheus."""
 
 import re
 from collections.abc import Iterable

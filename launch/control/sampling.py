@@ -17,6 +17,8 @@ import msgspec
 # With Python's 5 ms, samples would gather in calls that release it themselves,
 # such as reads of files.
 _SWITCH_S = 1e-5
+# Samples after which a profile ends, also where the launcher hangs.
+_MAX_SAMPLES = 100_000
 # Held while this process is sampled: several nodes may be its threads.
 _is_sampled = threading.Lock()
 
@@ -69,7 +71,7 @@ def _sample(
   switch_s = sys.getswitchinterval()
   sys.setswitchinterval(_SWITCH_S)
   try:
-    while (per_s := read_rate()) > 0.0:
+    while (per_s := read_rate()) > 0.0 and len(samples) < _MAX_SAMPLES:
       now_s, sample = time.time(), {}
       for ident, frame in sys._current_frames().items():
         if ident != own:

@@ -23,8 +23,6 @@ Shows where the time of an active run goes, by step of the data path.
 
 All processes sample their own threads, and continue meanwhile. The folder of
 the run gets a flame graph for https://speedscope.app."""
-# Name of the flame graph, whose ending its viewers know.
-_FLAME_GRAPH = "profile.collapsedstack.txt"
 _RENEW_S = 0.5  # seconds between two requests to sample
 
 
@@ -54,7 +52,8 @@ def main(argv: Sequence[str]) -> int:
     folder = run_folder.RunFolder.open(words[0], True)
     profiles = _profile(folder, flags.seconds, flags.samples_per_s)
     print(views.make_table(profiles))
-    written = {folder.path / _FLAME_GRAPH: views.make_flame_graph(profiles)}
+    flame_graph = folder.path / "profile.collapsedstack.txt"
+    written = {flame_graph: views.make_flame_graph(profiles)}
     if flags.trace is not None:
       written[pathlib.Path(flags.trace)] = views.make_timeline(profiles)
     for path, text in written.items():

@@ -8,6 +8,7 @@ _WAITS = (
   *("asyncio", "concurrent.futures", "multiprocessing.connection:"),
   *("queue:", "selectors:", "signal:", "socket:", "threading:"),
   "__main__:_stop_when_process_ends",  # of a run that Python has started
+  "launchpad.launch.worker_manager:WorkerManager.wait",
   "slipway.launch.nodes.worker:Worker._may_step",
   "slipway.launch.launchers.single_loop:SingleLoop.step",  # a pause
   "slipway.replay.transport.relay:Relay._run",  # the loop has no event

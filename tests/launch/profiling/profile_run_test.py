@@ -119,10 +119,11 @@ def test_a_wrong_command_is_rejected(arguments, part, capsys):
 def endless(tmp_path):
   """Starts a run in mode single that has learned, and stops it in the end."""
   config = slipway.load_config("dqn:cartpole")
+  config.replay.min_size = 100
   config.limits.target_return = float("inf")
   run = slipway.start(config, name="a-run", run_dir=tmp_path, mode="single")
   try:
-    polling.wait_until(lambda: run.status().trainer_steps > 0)
+    polling.wait_until(lambda: run.status().trainer_steps > 0, timeout_s=200.0)
     yield run
   finally:
     run.stop()
