@@ -22,6 +22,7 @@ _STEPS = (
   ("slipway.launch.nodes.evaluator:", "evaluation"),
   ("slipway.launch.nodes.snapshot_writer", "snapshots"),
   ("slipway.launch.runs.snapshot_store", "snapshots"),
+  ("reverb.client:Client.checkpoint", "snapshots"),
   ("slipway.replay.tables.priority_pusher", "priorities"),
   ("slipway.replay.variables", "variables"),
   ("slipway.launch.nodes.local_ports:LocalVariables", "variables"),
