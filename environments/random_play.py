@@ -16,8 +16,7 @@ import ml_collections
 import numpy as np
 from acme import specs
 
-from slipway.environments import arrays, factory, ids, saving, vector
-from slipway.environments import probe_layers as layers
+from slipway.environments import arrays, factory, saving, vector
 
 ENVIRONMENTS = 4  # played as one batch
 # Steps of the batch; fewer if they take more than `seconds` of processor time,
@@ -25,12 +24,10 @@ ENVIRONMENTS = 4  # played as one batch
 _STEPS, _LEAST_STEPS, _PATIENCE = 1_500, 20, 4.0
 # Part of the steps that another batch with the same seed repeats.
 _REPEATED = 0.25
-# Largest number of an observation's numbers and of the actions whose products
-# predict the next observation.
-_MOST_FEATURES = 20
-_FITTED_STEPS = 400  # that are needed
-# A component of the observation needs its previous change, if its next one is
-# unexplained to this degree without it, and by this factor better with it.
+# Numbers of observation and action that may be fitted, and steps that must be.
+_MOST_FEATURES, _FITTED_STEPS = 20, 400
+# A number needs its previous change, if its next one is unexplained to this
+# degree without it, and by this factor better with it.
 _UNEXPLAINED, _EXPLAINED_BY_PREVIOUS = 0.25, 0.15
 
 # Actions, None before the reset, and the step that followed them.
@@ -49,13 +46,10 @@ class Probe:
     steps: environment steps of the whole batch.
     step_s: median seconds of a step of one environment.
     steps_per_s: environment steps per second of the batch, with its resets.
-    observation_low: lowest value of each element of the observations, without
-      the action mask.  # [...]
-    observation_high: the highest values.  # [...]
-    observation_scale: root mean square of each number of the observations, [D];
-      empty for images and with action masks.
-    observation_std: standard deviation of each of them, [D].
-    is_finite: whether all these numbers were finite.
+    observation_low: lowest value of each element of the observations, [...].
+    observation_high: the highest values, [...].
+    observation_scale: root mean square of each number, [D]; empty for images
+      and with action masks.
     legal_share: mean share of the actions that masks allow; 1 without masks.
     rewards: rewards for learning, [N].
     raw_rewards: the environment's own rewards, [N].
@@ -63,14 +57,11 @@ class Probe:
     lengths: steps of the complete episodes.
     terminations: number of these episodes that have ended by termination.
     longest_unfinished: steps of the longest episode that had not ended.
-    unpredictable: part of the changing numbers of the observations that need
-      the previous observation to be predicted; nan if unknown.
-    is_reproducible: whether another batch with the same seed repeats the first
-      steps exactly.
+    unpredictable: part of the observations' changing numbers that need the
+      previous observation to be predicted; nan if unknown.
+    is_reproducible: whether another batch with the same seed does the same.
     starts_vary: whether environments with other seeds began their episodes with
       other observations; False for a single environment.
-    reward_threshold: return at which gymnasium calls the task solved, or None.
-    single: what one environment revealed, or None if it was not examined.
   """
 
   name: str
@@ -83,8 +74,6 @@ class Probe:
   observation_low: np.ndarray
   observation_high: np.ndarray
   observation_scale: np.ndarray
-  observation_std: np.ndarray
-  is_finite: bool
   legal_share: float
   rewards: np.ndarray
   raw_rewards: np.ndarray
@@ -95,15 +84,12 @@ class Probe:
   unpredictable: float
   is_reproducible: bool
   starts_vary: bool
-  reward_threshold: float | None = None
-  single: layers.Revealed | None = None
 
 
 def play(
   config: ml_collections.ConfigDict,
   seconds: float = 1.0,
   num_envs: int = ENVIRONMENTS,
-  examine_layers: bool = False,
 ) -> Probe:
   """Plays uniformly random actions, legal ones only.
 
@@ -112,8 +98,6 @@ def play(
     seconds: processor time for which to play; twenty steps of each environment
       are played at least.
     num_envs: number of environments, which play as one batch.
-    examine_layers: whether to examine one environment and its wrappers, too,
-      unless it has action masks or is Atari's.
 
   Raises:
     Exception: as `factory.make`, and as the environment's `reset`, `step` and
@@ -128,16 +112,7 @@ def play(
       )
       for actions, step in played[: int(_REPEATED * len(played))]
     )
-  found = _measure(batch, played, times_s, is_reproducible)
-  gymnasium_spec = ids.find_spec(batch.name)
-  # Experiments choose actions without a mask.
-  is_masked = isinstance(batch.spec.observations, arrays.MaskedArray)
-  examine_layers &= not (is_masked or ids.is_atari(gymnasium_spec))
-  return dataclasses.replace(
-    found,
-    reward_threshold=gymnasium_spec.reward_threshold,
-    single=layers.reveal(config, found.step_s) if examine_layers else None,
-  )
+  return _measure(batch, played, times_s, is_reproducible)
 
 
 def _play(
@@ -196,10 +171,7 @@ def _measure(
     observations = observations[..., :-size]
   elif observations.ndim == 3 and observations.dtype.kind == "f":
     flat = observations.reshape(-1, observations.shape[-1]).astype(np.float64)
-    if np.isfinite(flat).all():
-      unpredictable = _measure_hidden_state(
-        spec, played, observations, step.first
-      )
+    unpredictable = _measure_hidden_state(played, observations, step.first)
   return Probe(
     name=batch.name,
     spec=spec,
@@ -211,8 +183,6 @@ def _measure(
     observation_low=observations.min(axis=(0, 1)),
     observation_high=observations.max(axis=(0, 1)),
     observation_scale=np.sqrt((flat**2).mean(axis=0)),
-    observation_std=flat.std(axis=0),
-    is_finite=bool(np.isfinite(flat).all()),
     legal_share=legal_share,
     rewards=step.reward[is_step],
     raw_rewards=step.raw_reward[is_step],
@@ -227,53 +197,34 @@ def _measure(
 
 
 def _measure_hidden_state(
-  spec: specs.EnvironmentSpec,
-  played: _Steps,
-  observations: np.ndarray,
-  first: np.ndarray,
+  played: _Steps, observations: np.ndarray, first: np.ndarray
 ) -> float:
-  """Returns `Probe.unpredictable`.
+  """Returns `Probe.unpredictable`, given all steps, [T + 1, B, ...].
 
-  The next change of each number is fitted to the observation, the action and
-  their products, with and without the previous change and action. Half of the
-  steps are fitted, the other half measured.
+  The next change of each number is fitted to the products of observation and
+  action, with and without the previous change and action.
   """
-  sizes = arrays.component_sizes(spec.actions)
-  actions = np.stack([x for x, _ in played[1:] if x is not None])  # [T, B, ...]
-  actions = actions.reshape(*actions.shape[:2], -1).astype(np.float64)
-  if sizes is not None:
-    if len(sizes) != 1:
-      return np.nan
-    actions = np.eye(sizes[0])[actions[..., 0].astype(int)]
   x = observations.astype(np.float64)
+  actions = np.stack([x for x, _ in played[1:] if x is not None])
+  actions = actions.reshape(*x[1:, :, 0].shape, -1)
   changes = np.diff(x, axis=0)  # [T, B, D]
-  is_step = ~first[1:]
-  kept = is_step[1:] & is_step[:-1]
-  target = changes[1:][kept]
+  kept = ~first[1:-1] & ~first[2:]
+  target = changes[1:][kept]  # [N, D]
   previous = np.concatenate([changes[:-1], actions[:-1]], axis=-1)[kept]
   inputs = np.concatenate([x[1:-1], actions[1:]], axis=-1)[kept]
   if inputs.shape[-1] > _MOST_FEATURES or len(target) < _FITTED_STEPS:
     return np.nan
-  inputs = inputs / (np.abs(inputs).max(axis=0) + 1e-12)
-  rows, columns = np.triu_indices(inputs.shape[-1])
-  now = np.concatenate(
-    [np.ones((len(inputs), 1)), inputs, inputs[:, rows] * inputs[:, columns]], 1
-  )
-  variance = target.var(axis=0)
-  changing = variance > 1e-12 + 1e-10 * (x.reshape(-1, x.shape[-1]) ** 2).max(0)
-  if not changing.any():
-    return np.nan
-  without = _fit(now, target) / np.maximum(variance, 1e-30)
-  with_previous = _fit(np.concatenate([now, previous], axis=1), target)
-  with_previous = with_previous / np.maximum(variance, 1e-30)
-  needs = with_previous < _EXPLAINED_BY_PREVIOUS * without
-  needs &= without > _UNEXPLAINED
-  return float(needs[changing].mean())
+  inputs = np.insert(inputs / (np.abs(inputs).max(axis=0) + 1e-12), 0, 1.0, 1)
+  products = np.einsum("ni,nj->nij", inputs, inputs).reshape(len(inputs), -1)
+  variance = np.maximum(target.var(axis=0), 1e-30)
+  without = _fit(products, target) / variance
+  both = _fit(np.concatenate([products, previous], axis=1), target) / variance
+  needs = (without > _UNEXPLAINED) & (both < _EXPLAINED_BY_PREVIOUS * without)
+  changing = variance > 1e-12 + 1e-10 * (x**2).max(axis=(0, 1))
+  return float(needs[changing].mean()) if changing.any() else np.nan
 
 
 def _fit(inputs: np.ndarray, target: np.ndarray) -> np.ndarray:
   """Returns the mean squared errors [D] of a linear fit, on the other half."""
-  fitted = np.arange(len(inputs)) % 2 == 0
-  weights = np.linalg.lstsq(inputs[fitted], target[fitted], rcond=1e-10)[0]
-  errors = inputs[~fitted] @ weights - target[~fitted]
-  return (errors**2).mean(axis=0)
+  weights = np.linalg.lstsq(inputs[::2], target[::2], rcond=1e-10)[0]
+  return ((inputs[1::2] @ weights - target[1::2]) ** 2).mean(axis=0)

@@ -8,9 +8,11 @@ from slipway.launch.control import calls, control_service
 from slipway.launch.display import rows
 from slipway.launch.runs import (
   run_address,
+  run_counters,
   run_folder,
   run_lock,
   run_status,
+  snapshot_store,
 )
 
 _SAVE_TIMEOUT_S = 120.0  # seconds in which a requested snapshot must be written
@@ -111,6 +113,33 @@ def save(folder: run_folder.RunFolder) -> None:
           f"{_SAVE_TIMEOUT_S:.0f} s: use the last one, without --save; "
           f"{str(folder.logs)!r} may say why"
         )
+
+
+def read_state(
+  folder: run_folder.RunFolder,
+) -> tuple[str, run_status.RunStatus | None, str]:
+  """Returns a run's state, status and error.
+
+  The state is 'active', 'ended', 'killed', 'not started' or 'unknown'. The
+  status is that of this moment for an active run, the summary of an ended one,
+  that of the newest snapshot of a killed one, and else None.
+  """
+  try:
+    address = run_address.read(folder)
+    if address is None and folder.summary.exists():
+      return "ended", run_status.read_summary(folder), ""
+    if address is not None and (
+      not address.is_local or run_lock.is_held(folder)
+    ):
+      with connect(folder) as control:
+        return "active", control.status(), ""
+    newest = snapshot_store.SnapshotStore(folder).newest()
+    if newest is not None:
+      return "killed", run_counters.RunCounters.read(newest.path).status, ""
+    has_begun = address is not None or folder.curves_csv.exists()
+    return "killed" if has_begun else "not started", None, ""
+  except (RunUnavailableError, ValueError, OSError) as error:
+    return "unknown", None, str(error)
 
 
 def _why_not_found(folder: run_folder.RunFolder) -> str:

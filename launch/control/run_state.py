@@ -16,6 +16,7 @@ from slipway.launch.control import (
   node_states,
 )
 from slipway.launch.control import rates as rates_lib
+from slipway.launch.diagnosis import finding
 from slipway.launch.hooks import caller
 from slipway.launch.runs import run_counters, run_status
 from slipway.replay.tables import table_status
@@ -77,7 +78,7 @@ class RunState:
     self._config = config
     self._table_spec = schedule.table
     self._publish_period = schedule.publish_period
-    self._advisor = advice.Advisor(config)
+    self._advisor = advice.Advisor()
     self._name, self._started_at_s = name, started_at_s
     # Monotonic seconds of the user's command.
     self._began_s = time.monotonic() - max(0.0, time.time() - started_at_s)
@@ -116,12 +117,10 @@ class RunState:
     self.nodes.find_or_add(role, index).record(report, finished)
     if not isinstance(report, messages.TrainerReport):
       return
-    evaluations = self.evaluations
     self._advisor.update(
-      report.metrics,
-      evaluations.returns,
-      evaluations.last and evaluations.last.info,
-      self._training_return(),
+      finding.Evidence(
+        self._config, self.status(), report.metrics, self.evaluations.returns
+      )
     )
     if self._first_step_at_s is None and report.first_step_at_s is not None:
       self._first_step_at_s = report.first_step_at_s

@@ -5,9 +5,8 @@ import pathlib
 import typing
 from collections.abc import Sequence
 
-from slipway.launch.api import running
 from slipway.launch.dashboard import scalars
-from slipway.launch.runs import run_address, run_folder, run_lock, run_status
+from slipway.launch.runs import run_folder
 
 
 class Source(typing.NamedTuple):
@@ -22,28 +21,6 @@ class Source(typing.NamedTuple):
   key: str
   folder: run_folder.RunFolder
   scalars: scalars.Scalars
-
-  def read(self) -> tuple[str, run_status.RunStatus | None, str]:
-    """Returns the run's state, status and error.
-
-    The state is 'active', 'ended', 'killed', 'not started' or 'unknown'. The
-    status is that of this moment for an active run, the summary of an ended
-    one, and else None.
-    """
-    folder = self.folder
-    try:
-      address = run_address.read(folder)
-      if address is None and folder.summary.exists():
-        return "ended", run_status.read_summary(folder), ""
-      if address is None:
-        has_begun = folder.curves_csv.exists()
-        return "killed" if has_begun else "not started", None, ""
-      if address.is_local and not run_lock.is_held(folder):
-        return "killed", None, ""
-      with running.connect(folder) as control:
-        return "active", control.status(), ""
-    except (running.RunUnavailableError, ValueError, OSError) as error:
-      return "unknown", None, str(error)
 
 
 class Sources:

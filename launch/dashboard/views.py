@@ -9,6 +9,7 @@ import typing
 
 import msgspec
 
+from slipway.launch.api import running
 from slipway.launch.dashboard import comparing, sources
 from slipway.launch.display import rows
 from slipway.launch.runs import run_folder
@@ -31,7 +32,7 @@ _NUMBERS = (
 
 def summarize(source: sources.Source) -> dict[str, typing.Any]:
   """Returns a run's row in the table of all runs."""
-  state, status, note = source.read()
+  state, status, note = running.read_state(source.folder)
   row = {"key": source.key, "name": source.folder.name, "state": state}
   if status is None:
     return row | {"note": note, "numbers": [None] * len(_NUMBERS)}
@@ -57,7 +58,7 @@ def show(
   Raises:
     ValueError: the run's curves.csv can't be read.
   """
-  state, status, note = source.read()
+  state, status, note = running.read_state(source.folder)
   folder = source.folder
   evaluations = comparing.read_evaluations(folder.curves_csv)
   step = 1 + len(evaluations["wall_s"]) // _MAX_EVALUATIONS

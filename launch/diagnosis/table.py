@@ -1,25 +1,15 @@
-"""Table: all checks of a run, the likeliest causes first.
+"""Table: applies all checks of a run.
 
-To add one, write a function in the module of its subject, with the decorator
-`CHECKS.add`; live advice, `slipway doctor` and its documentation then have it.
+To add one, `yield` a finding in the module of its subject; `slipway doctor`
+then has it, and live advice, too, if the module is `symptoms`.
 """
 
 from slipway.launch.diagnosis import (
   environment,
   finding,
-  returns,
   running,
   settings,
-  updates,
-)
-
-# Faults of the environment and settings cause what metrics and returns show.
-CHECKS: tuple[finding.Check, ...] = (
-  *running.CHECKS,
-  *environment.CHECKS,
-  *settings.CHECKS,
-  *updates.CHECKS,
-  *returns.CHECKS,
+  symptoms,
 )
 
 
@@ -28,7 +18,13 @@ def find(evidence: finding.Evidence) -> list[finding.Finding]:
 
   Warnings are left out if the run has reached its target.
   """
-  found = [found for check in CHECKS if (found := check.find(evidence))]
+  found = [
+    # Faults of the environment and settings cause what the symptoms show.
+    *running.check(evidence),
+    *environment.check(evidence),
+    *settings.check(evidence),
+    *symptoms.check(evidence),
+  ]
   if evidence.is_solved:
     found = [x for x in found if x.severity == finding.PROBLEM]
-  return sorted(found, key=lambda x: finding.SEVERITIES.index(x.severity))
+  return sorted(found, key=lambda x: x.severity != finding.PROBLEM)

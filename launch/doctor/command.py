@@ -2,10 +2,11 @@
 
 import pathlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from slipway.environments import user_code
 from slipway.launch.checks import flags as flags_lib
+from slipway.launch.diagnosis import finding
 from slipway.launch.display import standard_streams
 from slipway.launch.doctor import examination, machine
 from slipway.launch.processes import hung_process
@@ -30,69 +31,43 @@ def main(argv: Sequence[str]) -> int:
   """Prints the findings.
 
   Returns:
-    Exit status: 0 without findings, warnings included; 1 with findings; 2 if a
-    flag is invalid, the folder is no run's, or the run has no results yet.
+    Exit status: 0 if all is ok; 1 with findings, warnings included; 2 if a flag
+    is invalid, the folder is no run's, or the run has no results yet.
   """
   flags = flags_lib.Flags()
   flags.add_bool("json", False, "Print JSON.")
   flags.add_bool("play", True, "Play the run's environment, or test the parts.")
   flags.add_text("run_dir", "runs", "Folder of runs, whose disk is tested.")
   flags.add_trust()
+  found = []
   try:
     words = flags.parse(argv, _USAGE, has_words=True)
-    if len(words) > 1:
-      raise ValueError(
-        f"{len(words)} folders are given, so it is not known which run is "
-        "meant: give one, such as runs/first"
-      )
-    if words:
-      return _examine_run(words[0], flags)
-    return _examine_machine(flags)
+    with (
+      standard_streams.diverting_output(flags.json),
+      hung_process.ending(0, 2, "doctor", lambda: None),
+    ):
+      for x in _examine(words, flags):
+        found.append(x)
+        if not flags.json:
+          print(f"{x.severity:<8} {x.name}: {x.sentence}", flush=True)
   except ValueError as error:
     print(f"doctor: {error}", file=sys.stderr)
     return 2
-
-
-def _examine_run(path: str, flags: flags_lib.Flags) -> int:
-  """Examines a run; returns the exit status."""
-  with (
-    standard_streams.diverting_output(flags.json),
-    hung_process.ending(0, 2, "doctor", lambda: None),
-  ):
-    found = examination.examine(path, flags.trust, flags.play)
   if flags.json:
     print(records.to_json(found).decode(), end="")
-  else:
-    print(f"{found.run}: {examination.count(found.findings)}")
-    for fact in found.facts:
-      print(f"  {fact}")
-    for x in found.findings:
-      print(f"{x.severity}: {x.name}: {x.sentence}")
-  if not found.can_be_judged:
-    print(
-      "doctor: the run has made no update, so it can't be judged yet",
-      file=sys.stderr,
+  return int(any(x.severity != finding.OK for x in found))
+
+
+def _examine(
+  words: Sequence[str], flags: flags_lib.Flags
+) -> Iterable[finding.Finding]:
+  """Returns the findings about a run, or about this machine."""
+  if len(words) > 1:
+    raise ValueError(
+      f"{len(words)} folders are given, and the command examines one: give the "
+      "folder of a run, such as runs/first"
     )
-    return 2
-  return 1 if found.findings else 0
-
-
-def _examine_machine(flags: flags_lib.Flags) -> int:
-  """Examines this machine; returns the exit status."""
-  lines = []
-
-  def add(line: machine.Line) -> None:
-    lines.append(line)
-    if not flags.json:
-      print(f"{line.state:<8}{line.name:<12}{line.text}", flush=True)
-
-  for line in machine.examine(pathlib.Path(flags.run_dir).expanduser()):
-    add(line)
-  if flags.play:
-    from slipway.launch.doctor import data_path  # plays an environment
-
-    for line in data_path.run():
-      add(line)
-  if flags.json:
-    print(records.to_json(lines).decode(), end="")
-  return int(any(line.state != machine.OK for line in lines))
+  if words:
+    return examination.examine(words[0], flags.trust, flags.play)
+  folder = pathlib.Path(flags.run_dir).expanduser()
+  return machine.examine(folder, flags.play)

@@ -1,70 +1,101 @@
-"""Data path: measures each part of the data path on this machine, by a run."""
+"""Data path: measures each part of it on this machine, in this process."""
 
-import subprocess
-import sys
+import contextlib
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
+import numpy as np
+import portpicker
+import reverb
+
+from slipway.agents import registry
+from slipway.agents.updates import replay_updates
 from slipway.configs import catalog
 from slipway.environments import random_play
-from slipway.launch.doctor import machine
-from slipway.launch.runs import run_folder, run_status
+from slipway.launch.control import rates as rates_lib
+from slipway.launch.diagnosis import finding
+from slipway.replay import proxy
+from slipway.replay.items import writer
+from slipway.replay.tables import tables
+from slipway.replay.transport import control_block, routes
+from slipway.replay.variables import shared_variables, variables
 
-_UPDATES = 3_000  # of the run, for which its rates are measured
-_LONGEST_S = 90.0
-# Per second, what two Xeon cores of 2.1 GHz reach, and the part of it below
-# which a machine is slow.
-_HEALTHY = {
-  "environment": 40_000.0,
-  "writer": 4_000.0,
-  "updates": 400.0,
-  "variables": 5.0,
-}
-_SLOW = 0.1
+_SECONDS = 0.7  # for which each part is measured
+_UPDATES, _ITEMS = 20, 16  # per call
+_WAIT_S, _PERIOD_S = 0.2, 0.01
+_SLOW = 0.1  # part of a healthy rate
 
 
-def run() -> Iterator[machine.Line]:
-  """Yields a line per part of the data path; takes about 20 s."""
+def check() -> Iterator[finding.Finding]:
+  """Yields a finding per part, beside what two Xeon cores of 2.1 GHz reach."""
   config = catalog.algorithms()["dqn"].get_config("cartpole")
-  step_s = random_play.play(config.environment).step_s
-  yield _make_line("environment", 1 / step_s, "environment steps")
-  with tempfile.TemporaryDirectory() as folder:
-    done = subprocess.run(
-      [
-        *(sys.executable, "-m", "slipway.launch.commands.train"),
-        *("--config=dqn:cartpole", "--mode=async", "--name=test"),
-        f"--run_dir={folder}",
-        f"--config.limits.trainer_steps={_UPDATES}",
-        f"--config.limits.wall_clock_s={_LONGEST_S}",
-        "--config.limits.target_return=inf",
-        "--config.replay.samples_per_insert=0",  # no part waits for another
-      ],
-      capture_output=True,
-      text=True,
-      timeout=2 * _LONGEST_S,
-      check=False,
+  config.replay.samples_per_insert = 0.0  # no part waits for another
+  config.replay.min_size = _ITEMS
+  probe = random_play.play(config.environment, _SECONDS / 2)
+  yield _judge("environment", 1 / probe.step_s, "environment steps", 40_000)
+  rates = rates_lib.Rates.from_config(config, probe.spec)
+  table, limiter = rates.table, rates.limiter
+  assert table is not None and limiter is not None
+  port = portpicker.pick_unused_port()
+  with contextlib.ExitStack() as stack:
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    hosted = [tables.make_table(table, limiter), variables.make_table()]
+    stack.callback(reverb.Server(hosted, port=port).stop)
+    worker_proxy = proxy.WorkerProxy(
+      *(f"localhost:{port}", f"unix:{folder}/relay"),
+      *(f"{folder}/variables", f"{folder}/control_block"),
     )
-    if done.returncode:
-      error = done.stderr.strip().rpartition("\n")[2]
-      yield machine.Line("run", machine.PROBLEM, f"a run fails: {error}")
-      return
-    path = run_folder.RunFolder(f"{folder}/test")
-    status = run_status.read_summary(path)
-  start_up_s = status.start_up_s or 0.0
-  passed_s = status.wall_s - start_up_s
-  yield machine.Line("start", machine.OK, f"{start_up_s:.1f} s to an update")
-  for name, count, unit in (
-    ("writer", status.items_confirmed, "items through proxy and Reverb"),
-    ("updates", status.trainer_steps, "updates with batches from Reverb"),
-    ("variables", status.variable_loads, "versions to a worker"),
-  ):
-    yield _make_line(name, count / passed_s, unit)
+    stack.callback(worker_proxy.close)
+    worker_proxy.start()
+    handle = control_block.WorkerHandle(f"{folder}/control_block", 0)
+    stack.callback(handle.close)
+    route = routes.ProxyRoute(worker_proxy.address, handle)
+    items = writer.ItemWriter(route, tables.TRANSITIONS)
+    stack.callback(items.close, _WAIT_S)
+    records = np.zeros((_ITEMS, *table.schema.item_shape), np.uint8)
+
+    def write() -> int:
+      if not items.wait(_WAIT_S):
+        return 0
+      items.write(records, np.ones(_ITEMS))
+      return _ITEMS
+
+    yield _judge("writer", _count(write), "items through proxy", 4_000)
+    learner = registry.make_builder(config.agent).make_learner(
+      config, probe.spec
+    )
+    updates = replay_updates.ReplayUpdates(
+      learner, table, limiter, [f"localhost:{port}"]
+    )
+    stack.callback(updates.close)
+    updates.run(_UPDATES)  # traces the graph
+    rate = _count(lambda: _UPDATES * (updates.run(_UPDATES) is not None))
+    yield _judge("updates", rate, "updates with batches from Reverb", 400)
+    publisher = variables.VariablesPublisher(f"localhost:{port}")
+    stack.callback(publisher.close)
+    reader = shared_variables.SharedVariables(f"{folder}/variables")
+
+    def publish() -> int:
+      publisher.publish(learner.get_variables())
+      time.sleep(_PERIOD_S)
+      return reader.poll() is not None
+
+    yield _judge("variables", _count(publish), "versions to a worker", 15)
 
 
-def _make_line(name: str, rate: float, unit: str) -> machine.Line:
-  healthy = _HEALTHY[name]
+def _count(call: Callable[[], int]) -> float:
+  """Returns what a function's results sum up to per second."""
+  began_s, count = time.monotonic(), 0
+  while (passed_s := time.monotonic() - began_s) < _SECONDS:
+    count += call()
+  return count / passed_s
+
+
+def _judge(
+  name: str, rate: float, unit: str, healthy: float
+) -> finding.Finding:
+  """Returns the finding about a part's rate per second."""
   text = f"{rate:,.0f} {unit} per second; two Xeon cores reach {healthy:,.0f}"
-  if rate >= _SLOW * healthy:
-    return machine.Line(name, machine.OK, text)
-  advice = "look for other programs, a power-saving governor, or a quota"
-  return machine.Line(name, machine.WARNING, f"{text}: {advice}")
+  advice = "look for other programs, or a power-saving governor"
+  return finding.judge(name, text, rate >= _SLOW * healthy, advice)

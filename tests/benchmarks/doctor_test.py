@@ -4,7 +4,7 @@ import gymnasium
 import pytest
 
 from benchmarks import doctor, faulty
-from slipway.launch.diagnosis import finding, table
+from slipway.launch.diagnosis import finding
 
 CASE = doctor.Case("dqn:cartpole", "a fault", (), ("seed",))
 
@@ -28,10 +28,9 @@ def test_a_verdict(case, names, verdict):
   assert row["verdict"] == verdict
 
 
-def test_each_fault_has_a_check_and_each_wrapper_exists():
-  names = {check.name for check in table.CHECKS}
+def test_each_fault_has_a_cause_and_each_wrapper_exists():
   for case in (*doctor.DEVELOPMENT, *doctor.HELD_OUT):
-    assert case.changes and {*case.causes} & names
+    assert case.changes and case.causes
     for change in case.changes:
       if "benchmarks.faulty:" in change:
         name = change.partition("faulty:")[2].strip("',)")
