@@ -161,7 +161,7 @@ def _check_info(e: finding.Evidence) -> Iterator[finding.Finding]:
   if missing and e.status.evaluation.episodes:
     yield finding.warning(
       "info",
-      f"no info at the end of an evaluation's episodes has {missing} as "
+      f"infos at the end of an evaluation's episodes lack {missing} as "
       "numbers: return them in each episode's last step, or correct "
       "config.evaluation.info and config.limits.target_info",
     )
