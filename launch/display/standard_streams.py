@@ -76,6 +76,18 @@ def diverting_output(is_active: bool) -> Iterator[None]:
     os.close(kept)
 
 
+@contextlib.contextmanager
+def discarding(descriptor: int) -> Iterator[None]:
+  """Drops all output of a `with` block to a descriptor, as `discard`."""
+  kept = os.dup(descriptor)
+  discard(descriptor)
+  try:
+    yield
+  finally:
+    os.dup2(kept, descriptor)
+    os.close(kept)
+
+
 def discard(descriptor: int) -> None:
   """Drops all further output to a descriptor, also of processes started later.
 

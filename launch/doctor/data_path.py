@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import portpicker
-import reverb
 
 from slipway.agents import registry
 from slipway.agents.updates import replay_updates
@@ -15,9 +14,10 @@ from slipway.configs import catalog
 from slipway.environments import random_play
 from slipway.launch.control import rates as rates_lib
 from slipway.launch.diagnosis import finding
+from slipway.launch.display import standard_streams
 from slipway.replay import proxy
 from slipway.replay.items import writer
-from slipway.replay.tables import tables
+from slipway.replay.tables import tables, trajectory_manager
 from slipway.replay.transport import control_block, routes
 from slipway.replay.variables import shared_variables, variables
 
@@ -37,13 +37,17 @@ def check() -> Iterator[finding.Finding]:
   rates = rates_lib.Rates.from_config(config, probe.spec)
   table, limiter = rates.table, rates.limiter
   assert table is not None and limiter is not None
-  port = portpicker.pick_unused_port()
   with contextlib.ExitStack() as stack:
+    # Of Reverb's server, which prints to standard error.
+    stack.enter_context(standard_streams.discarding(2))
     folder = stack.enter_context(tempfile.TemporaryDirectory())
-    hosted = [tables.make_table(table, limiter), variables.make_table()]
-    stack.callback(reverb.Server(hosted, port=port).stop)
+    server = trajectory_manager.TrajectoryManager(
+      [tables.make_table(table, limiter), variables.make_table()],
+      portpicker.pick_unused_port(),
+    )
+    stack.callback(server.close)
     worker_proxy = proxy.WorkerProxy(
-      *(f"localhost:{port}", f"unix:{folder}/relay"),
+      *(server.address, f"unix:{folder}/relay"),
       *(f"{folder}/variables", f"{folder}/control_block"),
     )
     stack.callback(worker_proxy.close)
@@ -62,17 +66,14 @@ def check() -> Iterator[finding.Finding]:
       return _ITEMS
 
     yield _judge("writer", _count(write), "items through proxy", 4_000)
-    learner = registry.make_builder(config.agent).make_learner(
-      config, probe.spec
-    )
-    updates = replay_updates.ReplayUpdates(
-      learner, table, limiter, [f"localhost:{port}"]
-    )
+    builder, servers = registry.make_builder(config.agent), [server.address]
+    learner = builder.make_learner(config, probe.spec)
+    updates = replay_updates.ReplayUpdates(learner, table, limiter, servers)
     stack.callback(updates.close)
     updates.run(_UPDATES)  # traces the graph
     rate = _count(lambda: _UPDATES * (updates.run(_UPDATES) is not None))
     yield _judge("updates", rate, "updates with batches from Reverb", 400)
-    publisher = variables.VariablesPublisher(f"localhost:{port}")
+    publisher = variables.VariablesPublisher(server.address)
     stack.callback(publisher.close)
     reader = shared_variables.SharedVariables(f"{folder}/variables")
 
