@@ -34,11 +34,11 @@ Each fault is seeded into a short run in mode `single`, which `slipway doctor`
 then examines. A fault counts as named if the check that stands for it is among
 the first {first} findings. A good run is a preset as it is; any finding is an
 alarm. The faults were listed before the checks had thresholds; the part
-*held out* has other algorithms, tasks and seeds. After its first look, one check
-was corrected, which named the rewards of `a2c:cartpole` with a discount of 0.5
-before the discount. Later, the checks were simplified, and all runs trained and
-examined again: that is this table. Runs that a busy machine had cut short were
-kept if they had made updates."""
+*held out* has other algorithms, tasks and seeds. After its first look, one
+check was corrected, which named the rewards of `a2c:cartpole` with a discount
+of 0.5 before the discount. Later, the checks were simplified, and all runs
+trained and examined again: that is this table. Runs that a busy machine had cut
+short were kept if they had made updates."""
 
 
 class Case(typing.NamedTuple):

@@ -106,7 +106,7 @@ def _check_packages(_: pathlib.Path) -> Iterator[finding.Finding]:
   lines = importlib.metadata.requires("slipway") or []
   # Others than 'NAME==VERSION' have a marker or an extra.
   matches = [re.fullmatch(r"([\w.-]+)==([\w.!-]+)", line) for line in lines]
-  locked = dict(match.groups() for match in matches if match)
+  locked = {match[1]: match[2] for match in matches if match}
   # A local build has a suffix.
   found = {x: importlib.metadata.version(x).partition("+")[0] for x in locked}
   wrong = [
