@@ -14,6 +14,7 @@ if typing.TYPE_CHECKING:
 # values. Sparse rewards are seldom seen, so their returns may be small.
 _MAX_RETURN, _MIN_DENSE_RETURN, _MIN_SPARSE_RETURN = 5_000.0, 1.0, 0.02
 _DENSE = 0.5  # part of the steps that have a reward
+_LEAST_DISCOUNT = 0.98  # of these returns; a lower one is another finding
 # Root mean squares of an observation's numbers between which an MLP learns
 # without normalization. MuJoCo's Humanoid has numbers of some tens.
 _MAX_OBSERVATION, _MIN_OBSERVATION = 100.0, 0.02
@@ -79,7 +80,7 @@ def _check_rewards(
     )
   if "reward sign" in e.faults:
     yield finding.warning("reward sign", e.faults["reward sign"])
-  discount = e.get("adder.discount") or 0.0
+  discount = max(_LEAST_DISCOUNT, e.get("adder.discount") or 0.0)
   horizon = min(1 / max(1 - discount, 1e-4), max(1.0, e.episode_steps))
   size = max(float(sizes.max()), float(sizes.mean()) * horizon)
   is_dense = np.mean(sizes > 0) > _DENSE

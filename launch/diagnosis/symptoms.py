@@ -23,8 +23,7 @@ _MAX_VALUE = 3_000.0  # mean action value; HalfCheetah's reach about 1,000
 _MAX_SATURATED = 0.97  # part of the actions
 # Smallest entropy in nats, and largest one, as a part of a random policy's.
 _MIN_ENTROPY, _MAX_ENTROPY = 0.005, 0.97
-# Evaluations with equal returns: of all, and after better ones, since a policy
-# may get worse for a while.
+# Evaluations with equal returns: of all, and after better ones.
 _EQUAL_RETURNS, _LOWEST_RETURNS = 10, 20
 
 

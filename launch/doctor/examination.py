@@ -24,8 +24,7 @@ from slipway.launch.runs import (
   user_modules,
 )
 
-# Part of a run's metrics whose medians are examined: the last ones.
-_LAST_PART = 0.25
+_LAST_PART = 0.25  # of a run's metrics, whose medians are examined
 
 
 def examine(

@@ -82,6 +82,12 @@ SETTINGS = [
     None,
   ),
   ("dqn", {"adder.discount": 0.9}, {}, None),
+  (
+    "dqn",
+    {"adder.discount": 0.5},
+    {"probe": make_probe(rewards=np.linspace(0.05, 0.1, 100))},
+    "discount",
+  ),
   ("ppo", {"adder.discount": 1.0}, {}, None),
   ("dqn", {"adder.n_step": 100}, {}, "n-step"),
   ("dqn", {"replay.capacity": 100}, {}, "replay"),
