@@ -1,5 +1,7 @@
 """Tests of the checks: evidence in, finding out."""
 
+import time
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from acme import specs
 
 from slipway.configs import catalog
 from slipway.environments import random_play
+from slipway.launch.control import waits
 from slipway.launch.diagnosis import finding, table
 from slipway.launch.runs import run_status
 
@@ -182,7 +185,13 @@ def test_faults_of_wrappers(name):
   assert found.sentence.startswith("Mine")
 
 
-WAITING = "the trainer waits for transitions, since 12:03:11 ({}): workers must"
+def wait_for(reason, seconds):
+  """Returns the status of a run whose trainer waits."""
+  wait = waits.Wait(reason, seconds)
+  waiting = waits.describe("trainer", 1, [wait], time.time())
+  return {"phase": "running", "waiting": waiting}
+
+
 NO_UPDATES = {"trainer_steps": 0, "replay": run_status.ReplayStatus(9)}
 # algorithm, metrics, name of the only finding
 METRICS = [
@@ -203,13 +212,11 @@ def test_metrics(algorithm, metrics, name):
   ("status", "name"),
   [
     ({"first_failures": {"worker": "OSError"}}, "failures"),
-    ({"phase": "running", "waiting": WAITING.format("9 s")}, "starved trainer"),
-    (
-      {"phase": "running", "waiting": WAITING.format("1,009 s")},
-      "starved trainer",
-    ),
-    ({"phase": "running", "waiting": WAITING.format("1 s")}, None),
-    ({"phase": "stopped", "waiting": WAITING.format("9 s")}, None),
+    (wait_for(waits.TRANSITIONS, 9.0), "starved trainer"),
+    (wait_for(waits.TRANSITIONS, 1_009.0), "starved trainer"),
+    (wait_for(waits.TRANSITIONS, 1.0), None),
+    (wait_for(waits.LAST_SNAPSHOT, 9.0), None),
+    ({**wait_for(waits.TRANSITIONS, 9.0), "phase": "stopped"}, None),
     ({"stalled_s": 40.0}, "stall"),
     ({**NO_UPDATES, "phase": "stopped"}, "no updates"),
     ({**NO_UPDATES, "env_steps": 50, "phase": "running"}, None),
