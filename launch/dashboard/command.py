@@ -2,13 +2,13 @@
 
 import pathlib
 import secrets
-import socket
 import sys
 from collections.abc import Sequence
 
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.dashboard import server as server_lib
-from slipway.launch.dashboard import sources as sources_lib
+from slipway.launch.dashboard import sources
+from slipway.launch.runs import run_folder
 
 # Sentences that begin the help.
 _USAGE = """\
@@ -41,40 +41,19 @@ def main(argv: Sequence[str]) -> int:
     "and from others by `ssh -L PORT:localhost:PORT`. Connections are not "
     "encrypted.",
   )
-  flags.add_texts(
-    "allow_host",
-    "Name by which a proxy calls the server, in the header Host. Can be given "
-    "several times.",
-  )
+  token = secrets.token_urlsafe(24)
   try:
     words = flags.parse(argv, _USAGE, has_words=True)
-    sources = sources_lib.Sources(words or [sources_lib.find_newest(_RUN_DIR)])
-    listener = _listen(flags.host, flags.port)
+    folders = words or [sources.find_newest(_RUN_DIR)]
+    paths = [run_folder.expand(folder).resolve() for folder in folders]
+    for path in paths:
+      if not sources.find([path]):
+        run_folder.RunFolder.open(path, trust=True)  # raises, with advice
+    app = server_lib.Dashboard(paths, token, flags.host)
+    server = server_lib.make_server(app, flags.host, flags.port)
   except ValueError as error:
     print(f"dashboard: {error}", file=sys.stderr)
     return 2
-  token = secrets.token_urlsafe(24)
-  names = [name.lower() for name in (flags.host, *flags.allow_host)]
-  app = server_lib.Dashboard(sources, token, names)
-  host = f"[{flags.host}]" if ":" in flags.host else flags.host
-  port = listener.getsockname()[1]
-  with listener:
-    print(f"http://{host}:{port}/#token={token}", flush=True)
-    server_lib.make_server(listener, app).serve_forever()
+  print(f"http://{flags.host}:{server.port}/#token={token}", flush=True)
+  server.serve_forever()
   return 0
-
-
-def _listen(host: str, port: int) -> socket.socket:
-  """Returns a socket that listens at an address."""
-  family = socket.AF_INET6 if ":" in host else socket.AF_INET
-  try:
-    return socket.create_server((host, port), family=family)
-  except OSError as error:
-    raise ValueError(
-      f"--host={host} --port={port} can't be used ({error.strerror or error}), "
-      "so there is no page: give another port or address"
-    ) from error
-
-
-if __name__ == "__main__":
-  sys.exit(main(sys.argv))

@@ -1,14 +1,11 @@
 """Server: the dashboard's page, and the data of its runs, by HTTP.
 
-Only those who have the token can read the runs, neither other users of this
-machine nor pages of other sites in the user's browser:
-
-- The token is in the fragment of the page's address, which browsers send to no
-  server, and a header of each request for data has it. A cookie would also be
-  sent to servers of other users, at other ports of this machine.
-- A request that names another host is rejected, so that no site can give its
-  name this machine's address (DNS rebinding).
-- The page executes the scripts of this server alone, and loads nothing else.
+Only those who have the token can read the runs. It is in the fragment of the
+page's address, which browsers send to no server, and in a header of each
+request for data. A cookie would also be sent to servers of other users, at
+other ports of this machine. A request that names another host is rejected, so
+that no site can give its name this machine's address (DNS rebinding). The page
+executes the scripts of this server alone, and loads nothing else.
 """
 
 import hmac
@@ -17,18 +14,15 @@ import pathlib
 import socket
 import typing
 import urllib.parse
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from werkzeug import exceptions, routing, serving, utils, wrappers
 
-from slipway.launch.dashboard import comparing, presets, views
-from slipway.launch.dashboard import sources as sources_lib
-from slipway.launch.runs import run_folder
+from slipway.launch.dashboard import sources, views
 
 TOKEN_HEADER = "X-Slipway-Token"  # of each request for data
 _PAGE = pathlib.Path(__file__).parent / "page"
-_TIMEOUT_S = 30.0  # of a client that sends no more of its request
 _HEADERS = {
   "Content-Security-Policy": (
     "default-src 'none'; script-src 'self'; style-src 'self'; "
@@ -40,22 +34,21 @@ _HEADERS = {
   "Referrer-Policy": "no-referrer",
   "X-Content-Type-Options": "nosniff",
 }
+# Addresses, whose endpoints are functions of all runs or of one, by its key.
 _ROUTES = routing.Map(
   [
-    routing.Rule("/", endpoint="page", defaults={"file": "index.html"}),
-    routing.Rule("/<file>", endpoint="page"),
-    routing.Rule("/api/runs", endpoint="runs"),
+    routing.Rule("/", defaults={"file": "index.html"}),
+    routing.Rule("/<file>"),
+    routing.Rule("/api/runs", endpoint=views.list_runs),
     routing.Rule(
       "/api/comparison/<any(env_steps, trainer_steps, wall_s):axis>",
-      endpoint="comparison",
+      endpoint=views.compare,
     ),
-    routing.Rule("/api/runs/<key>", endpoint="run"),
-    routing.Rule("/api/runs/<key>/config", endpoint="config"),
-    routing.Rule("/api/runs/<key>/files/<path:path>", endpoint="file"),
+    routing.Rule("/api/runs/<key>", endpoint=views.show),
+    routing.Rule("/api/runs/<key>/config", endpoint=views.compare_to_preset),
+    routing.Rule("/api/runs/<key>/files/<path:path>", endpoint=views.read_file),
     routing.Rule(
-      "/api/runs/<key>/<any(inspect, doctor):command>",
-      endpoint="command",
-      methods=["POST"],
+      "/api/runs/<key>/<any(inspect, doctor):command>", endpoint=views.execute
     ),
   ]
 )
@@ -64,19 +57,17 @@ _ROUTES = routing.Map(
 class Dashboard:
   """The application, by the protocol WSGI."""
 
-  def __init__(
-    self, sources: sources_lib.Sources, token: str, hosts: Collection[str]
-  ):
+  def __init__(self, paths: Sequence[pathlib.Path], token: str, host: str):
     """Makes the application.
 
     Args:
-      sources: the runs that are shown.
+      paths: folders of runs, or of folders of runs, which may begin later.
       token: the value of `TOKEN_HEADER` without which no data is sent.
-      hosts: names by which the server may be called, apart from this machine's
+      host: name by which the server may be called, apart from this machine's
         name, 'localhost' and any IP address.
     """
-    self._sources, self._token = sources, token.encode()
-    self._hosts = {"localhost", socket.gethostname().lower(), *hosts}
+    self._paths, self._token = paths, token.encode()
+    self._hosts = {"localhost", socket.gethostname().lower(), host.lower()}
 
   def __call__(
     self, environ: dict[str, typing.Any], start_response: typing.Any
@@ -94,38 +85,28 @@ class Dashboard:
   def _reply(self, request: wrappers.Request) -> wrappers.Response:
     """Returns the response to a request."""
     if not self._is_own(request.host):
-      raise exceptions.BadRequest(
-        f"{request.host!r} is not this machine: give --allow_host=NAME to "
-        "`slipway dashboard` if a proxy calls it by this name"
+      raise exceptions.BadRequest(f"{request.host!r} is not this machine")
+    view, arguments = _ROUTES.bind_to_environ(request.environ).match()
+    if view is None:
+      return utils.send_from_directory(
+        _PAGE, arguments["file"], request.environ
       )
-    name, arguments = _ROUTES.bind_to_environ(request.environ).match()
-    if name == "page":
-      file = arguments["file"]
-      return utils.send_from_directory(_PAGE, file, request.environ)
     token = request.headers.get(TOKEN_HEADER, "").encode()
     if not hmac.compare_digest(token, self._token):
       raise exceptions.Unauthorized(
         "The token is missing or wrong: open the address that `slipway "
         "dashboard` has printed."
       )
-    source = self._sources.get(arguments.pop("key", ""))
-    if name == "runs":
-      runs = [views.summarize(source) for source in self._sources.list()]
-      data = {"folders": [*map(str, self._sources.paths)], "runs": runs}
-    elif name == "comparison":
-      data = comparing.compare(self._sources.list(), **arguments)
-    elif source is None:
-      raise exceptions.NotFound("There is no such run any more.")
-    elif name == "config":
-      data = presets.describe(source.folder.config)
-    elif name == "command":
-      data = views.execute(source, **arguments)
-    elif name == "file":
-      return _send_file(source.folder, request, **arguments)
-    else:
-      counts = {x: request.args.get(x, 0, int) for x in ("generation", "count")}
-      data = views.show(source, **counts)
-    return wrappers.Response(msgspec.json.encode(data), mimetype="text/json")
+    runs = sources.find(self._paths)
+    key = arguments.pop("key", None)
+    shown = runs.get(key) if key else runs.values()
+    found = None if shown is None else view(shown, **arguments)
+    if found is None:
+      raise exceptions.NotFound("There is no such run or file any more.")
+    if isinstance(found, pathlib.Path):
+      return utils.send_file(found, request.environ)
+    content = msgspec.json.encode(found, enc_hook=lambda array: array.tolist())
+    return wrappers.Response(content, mimetype="text/json")
 
   def _is_own(self, host: str) -> bool:
     """Returns whether a Host header is an IP address or a name of `hosts`."""
@@ -136,37 +117,28 @@ class Dashboard:
       return False
 
 
-def _send_file(
-  folder: run_folder.RunFolder, request: wrappers.Request, path: str
-) -> wrappers.Response:
-  """Returns a video of a run, or the end of a log."""
-  found = views.find_file(folder, path)
-  if found is None:
-    raise exceptions.NotFound("There is no such file any more.")
-  if found.is_relative_to(folder.logs.resolve()):
-    return wrappers.Response(views.read_end(found))
-  return utils.send_file(found, request.environ)
-
-
 class _Handler(serving.WSGIRequestHandler):
   """Handler of a connection, which logs nothing."""
 
-  timeout = _TIMEOUT_S
+  timeout = 30.0  # seconds, of a client that sends no more of its request
 
   def log(self, type: str, message: str, *args: typing.Any) -> None:
     pass
 
 
-def make_server(
-  listener: socket.socket, app: Dashboard
-) -> serving.BaseWSGIServer:
-  """Returns a server with a thread per connection, at a socket that listens."""
-  host, port, *_ = listener.getsockname()
-  return serving.make_server(
-    host,
-    port,
-    app,
-    threaded=True,
-    request_handler=_Handler,
-    fd=listener.fileno(),
-  )
+def make_server(app: Dashboard, host: str, port: int) -> serving.BaseWSGIServer:
+  """Returns a server with a thread per connection, which has a port.
+
+  Raises:
+    ValueError: the address can't be used.
+  """
+  try:
+    listener = socket.create_server((host, port))
+  except OSError as error:
+    raise ValueError(
+      f"--host={host} --port={port} can't be used ({error.strerror or error}), "
+      "so there is no page: give another port or address"
+    ) from error
+  with listener:
+    fd = listener.fileno()
+    return serving.ThreadedWSGIServer(host, port, app, _Handler, fd=fd)

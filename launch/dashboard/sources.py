@@ -1,72 +1,73 @@
-"""Sources: finds the runs that a dashboard shows, and reads their states."""
+"""Sources: finds the runs that a dashboard shows, and reads them."""
 
+import functools
 import hashlib
 import pathlib
-import typing
+import threading
 from collections.abc import Sequence
 
-from slipway.launch.dashboard import scalars
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import events, run_folder
+
+_MAX_ROWS = 600  # of metrics, from which on every other one is dropped
+_TIME = "run/wall_s"  # which the events of evaluations lack
 
 
-class Source(typing.NamedTuple):
-  """A run, and what was read of it.
+class Source:
+  """A run, and its metrics so far. Thread-safe.
 
   Attributes:
-    key: identifies the run in addresses of the page.
     folder: the run's folder.
-    scalars: the run's metrics.
+    key: identifies the run in addresses of the page.
   """
 
-  key: str
-  folder: run_folder.RunFolder
-  scalars: scalars.Scalars
+  def __init__(self, path: pathlib.Path):
+    """Reads nothing yet."""
+    self.folder = run_folder.RunFolder(path)
+    self.key = hashlib.blake2s(bytes(path), digest_size=6).hexdigest()
+    self._lock = threading.Lock()
+    self._offsets: dict[pathlib.Path, int] = {}
+    self._rows: list[tuple[int, dict[str, float]]] = []
+
+  def read_metrics(self) -> dict[str, list[float | None]]:
+    """Returns up to 600 values by metric, None where one is unknown."""
+    with self._lock:
+      self._read_events()
+      rows = [row for _, row in self._rows]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return {name: [row.get(name) for row in rows] for name in names}
+
+  def _read_events(self) -> None:
+    """Reads what the event files have more than at the last call."""
+    paths = sorted(self.folder.events.glob("events.out.tfevents.*"))
+    if not self._offsets.keys() <= {*paths}:  # another run has replaced it
+      self._offsets, self._rows = {}, []
+    for path in paths:
+      known = self._offsets.setdefault(path, 0)
+      for event, end in events.read_events(path, known):
+        self._offsets[path] = end
+        if event.HasField("session_log"):  # a resume, from an earlier step
+          self._rows = [x for x in self._rows if x[0] < event.step]
+        values = event.summary.value  # of 32 bits, which have 6 digits
+        row = {x.tag: float(f"{x.simple_value:.6g}") for x in values}
+        if _TIME in row:
+          self._rows.append((event.step, row))
+        if len(self._rows) >= _MAX_ROWS:
+          self._rows = self._rows[1::2]
 
 
-class Sources:
-  """The runs in folders, of which new ones appear while sweeps last."""
-
-  def __init__(self, paths: Sequence[str]):
-    """Checks the folders: each is a run, or has some, as that of a sweep.
-
-    Raises:
-      ValueError: a folder is neither, or can't be read.
-    """
-    self.paths = [run_folder.expand(path).resolve() for path in paths]
-    self._known: dict[str, Source] = {}
-    for path in self.paths:
-      if not _list_runs(path):
-        run_folder.RunFolder.open(path, trust=True)  # raises, with advice
-
-  def list(self) -> list[Source]:
-    """Returns all runs, in the order of their folders and names."""
-    found = {}
-    for path in (run for own in self.paths for run in _list_runs(own)):
-      key = hashlib.blake2s(bytes(path), digest_size=6).hexdigest()
-      if key not in self._known:
-        folder = run_folder.RunFolder(path)
-        self._known[key] = Source(key, folder, scalars.Scalars(folder.events))
-      found[key] = self._known[key]
-    return [*found.values()]
-
-  def get(self, key: str) -> Source | None:
-    """Returns a run by its key, or None if no run of `list` has had it."""
-    return self._known.get(key) or {x.key: x for x in self.list()}.get(key)
+_open = functools.cache(Source)  # with what was read of a run before
 
 
-def find_newest(run_dir: pathlib.Path) -> str:
-  """Returns the path of the newest run or sweep in a folder.
+def find(paths: Sequence[pathlib.Path]) -> dict[str, Source]:
+  """Returns all runs by key, in the order of their folders and names."""
+  runs = [_open(run) for path in paths for run in _list_runs(path)]
+  return {run.key: run for run in runs}
 
-  Raises:
-    ValueError: there is none.
-  """
+
+def find_newest(run_dir: pathlib.Path) -> pathlib.Path:
+  """Returns the newest run or sweep in a folder, or the folder without one."""
   found = [path for path in run_dir.glob("*") if _list_runs(path)]
-  if not found:
-    raise ValueError(
-      f"{str(run_dir)!r} has no run, so there is nothing to show: give the "
-      "folder of a run or a sweep, or start one by `slipway train`"
-    )
-  return str(max(found, key=lambda path: path.stat().st_mtime))
+  return max(found, key=lambda path: path.stat().st_mtime, default=run_dir)
 
 
 def _list_runs(path: pathlib.Path) -> list[pathlib.Path]:

@@ -1,26 +1,34 @@
 """Views: what the page shows of a run, as values that JSON represents."""
 
-import contextlib
+import collections
+import functools
 import os
 import pathlib
 import subprocess
 import sys
 import typing
+from collections.abc import Collection, Iterator
 
-import msgspec
+import ml_collections
 
+from slipway.configs import catalog, fields
 from slipway.launch.api import running
-from slipway.launch.dashboard import comparing, sources
+from slipway.launch.dashboard import sources
 from slipway.launch.display import rows
-from slipway.launch.runs import run_folder
+from slipway.launch.runs import (
+  comparison,
+  curves,
+  run_folder,
+  run_status,
+  statistics,
+)
 
 _LOG_BYTES = 100_000  # of the shown end of a log
 _MAX_EVALUATIONS = 1_000  # sent to the page, evenly chosen
-_MAX_FILES = 500  # logs or videos in a list
-_COMMAND_TIMEOUT_S = 300.0
-# Columns of curves.csv that the page draws.
-_COLUMNS = (
-  *("env_steps", "trainer_steps", "wall_s", "eval_return", "eval_return_std"),
+# A command of `slipway` on a run, below the priority of the run.
+_COMMAND = (
+  *("timeout", "300", "nice", sys.executable),
+  *("-m", "slipway.launch.commands.cli"),
 )
 # Columns of the table of all runs, by names of `RunStatus.to_numbers`.
 _NUMBERS = (
@@ -30,128 +38,166 @@ _NUMBERS = (
 )
 
 
-def summarize(source: sources.Source) -> dict[str, typing.Any]:
-  """Returns a run's row in the table of all runs."""
-  state, status, note = running.read_state(source.folder)
-  row = {"key": source.key, "name": source.folder.name, "state": state}
-  if status is None:
-    return row | {"note": note, "numbers": [None] * len(_NUMBERS)}
-  numbers = status.to_numbers()
-  label, text = rows.make_diagnosis(status)
-  return row | {
-    "note": f"{label}: {text.text}",
-    "alert": text.alert,
-    "numbers": [numbers.get(name) for name in _NUMBERS],
-  }
+def list_runs(runs: Collection[sources.Source]) -> list[typing.Any]:
+  """Returns the key, name, state, numbers and note of each run."""
+  found = []
+  for run in runs:
+    state, status, note = running.read_state(run.folder)
+    numbers = status.to_numbers() if status else {}
+    if status is not None:
+      label, text = rows.make_diagnosis(status)
+      note = f"{label}: {text.text}"
+    values = [numbers.get(name) for name in _NUMBERS]
+    found.append((run.key, run.folder.name, state, values, note))
+  return found
 
 
-def show(
-  source: sources.Source, generation: int, count: int
-) -> dict[str, typing.Any]:
-  """Returns all that changes in a run while it lasts.
+def compare(
+  runs: Collection[sources.Source], axis: str
+) -> list[dict[str, typing.Any]]:
+  """Returns the groups of runs whose configs differ only in the seed.
 
   Args:
-    source: the run.
-    generation: see `Scalars.read_since`, as `count`.
-    count: number of rows of metrics that the page has.
+    runs: the runs; those without an evaluation are left out.
+    axis: the horizontal axis: env_steps, trainer_steps or wall_s.
+
+  Returns:
+    Per group: 'name'; 'fields', in which its config differs from the others';
+    'key' of its first run; the mean of the 'final' returns with its 95 %
+    interval; and 'lines', those of `comparison.make_lines`.
 
   Raises:
-    ValueError: the run's curves.csv can't be read.
+    ValueError: a run's config.json or curves.csv can't be read.
   """
-  state, status, note = running.read_state(source.folder)
-  folder = source.folder
-  evaluations = comparing.read_evaluations(folder.curves_csv)
+  read = [
+    _read(x, x.config.stat().st_mtime_ns, x.curves_csv.stat().st_mtime_ns)
+    for x in (run.folder for run in runs)
+    if x.curves_csv.exists()
+  ]
+  groups = comparison.merge([x for x in read if len(x.curves[0]["wall_s"])])
+  counts = collections.Counter(x for y in groups for x in y.values.items())
+  keys = {run.folder: run.key for run in runs}
+  found = []
+  for group in groups:
+    own = [
+      f"{name}={fields.shorten(value)}"
+      for name, value in group.values.items()
+      if counts[name, value] < len(groups)
+    ]
+    final = group.final_returns
+    lines = comparison.make_lines(group, axis, points=40)
+    found.append(
+      {
+        "name": group.name,
+        "fields": " ".join(own[:4]),
+        "key": keys[group.folders[0]],
+        "final": [final.mean(), *statistics.interval(statistics.mean, final)],
+        "lines": [line._asdict() for line in lines],
+      }
+    )
+  return found
+
+
+@functools.lru_cache(2_000)
+def _read(folder: run_folder.RunFolder, *_: int) -> comparison.Group:
+  """Reads a run, unless its files have the times of an earlier call."""
+  return comparison.read_run(folder)
+
+
+def show(run: sources.Source) -> dict[str, typing.Any]:
+  """Returns all that changes in a run while it lasts; raises as `compare`."""
+  state, status, note = running.read_state(run.folder)
+  folder = run.folder
+  evaluations = curves.read_evaluations(folder.curves_csv)
   step = 1 + len(evaluations["wall_s"]) // _MAX_EVALUATIONS
-  panel = None
-  if status is not None:
-    panel = {
-      "measurements": [
-        (x.label, str(x).removeprefix(x.label), x.alert)
-        for block in rows.make_measurements(status)
-        for x in block
-      ],
-      "time_left": rows.find_time_left(status),
-      "facts": [*rows.make_facts(status)],
-      "diagnosis": rows.make_diagnosis(status),
-    }
   return {
     "name": folder.name,
     "path": str(folder.path),
     "state": state,
     "note": note,
     "status": status,
-    "panel": panel,
-    "evaluations": {
-      name: evaluations[name][::-step][::-1].tolist() for name in _COLUMNS
-    },
-    "scalars": source.scalars.read_since(generation, count),
-    "logs": _list_files(folder, folder.logs),
-    "videos": _list_files(folder, folder.videos),
+    "panel": [*_list_rows(status)] if status else [],
+    "evaluations": {name: x[::-step][::-1] for name, x in evaluations.items()},
+    "metrics": run.read_metrics(),
+    "files": [*_list_files(folder)],
   }
 
 
-def execute(source: sources.Source, command: str) -> dict[str, typing.Any]:
-  """Executes `slipway COMMAND RUN --json`, below the priority of the run.
+def _list_rows(
+  status: run_status.RunStatus,
+) -> Iterator[tuple[str, str, bool]]:
+  """Yields label, text and alert of each row of the terminal's panel."""
+  for block in rows.make_measurements(status):
+    for x in block:
+      yield x.label, str(x).removeprefix(x.label), x.alert
+  for text in rows.find_time_left(status):
+    yield "time left", text, False
+  for label, texts in rows.make_facts(status):
+    yield label, ", ".join(x.text for x in texts), any(x.alert for x in texts)
+  label, (text, alert) = rows.make_diagnosis(status)
+  yield label, text, alert
 
-  Returns:
-    The command's 'result', None if it has failed; and 'error', what it printed.
+
+def compare_to_preset(run: sources.Source) -> dict[str, typing.Any]:
+  """Returns the values of a run's config, and those of the nearest preset.
+
+  Its name is None, and so are its values, for an algorithm of the user's own.
   """
-  program = (sys.executable, "-m", "slipway.launch.commands.cli")
-  try:
-    done = subprocess.run(
-      ["nice", *program, command, str(source.folder.path), "--json"],
-      stdin=subprocess.DEVNULL,
-      capture_output=True,
-      timeout=_COMMAND_TIMEOUT_S,
-      check=False,
-    )
-  except subprocess.TimeoutExpired as error:
-    return {"result": None, "error": str(error)}
-  printed = done.stderr.decode(errors="replace").strip()
-  try:
-    return {"result": msgspec.json.decode(done.stdout), "error": printed}
-  except ValueError:
-    return {"result": None, "error": printed or f"{command} printed no JSON"}
+  config = run.folder.read_config()
+  values = _format(config)
+  presets = {
+    f"{algorithm}:{name}": _format(module.get_config(name))
+    for algorithm, module in catalog.algorithms().items()
+    for name in module.PRESETS
+    if module.RECIPE.list_values(name)["agent"] == config.get("agent")
+  }
+  nearest = min(
+    presets,
+    key=lambda x: sum(presets[x].get(k) != v for k, v in values.items()),
+    default=None,
+  )
+  preset = presets[nearest] if nearest else {}
+  rows = [(name, value, preset.get(name)) for name, value in values.items()]
+  return {"preset": nearest, "rows": rows}
 
 
-def find_file(folder: run_folder.RunFolder, path: str) -> pathlib.Path | None:
-  """Returns the path of a log or video of a run, or None if there is none.
+def _format(config: ml_collections.ConfigDict) -> dict[str, str]:
+  values = fields.flatten(config)
+  return {name: fields.format_value(value) for name, value in values.items()}
 
-  No link leads out of the folders of logs and videos.
 
-  Args:
-    folder: the run's folder.
-    path: path from the run's folder.
+def execute(run: sources.Source, command: str) -> str:
+  """Returns what a command prints about a run."""
+  done = subprocess.run(
+    [*_COMMAND, command, str(run.folder.path)],
+    stdin=subprocess.DEVNULL,
+    stdout=subprocess.PIPE,
+    stderr=subprocess.STDOUT,
+    env=os.environ | {"COLUMNS": "110"},
+    check=False,
+  )
+  return done.stdout.decode(errors="replace")
+
+
+def read_file(run: sources.Source, path: str) -> pathlib.Path | str | None:
+  """Returns a video's path, the end of a log, or None without the file."""
+  found = _list_files(run.folder).get(path)
+  if found is None or found.is_relative_to(run.folder.videos):
+    return found
+  with found.open("rb") as file:
+    file.seek(max(0, found.stat().st_size - _LOG_BYTES))
+    return file.read().decode(errors="replace")
+
+
+def _list_files(folder: run_folder.RunFolder) -> dict[str, pathlib.Path]:
+  """Returns the logs and videos of a run, by their paths in its folder.
+
+  Links are left out, which might lead to any other file.
   """
-  try:
-    found = (folder.path / path).resolve(strict=True)
-  except (OSError, ValueError, RuntimeError):  # RuntimeError: a loop of links
-    return None
-  folders = (folder.logs.resolve(), folder.videos.resolve())
-  is_inside = any(found.is_relative_to(x) for x in folders)
-  return found if is_inside and found.is_file() else None
-
-
-def read_end(path: pathlib.Path) -> bytes:
-  """Returns the last lines of a log."""
-  with path.open("rb") as file:
-    start = max(0, file.seek(0, os.SEEK_END) - _LOG_BYTES)
-    file.seek(start)
-    content = file.read(_LOG_BYTES)
-  return content.partition(b"\n")[2] if start else content
-
-
-def _list_files(
-  folder: run_folder.RunFolder, inner: pathlib.Path
-) -> list[tuple[str, int, float]]:
-  """Returns path, bytes and unix seconds of a folder's files, newest first."""
-  found = []
-  for path in inner.rglob("*"):
-    name = str(path.relative_to(folder.path))
+  paths = [*folder.logs.rglob("*"), *folder.videos.glob("[!.]*.mp4")]
+  return {
+    str(path.relative_to(folder.path)): path
+    for path in sorted(paths)
     # JSON can't have a name whose bytes are no UTF-8.
-    if name.isprintable() and find_file(folder, name) is not None:
-      # A run removes old videos meanwhile.
-      with contextlib.suppress(FileNotFoundError):
-        stat = path.stat()
-        found.append((name, stat.st_size, stat.st_mtime))
-  return sorted(found, key=lambda x: -x[2])[:_MAX_FILES]
+    if path.is_file() and not path.is_symlink() and str(path).isprintable()
+  }

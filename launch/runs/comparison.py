@@ -10,7 +10,7 @@ import io
 import math
 import os
 import typing
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -31,9 +31,6 @@ _AXES = {
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
 _TARGET_COLOR = "#6b7280"  # of the line at the target return
 
-# A run's folder, and the columns of its curves.csv.
-Run = tuple[run_folder.RunFolder, dict[str, np.ndarray]]
-
 
 class Group(typing.NamedTuple):
   """Runs whose configs differ only in the seed.
@@ -42,10 +39,15 @@ class Group(typing.NamedTuple):
     name: name of the first run, or its path if another group's first run has
       the same name; with the number of seeds if there are more.
     curves: columns of each run's curves.csv, by name; see `curves.read`.
+    folders: each run's folder, where it is known.
+    values: repr of the config's values by field, without the seed, where they
+      are known.
   """
 
   name: str
   curves: list[dict[str, np.ndarray]]
+  folders: Sequence[run_folder.RunFolder] = ()
+  values: Mapping[str, str] = {}
 
   @property
   def final_returns(self) -> np.ndarray:
@@ -82,39 +84,53 @@ def read(folders: Sequence[run_folder.RunFolder]) -> list[Group]:
     folders: folders of runs, which may be active; one that is given twice
       counts once.
 
-  Returns:
-    The groups, in the order of their first runs.
-
   Raises:
     ValueError: a run's files can't be read, or it has no evaluation yet.
   """
-  groups: dict[tuple, list[Run]] = {}
-  for folder in {folder.path.resolve(): folder for folder in folders}.values():
-    values = fields.flatten(folder.read_config())
-    values.pop("seed", None)
-    rows = curves.read_evaluations(folder.curves_csv)
-    if not len(rows["eval_return"]):
+  unique = {folder.path.resolve(): folder for folder in folders}
+  groups = [read_run(folder) for folder in unique.values()]
+  for group in groups:
+    if not len(group.curves[0]["eval_return"]):
       raise ValueError(
-        f"run {str(folder.path)!r} has no evaluation yet, so it has no curve: "
-        "leave it out, or wait for the first one"
+        f"run {str(group.folders[0].path)!r} has no evaluation yet, so it has "
+        "no curve: leave it out, or wait for the first one"
       )
-    key = tuple(sorted((name, repr(value)) for name, value in values.items()))
-    groups.setdefault(key, []).append((folder, rows))
-  # Runs of different sweeps have the same names, such as 0-1.
-  names = collections.Counter(runs[0][0].name for runs in groups.values())
-  return [
-    _make_group(runs, is_unique=names[runs[0][0].name] == 1)
-    for runs in groups.values()
-  ]
+  return merge(groups)
 
 
 def read_run(folder: run_folder.RunFolder) -> Group:
   """Reads the curves of one run, which may have no evaluation yet.
 
   Raises:
-    ValueError: its curves.csv can't be read.
+    ValueError: its config.json or curves.csv can't be read.
   """
-  return Group(folder.name, [curves.read_evaluations(folder.curves_csv)])
+  values = fields.flatten(folder.read_config())
+  values.pop("seed", None)
+  texts = {name: repr(value) for name, value in values.items()}
+  rows = curves.read_evaluations(folder.curves_csv)
+  return Group(folder.name, [rows], [folder], texts)
+
+
+def merge(groups: Sequence[Group]) -> list[Group]:
+  """Merges groups of one run with the same values, in the order of the first.
+
+  Groups of the same name, such as 0-1 in two sweeps, get their runs' paths.
+  """
+  merged = collections.defaultdict(list)
+  for group in groups:
+    merged[tuple(sorted(group.values.items()))].append(group)
+  names = collections.Counter(same[0].name for same in merged.values())
+  found = []
+  for same in merged.values():
+    folders = [x.folders[0] for x in same]
+    name = same[0].name
+    if names[name] > 1:
+      name = str(folders[0].path)
+    if len(same) > 1:
+      name = f"{name} ({len(same)} seeds)"
+    rows = [x.curves[0] for x in same]
+    found.append(Group(name, rows, folders, same[0].values))
+  return found
 
 
 @contextlib.contextmanager
@@ -185,27 +201,29 @@ def draw_panels(picture: "figure.FigureBase", groups: Sequence[Group]) -> None:
     picture: the picture, in a constrained layout.
     groups: at least one group.
   """
-  from matplotlib import lines, ticker
+  from matplotlib import lines as lines_lib
+  from matplotlib import ticker
 
   panels = picture.subplots(1, len(_AXES), sharey=True)
   for axes, (column, label) in zip(panels, _AXES.items(), strict=True):
     for index, group in enumerate(groups):
-      style = {"color": color(index), "linestyle": _line_style(index)}
-      runs = list_runs(group, column)
-      line = make_group_line(runs)
-      if line is None:
-        for x, y in runs:
-          axes.plot(x, y, linewidth=0.8, marker="o", markersize=3, **style)
-        continue
-      axes.fill_between(
-        line.at,
-        line.low,
-        line.high,
-        color=color(index),
-        alpha=0.18,
-        linewidth=0,
-      )
-      axes.plot(line.at, line.mean, linewidth=1.6, **style)
+      lines = make_lines(group, column)
+      has_line = len(lines) == 1 and len(np.unique(lines[0].at)) > 1
+      for line in lines:
+        axes.fill_between(
+          *(line.at, line.low, line.high),
+          color=color(index),
+          alpha=0.18,
+          linewidth=0,
+        )
+        axes.plot(
+          *(line.at, line.mean),
+          color=color(index),
+          linestyle=_line_style(index),
+          linewidth=1.6 if has_line else 0.8,
+          marker="" if has_line else "o",
+          markersize=3,
+        )
     axes.set_xlabel(label)
     axes.set_xlim(left=0)
     axes.grid(axis="y", color="#e4e7ea", linewidth=0.8)
@@ -215,7 +233,7 @@ def draw_panels(picture: "figure.FigureBase", groups: Sequence[Group]) -> None:
   panels[0].set_ylabel("mean return of an evaluation")
   picture.legend(
     [
-      lines.Line2D([], [], color=color(index), linestyle=_line_style(index))
+      lines_lib.Line2D([], [], color=color(index), linestyle=_line_style(index))
       for index in range(len(groups))
     ],
     # With names, since matplotlib itself leaves out those that begin with '_'.
@@ -235,15 +253,6 @@ def color(index: int) -> str:
 def _line_style(index: int) -> typing.Literal["-", "--", ":", "-."]:
   """Returns the style of the line of the group with an index."""
   return ("-", "--", ":", "-.")[index // len(_COLORS) % 4]
-
-
-def _make_group(runs: Sequence[Run], is_unique: bool) -> Group:
-  """Makes a group of runs."""
-  first = runs[0][0]
-  name = first.name if is_unique else str(first.path)
-  if len(runs) > 1:
-    name = f"{name} ({len(runs)} seeds)"
-  return Group(name, [rows for _, rows in runs])
 
 
 def make_line(
@@ -268,35 +277,30 @@ def make_line(
   )
 
 
-def list_runs(group: Group, column: str) -> list[tuple[np.ndarray, np.ndarray]]:
-  """Returns the positions on an axis and the mean returns [N] of each run.
+def make_lines(group: Group, column: str, points: int = _POINTS) -> list[Line]:
+  """Computes a group's mean return along an axis; see `make_line`.
 
   Args:
     group: the runs.
     column: the axis, a column of curves.csv: env_steps, trainer_steps or
       wall_s.
+    points: number of points of a line of several runs.
+
+  Returns:
+    One line; or one for each run, by its own points, if they have no common
+    range.
   """
   # The count of updates falls where a trainer has restarted from a snapshot.
   # The line then stays at the highest count until the trainer has passed it.
-  return [
+  runs = [
     (np.fmax.accumulate(rows[column]), rows["eval_return"])
     for rows in group.curves
   ]
-
-
-def make_group_line(
-  runs: Sequence[tuple[np.ndarray, np.ndarray]], points: int = _POINTS
-) -> Line | None:
-  """Computes a group's mean return along an axis; see `make_line`.
-
-  A single run is drawn by its own points.
-
-  Returns:
-    The line, or None if it would have fewer than two points.
-  """
-  if len(runs) == 1:
-    ((at, mean),) = runs
-    line = Line(at, mean, *statistics.interval(statistics.mean, mean[None]))
-  else:
+  if len(runs) > 1:
     line = make_line(runs, points)
-  return line if len(np.unique(line.at)) > 1 else None
+    if len(np.unique(line.at)) > 1:
+      return [line]
+  return [
+    Line(at, mean, *statistics.interval(statistics.mean, mean[None]))
+    for at, mean in runs
+  ]

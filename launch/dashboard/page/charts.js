@@ -2,7 +2,6 @@
 
 const LEFT = 46, RIGHT = 18, TOP = 8, BOTTOM = 20; // margins in pixels
 const COLORS = 8; // --c0 to --c7 of page.css
-const TIPS = 6; // series in a tip, those closest to the pointer
 
 // Makes an HTML element; an attribute that is a function handles an event.
 export function h(tag, attributes = {}, ...children) {
@@ -112,7 +111,7 @@ export class Chart {
     this.cursor?.setAttribute("visibility", "hidden");
   }
 
-  // Shows the values next to the pointer.
+  // Shows the values next to the pointer, of the 6 closest series.
   #point(event) {
     if (!this.cursor || !this.series.length) return;
     const box = this.svg.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
@@ -120,7 +119,7 @@ export class Chart {
     const found = this.series.map((s) => {
       const i = s.at.reduce((best, _, j) => (away(s, j) < away(s, best) ? j : best), 0);
       return { ...s, at: s.at[i], value: s.mean[i], low: s.low?.[i], high: s.high?.[i] };
-    }).sort((a, b) => Math.abs(this.toY(a.value ?? 0) - y) - Math.abs(this.toY(b.value ?? 0) - y)).slice(0, TIPS);
+    }).sort((a, b) => Math.abs(this.toY(a.value ?? 0) - y) - Math.abs(this.toY(b.value ?? 0) - y)).slice(0, 6);
     const at = this.toX(found[0].at);
     for (const name of ["x1", "x2"]) this.cursor.setAttribute(name, at);
     this.cursor.setAttribute("visibility", "visible");

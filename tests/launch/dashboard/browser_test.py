@@ -42,7 +42,7 @@ def test_a_run_has_curves(tmp_path):
     assert "first · Slipway" in page
     assert page.count('class="line"') >= 2  # of evaluations and of metrics
     assert "the limit of trainer steps was reached" in page
-    (row,) = given.load(port, "runs")["runs"]
+    (row,) = given.load_runs(port).values()
     for tab, part in (
       ("nodes", "waits: "),
       ("advice", "do &lt;b&gt;this&lt;/b&gt;"),
@@ -69,5 +69,5 @@ def test_runs_are_compared_with_intervals(tmp_path):
 def test_a_run_without_an_evaluation_and_a_wrong_token(tmp_path):
   folder = given.make_run(tmp_path / "first")
   with given.served(folder.path) as port:
-    assert "not started" in show(port)
+    assert "it has not started yet" in show(port)
     assert "The token is missing or wrong" in show(port, "token=other")

@@ -42,8 +42,8 @@ def test_the_newest_run_or_sweep_is_shown_until_an_interrupt(tmp_path):
     port, token = re.fullmatch(
       r"http://127\.0\.0\.1:(\d+)/#token=([\w-]{32})", address
     ).groups()
-    runs = given.load(int(port), "runs", token=token)["runs"]
-    assert [row["name"] for row in runs] == ["0-1"]
+    ((_, name, *_),) = given.load(int(port), "runs", token=token)
+    assert name == "0-1"
     assert given.request(int(port), "/api/runs")[0] == 401  # another token
     process.send_signal(signal.SIGINT)
     assert process.communicate() == ("", "")
@@ -68,7 +68,7 @@ def test_a_program_of_a_run_is_not_executed(tmp_path):
   given.add_evaluations(folder, [1.0])
   with started(tmp_path, folder.path) as (_, address):
     port, token = re.search(r":(\d+)/#token=(.*)", address).groups()
-    key = given.load(int(port), "runs", token=token)["runs"][0]["key"]
+    ((key, *_),) = given.load(int(port), "runs", token=token)
     for path in ("runs/" + key, f"runs/{key}/config", "comparison/wall_s"):
       given.load(int(port), path, token=token)
   assert not (tmp_path / "executed").exists()
@@ -81,7 +81,7 @@ def test_wrong_arguments_print_one_line(tmp_path, monkeypatch, capsys):
   with socket.create_server(("127.0.0.1", 0)) as taken:
     port = taken.getsockname()[1]
     for words, part in (
-      ("", "'runs' has no run, so there is nothing to show"),
+      ("", "has no config.json"),
       ("a-rum", "did you mean"),
       ("runs", "has no config.json"),
       ("a-run --prot=1", "did you mean --port?"),

@@ -3,18 +3,11 @@
 import contextlib
 import http.client
 import json
-import socket
 import threading
 
 from slipway.configs import catalog
 from slipway.launch.dashboard import server as server_lib
-from slipway.launch.dashboard import sources
-from slipway.launch.runs import (
-  records,
-  results,
-  run_folder,
-  run_status,
-)
+from slipway.launch.runs import records, results, run_folder, run_status
 
 TOKEN = "a-token"
 
@@ -51,28 +44,27 @@ def end(folder, **status):
 
 
 @contextlib.contextmanager
-def served(*paths, hosts=()):
+def served(*paths, name="127.0.0.1"):
   """Yields the port of a dashboard in this process."""
-  app = server_lib.Dashboard(sources.Sources([*map(str, paths)]), TOKEN, hosts)
-  with socket.create_server(("127.0.0.1", 0)) as listener:
-    server = server_lib.make_server(listener, app)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-      yield server.port
-    finally:
-      server.shutdown()
-      thread.join()
+  app = server_lib.Dashboard(paths, TOKEN, name)
+  server = server_lib.make_server(app, "127.0.0.1", 0)
+  thread = threading.Thread(target=server.serve_forever)
+  thread.start()
+  try:
+    yield server.port
+  finally:
+    server.shutdown()
+    thread.join()
 
 
-def request(port, path, method="GET", host=None, token=TOKEN):
+def request(port, path, host=None, token=TOKEN):
   """Returns the response's status, headers and content."""
   connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
   headers = {} if token is None else {server_lib.TOKEN_HEADER: token}
   if host is not None:
     headers["Host"] = host
   with contextlib.closing(connection):
-    connection.request(method, path, headers=headers)
+    connection.request("GET", path, headers=headers)
     response = connection.getresponse()
     return response.status, response.headers, response.read()
 
@@ -86,4 +78,6 @@ def load(port, path, **options):
 
 def load_runs(port):
   """Returns the rows of the table of all runs, by name."""
-  return {row["name"]: row for row in load(port, "runs")["runs"]}
+  names = ("key", "name", "state", "numbers", "note")
+  rows = [dict(zip(names, row, strict=True)) for row in load(port, "runs")]
+  return {row["name"]: row for row in rows}
