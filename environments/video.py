@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import tempfile
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -66,8 +67,8 @@ class Player:
 
   def play(
     self, act: Act, show: Callable[[np.ndarray], bool | None], max_steps: int
-  ) -> float:
-    """Plays an episode; returns the sum of its rewards.
+  ) -> tuple[float, bool]:
+    """Plays an episode.
 
     Args:
       act: policy.
@@ -75,23 +76,27 @@ class Player:
         the episode.
       max_steps: steps after which a longer episode is cut, at least 1.
 
+    Returns:
+      The sum of the episode's rewards, and whether it has ended by itself.
+
     Raises:
       ValueError: this machine can't render, or a frame is no image.
       user_code.UserCodeError: the environment failed.
     """
     step, episode_return = self._environment.reset(), 0.0
+    has_ended = False
     screen = self._coloured.reset() if self._coloured else None
     for _ in range(max_steps):
       if show(self._read_frame(screen)) is False:
-        return episode_return
+        return episode_return, False
       actions = act(step)
       step = self._environment.step(actions)
       episode_return += float(step.raw_reward[0])
       screen = self._coloured.step(actions) if self._coloured else None
-      if step.terminated[0] or step.truncated[0]:
+      if has_ended := bool(step.terminated[0] or step.truncated[0]):
         break
     show(self._read_frame(screen))
-    return episode_return
+    return episode_return, has_ended
 
   def close(self) -> None:
     """Closes the environments."""
@@ -112,14 +117,17 @@ def check(config: ml_collections.ConfigDict) -> None:
   """Checks that an environment can be filmed here, by a step of an episode.
 
   Raises:
-    Exception: as `Player`.
+    Exception: as `record`.
   """
-  _hide_windows()
-  player = Player(config, seed=0)
-  try:
-    player.play(lambda step: step.first, lambda _: False, 1)
-  finally:
-    player.close()
+  environment = factory.make(config, 1, seed=0)
+  environment.close()
+  random = np.random.default_rng(0)
+
+  def act(step: vector.StepBatch) -> np.ndarray:
+    return environment.sample_actions(step.observation, random)
+
+  with tempfile.TemporaryDirectory() as folder:
+    record(config, act, pathlib.Path(folder, "check.mp4"), seed=0, max_steps=1)
 
 
 def record(
@@ -128,7 +136,7 @@ def record(
   path: str | os.PathLike[str],
   seed: int,
   max_steps: int,
-) -> float:
+) -> tuple[float, bool]:
   """Plays one episode, and writes its frames to a video file.
 
   Args:
@@ -140,10 +148,12 @@ def record(
     max_steps: steps after which a longer episode is cut, at least 1.
 
   Returns:
-    The sum of the episode's rewards.
+    As `Player.play`.
 
   Raises:
     ValueError: as `Player`, or the folder of `path` can't be written.
+    RuntimeError: this machine has no ffmpeg.
+    OSError: ffmpeg can't be started, or has failed.
     user_code.UserCodeError: the environment failed.
   """
   from moviepy.video.io import ffmpeg_writer  # takes long
@@ -165,13 +175,13 @@ def record(
       writer.write_frame(frame)
 
     try:
-      episode_return = player.play(act, write, max_steps)
+      played = player.play(act, write, max_steps)
     finally:
       if writer is not None:
         writer.close()
       player.close()
     os.replace(file, path)
-  return episode_return
+  return played
 
 
 def _hide_windows() -> None:

@@ -123,7 +123,7 @@ def _check_videos(config: ml_collections.ConfigDict) -> None:
   if period := config.evaluation.video_period:
     try:
       video.check(base.get_evaluation_environment(config))
-    except ValueError as error:
+    except (ValueError, OSError, RuntimeError) as error:  # also of ffmpeg
       raise ValueError(
         f"with config.evaluation.video_period={period}, {error}"
       ) from error

@@ -1,11 +1,8 @@
 """The command `slipway play`, which shows the newest policy of a run."""
 
-import itertools
-import pathlib
 import sys
 from collections.abc import Sequence
 
-import ml_collections
 import numpy as np
 
 from slipway.configs import base
@@ -20,9 +17,9 @@ from slipway.launch.runs import run_folder, snapshot_store
 
 # Text that begins the help.
 _USAGE = (
-  "Shows episodes of a run's policy in a window, or writes one to a file. "
-  "While the run is active, its newest snapshot plays each episode.\n\n"
-  "  slipway play runs/first\n  slipway play runs/first --video"
+  "Shows episodes of a run's policy in a window, until it is closed, or writes "
+  "one to a file. While the run is active, its newest snapshot plays each "
+  "episode.\n\n  slipway play runs/first\n  slipway play runs/first --video"
 )
 
 
@@ -36,66 +33,45 @@ def main(argv: Sequence[str]) -> int:
   return evaluate.run_command("play", lambda: _play(argv))
 
 
-def define_flags() -> flags_lib.Flags:
-  """Returns the flags of `slipway play`, before parsing."""
+def _play(argv: Sequence[str]) -> int:
+  """Plays the episodes; returns the exit status."""
   flags = flags_lib.Flags()
-  flags.add_run("Folder of the run, runs/<name>; a word without --run will do.")
   flags.add_bool(
     "video",
     False,
     "Write one episode to an MP4 file in the run's folder videos/, without a "
     "window.",
   )
-  flags.add_integer(
-    "episodes",
-    None,
-    "Number of episodes after which the window is closed. Default: no limit.",
-    1,
-    10**9,
-  )
   flags.add_policy()
   flags.add_source("latest")
   flags.add_trust()
-  return flags
-
-
-def _play(argv: Sequence[str]) -> int:
-  """Plays the episodes; returns the exit status."""
-  flags = define_flags()
-  line = flags.split(argv)
-  if "run" not in dict(line.own):
-    argv = [f"--run={x}" if x in line.words[:1] else x for x in argv]
-  flags.parse(argv, _USAGE)
-  if flags.video and flags.episodes:
+  runs = flags.parse(argv, _USAGE, has_words=True)
+  if len(runs) != 1:
     raise ValueError(
-      f"--episodes={flags.episodes} is for the window, and --video films one "
-      "episode, so it would have no effect: leave it out"
+      f"{len(runs)} runs are given, and the command plays one: give the folder "
+      "of a run, such as runs/first"
     )
-  evaluate.check_playable(flags.run, flags.trust)
+  evaluate.check_playable(runs[0], flags.trust)
   if flags.video:
-    print(_film(flags))
+    policy = _load(runs[0], flags)
+    folder = run_folder.RunFolder(runs[0])
+    path = folder.videos / f"version-{policy.version}.mp4"
+    environment = base.get_evaluation_environment(policy.config)
+    act = filming.make_act(policy.actor)
+    limit = filming.MAX_STEPS
+    played = video.record(environment, act, path, flags.seed, limit)
+    print(f"video of {_describe(*played)}: {path}")
   else:
-    _show(flags)
+    _show(runs[0], flags)
   return 0
 
 
-def _film(flags: flags_lib.Flags) -> str:
-  """Films an episode; returns a line about the video."""
-  config = run_config.read(flags.run, flags.trust)
-  policy = _load(flags, _find_newest(flags, config))
-  folder = run_folder.RunFolder(flags.run)
-  path = folder.videos / f"version-{policy.version}.mp4"
-  episode_return = filming.record(policy.config, policy.actor, path, flags.seed)
-  return f"video of an episode with return {episode_return:.2f}: {path}"
-
-
-def _show(flags: flags_lib.Flags) -> None:
+def _show(run: str, flags: flags_lib.Flags) -> None:
   """Plays episodes in a window, each by the newest policy."""
-  window = window_lib.Window(str(flags.run))
-  config = run_config.read(flags.run, flags.trust)
-  environment = base.get_evaluation_environment(config)
+  window, is_open = window_lib.Window(), True
+  policy = _load(run, flags)
+  environment = base.get_evaluation_environment(policy.config)
   player = video.Player(environment, flags.seed)
-  policy, played, is_open = None, None, True
 
   def show(frame: np.ndarray) -> bool:
     nonlocal is_open
@@ -103,43 +79,29 @@ def _show(flags: flags_lib.Flags) -> None:
     return is_open
 
   try:
-    for episode in itertools.count(1):
-      newest = _find_newest(flags, config)
-      if policy is None or newest != played:
-        policy, played = _load(flags, newest), newest
-      episode_return = player.play(
-        filming.make_act(policy.actor), show, filming.MAX_STEPS
-      )
-      if not is_open:
-        return
-      print(
-        f"episode {episode}, version {policy.version}: return "
-        f"{episode_return:.2f}",
-        flush=True,
-      )
-      if episode == flags.episodes:
-        return
+    while is_open:
+      act = filming.make_act(policy.actor)
+      played = player.play(act, show, filming.MAX_STEPS)
+      if is_open:
+        print(f"version {policy.version}: {_describe(*played)}", flush=True)
+        policy = _load(run, flags)
   finally:
     player.close()
-    window.close()
 
 
-def _load(
-  flags: flags_lib.Flags, newest: pathlib.Path | None
-) -> policy_lib.Policy:
+def _load(run: str, flags: flags_lib.Flags) -> policy_lib.Policy:
   """Loads the policy; that of the best evaluation before the first snapshot."""
-  is_first = flags.which == "latest" and newest is None
+  config = run_config.read(run, flags.trust)
+  store = snapshot_store.open_store(config, run_folder.RunFolder(run))
+  is_first = flags.which == "latest" and store.newest() is None
   which = "best" if is_first else flags.which
-  return policy_lib.load(flags.run, which, flags.trust, flags.policy)
+  return policy_lib.load(run, which, flags.trust, flags.policy)
 
 
-def _find_newest(
-  flags: flags_lib.Flags, config: ml_collections.ConfigDict
-) -> pathlib.Path | None:
-  """Returns the folder of the run's newest snapshot, or None without one."""
-  folder = run_folder.RunFolder(flags.run)
-  newest = snapshot_store.open_store(config, folder).newest()
-  return None if newest is None else newest.path
+def _describe(episode_return: float, has_ended: bool) -> str:
+  """Returns text about an episode."""
+  part = "" if has_ended else f"the first {filming.MAX_STEPS:,} steps of "
+  return f"{part}an episode with return {episode_return:.2f}"
 
 
 if __name__ == "__main__":

@@ -5,12 +5,13 @@ import os
 import numpy as np
 
 _LEAST_HEIGHT = 400  # pixels, to which smaller frames are magnified
+_DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
 
 
 class Window:
-  """A window of pygame, with the size of its first frame."""
+  """A window of pygame, with the size of its frames."""
 
-  def __init__(self, title: str):
+  def __init__(self):
     """Checks that there is a display; the first frame opens the window.
 
     Raises:
@@ -19,44 +20,28 @@ class Window:
     os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
     import pygame
 
-    self._pygame, self._title = pygame, title
-    variables = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
-    reason = f"none of {', '.join(variables)} is set"
+    self._pygame, self._clock = pygame, pygame.time.Clock()
     try:
-      if any(map(os.environ.get, variables)):
-        pygame.display.init()
-        self._clock = pygame.time.Clock()
-        return
+      if not any(map(os.environ.get, _DISPLAYS)):
+        raise pygame.error(f"none of {', '.join(_DISPLAYS)} is set")
+      pygame.display.init()
     except pygame.error as error:
-      reason = str(error)
-    raise ValueError(
-      f"this machine has no display ({reason}), so no window can be opened: "
-      "give --video, which writes a file"
-    )
+      raise ValueError(
+        f"this machine has no display ({error}), so no window can be opened: "
+        "give --video, which writes a file"
+      ) from error
 
   def show(self, frame: np.ndarray, frames_per_second: float) -> bool:
-    """Shows a frame when its time has come.
-
-    Args:
-      frame: uint8 [H, W, 3].
-      frames_per_second: rate of the frames.
+    """Shows a frame, uint8 [H, W, 3], when its time has come.
 
     Returns:
       Whether the window is still open; the user may have closed it.
     """
     pygame = self._pygame
-    factor = -(-_LEAST_HEIGHT // frame.shape[0])
     surface = pygame.surfarray.make_surface(frame.swapaxes(0, 1))
+    factor = -(-_LEAST_HEIGHT // frame.shape[0])
     surface = pygame.transform.scale_by(surface, factor)
-    screen = pygame.display.get_surface()
-    if screen is None or screen.get_size() != surface.get_size():
-      screen = pygame.display.set_mode(surface.get_size())
-      pygame.display.set_caption(self._title)
-    screen.blit(surface, (0, 0))
+    pygame.display.set_mode(surface.get_size()).blit(surface, (0, 0))
     pygame.display.flip()
     self._clock.tick(frames_per_second)
     return all(event.type != pygame.QUIT for event in pygame.event.get())
-
-  def close(self) -> None:
-    """Closes the window."""
-    self._pygame.display.quit()

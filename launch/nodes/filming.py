@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 
 import ml_collections
@@ -17,22 +18,17 @@ from absl import logging
 from slipway.agents import core, registry
 from slipway.configs import base
 from slipway.environments import factory, video
+from slipway.launch.processes import processors
 from slipway.launch.runs import best_variables, run_folder, user_modules
 from slipway.replay.variables import variable_packing
 
 _SEED = 2_000_000  # of the episode, as that of `slipway evaluate`
 MAX_STEPS = 10_000  # environment steps after which a video ends
-_PREFIX = "evaluation-version-"  # of the names of the videos, as of their files
+_PREFIX = "evaluation-version-"  # of the names of the videos
 _KEPT = 20  # number of newest videos that are kept
 _NICENESS = 10  # of the process, so that nodes have the processors first
 # Seconds that the last video may still take when the run ends.
 _LAST_TIMEOUT_S = 3.0
-# The process uses one thread and no GPU.
-_VARIABLES = {
-  "CUDA_VISIBLE_DEVICES": "-1",
-  "OMP_NUM_THREADS": "1",
-  "TF_NUM_INTRAOP_THREADS": "1",
-}
 
 
 class Filmer:
@@ -41,20 +37,11 @@ class Filmer:
   def __init__(
     self, config: ml_collections.ConfigDict, folder: run_folder.RunFolder
   ):
-    """Films the first evaluation and each n-th after it, if the config says so.
-
-    Args:
-      config: the whole config.
-      folder: the run's folder, which gets the videos.
-    """
+    """Films the first evaluation and each n-th, if the whole config says so."""
     self._folder, self._period = folder, config.evaluation.video_period
+    self._variables = processors.make_role_variables("evaluator", config)
     self._left = 1  # evaluations until the next video
     self._process: subprocess.Popen | None = None
-
-  @property
-  def is_filming(self) -> bool:
-    """Whether a video is in progress."""
-    return self._process is not None and self._process.poll() is None
 
   def film(self, newest: variable_packing.VersionedVariables) -> None:
     """Begins a video of evaluated variables, if one is due.
@@ -62,47 +49,51 @@ class Filmer:
     If the last one is still in progress, the next evaluation has a video.
     """
     self._left -= 1
-    if not self._period or self._left > 0 or self.is_filming:
+    is_filming = self._process is not None and self._process.poll() is None
+    if not self._period or self._left > 0 or is_filming:
       return
     self._left = self._period
-    path = self._folder.videos / f"{_PREFIX}{newest.version:08}.npz"
-    log = self._folder.logs / "videos"
-    if self._process is not None and self._process.returncode:
-      logging.warning("the last video failed: %s has the error", log)
+    self._report_failure()
+    path = self._folder.videos / f"{_PREFIX}{newest.version:08}.mp4"
+    content = best_variables.to_bytes(newest.version, newest.variables)
     try:
-      self._remove_remains()
       # A full disk drops the video: a retry would keep each file in memory.
-      path.write_bytes(
-        best_variables.to_bytes(newest.version, newest.variables)
-      )
-      with open(log, "ab") as output:
+      with (
+        tempfile.TemporaryFile(dir=self._folder.videos) as variables,
+        open(self._folder.logs / "videos", "ab") as log,
+      ):
+        variables.write(content)
+        variables.seek(0)
         self._process = subprocess.Popen(
           # -P: a file of the working folder must not replace a library.
-          [sys.executable, "-P", "-m", __name__, str(path)],
-          stdin=subprocess.DEVNULL,
-          stdout=output,
-          stderr=output,
-          env=os.environ | _VARIABLES,
+          [sys.executable, "-P", "-m", __name__, str(path), "/dev/stdin"],
+          stdin=variables,
+          stdout=log,
+          stderr=log,
+          env=os.environ | self._variables,
         )
     except OSError as error:  # a full disk or memory must not end the run
       logging.warning("no video of version %d: %s", newest.version, error)
 
   def close(self) -> None:
     """Waits up to 3 s for a video in progress, and then drops it."""
-    if self._process is not None:
-      try:
-        self._process.wait(_LAST_TIMEOUT_S)
-      except subprocess.TimeoutExpired:
-        self._process.kill()
-        self._process.wait()
-    self._remove_remains()
-
-  def _remove_remains(self) -> None:
-    """Removes the files of videos whose process was killed or crashed."""
-    for path in self._folder.videos.glob(f"{_PREFIX}*.npz"):
-      path.unlink(missing_ok=True)
+    if self._process is None:
+      return
+    try:
+      self._process.wait(_LAST_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+      self._process.kill()
+      self._process.wait()
+    self._report_failure()
     for path in self._folder.videos.glob(f".{_PREFIX}*"):
       shutil.rmtree(path, ignore_errors=True)
+
+  def _report_failure(self) -> None:
+    """Logs that the last video has failed, or was killed by `close`."""
+    if self._process is not None and (status := self._process.returncode):
+      reason = "was not finished" if status < 0 else "failed"
+      log = self._folder.logs / "videos"
+      logging.warning("the last video %s: %s has errors", reason, log)
 
 
 def make_act(actor: core.Actor) -> video.Act:
@@ -110,36 +101,18 @@ def make_act(actor: core.Actor) -> video.Act:
   return lambda x: actor.act(x.observation, x.reward, x.first).action
 
 
-def record(
-  config: ml_collections.ConfigDict,
-  actor: core.Actor,
-  path: pathlib.Path,
-  seed: int,
-) -> float:
-  """Films an episode of evaluations; see `video.record`."""
-  environment = base.get_evaluation_environment(config)
-  return video.record(environment, make_act(actor), path, seed, MAX_STEPS)
-
-
 def main(argv: Sequence[str]) -> None:
-  """Films an episode by the variables in a file, which is removed.
-
-  Args:
-    argv: the program's name, and the path of the file, in the folder videos/ of
-      a run.
-  """
+  """Films an episode to a path in a run's videos/, by a file of variables."""
   path = pathlib.Path(argv[1])
   folder = run_folder.RunFolder(path.parent.parent)
-  _, variables = best_variables.load(path)
-  path.unlink()
+  _, variables = best_variables.load(pathlib.Path(argv[2]))
   config = folder.read_config()
   user_modules.prefer_recorded(folder, config)
-  environment = factory.make(config.environment, num_envs=1, seed=0)
-  environment.close()
-  builder = registry.make_builder(config.agent)
-  actor = builder.make_greedy_actor(config, environment.spec)
+  spec = factory.make_spec(config.environment)
+  actor = registry.make_builder(config.agent).make_greedy_actor(config, spec)
   actor.load(variables)
-  record(config, actor, path.with_suffix(".mp4"), _SEED)
+  environment = base.get_evaluation_environment(config)
+  video.record(environment, make_act(actor), path, _SEED, MAX_STEPS)
   for old in sorted(folder.videos.glob(f"{_PREFIX}*.mp4"))[:-_KEPT]:
     old.unlink(missing_ok=True)
 

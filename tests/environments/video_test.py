@@ -97,9 +97,10 @@ def test_an_atari_video_shows_the_game_of_the_policy(tmp_path):
 def test_the_return_is_the_sum_of_the_episodes_rewards(tmp_path):
   config = given.config_of("CartPole-v1", sutton_barto_reward=True)
   path = tmp_path / "fall.mp4"
-  assert video.record(config, zeros, path, seed=0, max_steps=50) == -1
+  assert video.record(config, zeros, path, 0, max_steps=50) == (-1, True)
   config = given.config_of("CartPole-v1", {"time_limit": 7})
-  assert video.record(config, zeros, path, seed=0, max_steps=50) == 7
+  assert video.record(config, zeros, path, 0, max_steps=50) == (7, True)
+  assert video.record(config, zeros, path, 0, max_steps=5) == (5, False)
 
 
 class Blind(gymnasium.Env):

@@ -1,10 +1,13 @@
 """Tests of `slipway play`: in a window without a screen, and to a file."""
 
 import imageio
+import pygame
 import pytest
 
 from slipway.configs import dqn
 from slipway.launch.commands import play
+from slipway.launch.display import window
+from slipway.launch.nodes import filming
 from tests.launch import errors, saved
 
 
@@ -16,21 +19,28 @@ def run(tmp_path):
   return saved.write_run(config, tmp_path / "runs")
 
 
-def test_a_window_follows_the_newest_policy(run, capsys, monkeypatch):
+def test_a_window_is_played_in_until_it_is_closed(run, capsys, monkeypatch):
   monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-  assert play.main(["play", str(run.path), "--episodes=2"]) == 0
-  lines = capsys.readouterr().out.splitlines()
-  assert [line.partition(":")[0] for line in lines] == [
-    "episode 1, version 7",
-    "episode 2, version 7",
-  ]
-  assert all("return 5.00" in line for line in lines)
+  shown = window.Window.show
+
+  def show_and_close_later(self, *frame):
+    # The user closes the window in the third episode of 6 frames.
+    counted.append(frame)
+    if len(counted) > 12:
+      pygame.event.post(pygame.event.Event(pygame.QUIT))
+    return shown(self, *frame)
+
+  counted = []
+  monkeypatch.setattr(window.Window, "show", show_and_close_later)
+  assert play.main(["play", str(run.path)]) == 0
+  line = "version 7: an episode with return 5.00"
+  assert capsys.readouterr().out.splitlines() == [line, line]
 
 
 def test_without_a_display_a_video_is_advised(run, capsys, monkeypatch):
   for variable in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
     monkeypatch.delenv(variable, raising=False)
-  assert play.main(["play", f"--run={run.path}"]) == 2
+  assert play.main(["play", str(run.path)]) == 2
   errors.check_printed(capsys, "no display", "DISPLAY", "--video")
 
 
@@ -40,6 +50,12 @@ def test_a_video_of_one_episode(run, capsys):
   (path,) = run.videos.iterdir()
   with imageio.get_reader(path) as reader:
     assert reader.count_frames() == 6
+
+
+def test_a_video_of_a_part_of_an_episode_says_so(run, capsys, monkeypatch):
+  monkeypatch.setattr(filming, "MAX_STEPS", 3)
+  assert play.main(["play", str(run.path), "--video"]) == 0
+  assert "the first 3 steps of an episode" in capsys.readouterr().out
 
 
 def test_a_video_that_cannot_be_written(run, capsys):
@@ -52,11 +68,10 @@ def test_a_video_that_cannot_be_written(run, capsys):
 @pytest.mark.parametrize(
   ("flags", "words"),
   [
-    (["--video", "--episodes=3"], ["--episodes=3", "no effect"]),
     (["--render"], ["did you mean --video?"]),
-    (["more"], ["'more' is no flag"]),
+    (["more"], ["2 runs are given"]),
   ],
 )
 def test_what_is_rejected(run, capsys, flags, words):
-  assert play.main(["play", f"--run={run.path}", *flags]) == 2
+  assert play.main(["play", str(run.path), *flags]) == 2
   errors.check_printed(capsys, *words)

@@ -36,25 +36,43 @@ def list_children():
   return {*psutil.Process().children()}
 
 
+def is_filming(earlier):
+  """Returns whether a process runs that is not among earlier ones."""
+  processes = list_children() - earlier
+  return any(x.status() != psutil.STATUS_ZOMBIE for x in processes)
+
+
+def wait_for_children(earlier):
+  polling.wait_until(lambda: not is_filming(earlier), timeout_s=60)
+
+
 def list_videos(folder):
   return sorted(path.name for path in folder.videos.glob("*.mp4"))
 
 
 def test_each_second_evaluation_has_a_video(config, folder):
-  filmer = filming.Filmer(config, folder)
+  filmer, earlier = filming.Filmer(config, folder), list_children()
   film(filmer, folder, 3)
   name = "evaluation-version-00000003.mp4"
   polling.wait_until(lambda: list_videos(folder) == [name], timeout_s=60)
   with imageio.get_reader(folder.videos / name) as reader:
     assert reader.count_frames() == 5
-  polling.wait_until(lambda: not filmer.is_filming, timeout_s=60)
-  film(filmer, folder, 4)
-  assert not filmer.is_filming
-  film(filmer, folder, 5)
-  assert filmer.is_filming
+  for version in (4, 5):
+    wait_for_children(earlier)
+    film(filmer, folder, version)
+    assert (version == 5) == is_filming(earlier)
   filmer.close()
-  assert not filmer.is_filming
   assert not (folder.logs / "videos").read_text()
+
+
+def test_a_failed_video_is_reported(config, folder, caplog):
+  filmer, earlier = filming.Filmer(config, folder), list_children()
+  folder.config.write_text("{")
+  film(filmer, folder, 3)
+  wait_for_children(earlier)
+  filmer.close()
+  assert "the last video failed" in caplog.text
+  assert "config.json" in (folder.logs / "videos").read_text()
 
 
 def test_without_a_period_nothing_is_filmed(config, folder):
@@ -70,16 +88,15 @@ def test_the_newest_20_videos_are_kept(folder):
   kept.touch()
   for version in range(20):
     (folder.videos / f"evaluation-version-{version:08}.mp4").touch()
-  path = folder.videos / "evaluation-version-00000020.npz"
-  path.write_bytes(folder.best.read_bytes())
-  filming.main(["filming", str(path)])
+  path = folder.videos / "evaluation-version-00000020.mp4"
+  filming.main(["filming", str(path), str(folder.best)])
   videos = list_videos(folder)
   assert len(videos) == 21
   assert videos[0] == "evaluation-version-00000001.mp4"
-  assert not path.exists() and kept.exists()
+  assert path.exists() and kept.exists()
 
 
-def test_a_video_that_is_dropped_leaves_no_file(config, folder):
+def test_a_video_that_is_dropped_leaves_no_file(config, folder, caplog):
   filmer, earlier = filming.Filmer(config, folder), list_children()
   film(filmer, folder, 3)
   (process,) = list_children() - earlier
@@ -87,8 +104,8 @@ def test_a_video_that_is_dropped_leaves_no_file(config, folder):
   partial.mkdir()
   (partial / "evaluation-version-00000003.mp4").touch()
   process.kill()
-  polling.wait_until(lambda: not filmer.is_filming, timeout_s=60)
   filmer.close()
+  assert "the last video was not finished" in caplog.text
   assert not list(folder.videos.iterdir())
 
 
@@ -101,7 +118,6 @@ def test_a_full_disk_drops_a_video(config, folder, tmp_path, caplog):
     filmer = filming.Filmer(config, full)
     _, variables = best_variables.load(folder.best)
     filmer.film(variable_packing.VersionedVariables(3, 0.0, variables))
-    assert not filmer.is_filming
     assert "no video of version 3" in caplog.text
     assert outbox.unwritten() == []
     filmer.close()
