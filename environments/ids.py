@@ -19,22 +19,12 @@ _ATARI_ENTRY_POINT = "ale_py.vector_env:AtariVectorEnv"
 # Prefix of the vector entry points that are not used: they need JAX, and in
 # gymnasium 1.3.0 the autoreset of one environment undoes a step of the others.
 _JAX_ENTRY_POINT = "gymnasium.envs.phys2d."
-# Module that registers the ids of a namespace, and the package that it needs.
-_MODULES = {
-  "ALE": ("ale_py", "ale_py"),
-  "MinAtar": ("slipway.environments.minatar", "minatar"),
-  "dm_control": ("shimmy", "dm_control"),
+# Prefixes of the ids of namespaces: the modules that register them. `find_spec`
+# imports ale_py.
+_PREFIXES = {
+  "MinAtar": "slipway.environments.minatar:",
+  "dm_control": "shimmy:",
 }
-# Package that a group of gymnasium's own environments needs.
-_NEEDED = {
-  "box2d": "Box2D",
-  "mujoco": "mujoco",
-  "phys2d": "jax",
-  "tabular": "jax",
-}
-# Groups and names that are not listed: older ids of ALE's games, and adapters
-# that need another environment.
-_SKIPPED = ("ale_py", "shimmy", "compatibility-env")
 
 
 def get_name_and_kwargs(
@@ -163,37 +153,21 @@ def list_arguments(spec: registration.EnvSpec) -> list[str]:
   return sorted(names - {"num_envs"})
 
 
-def list_installed() -> dict[str, list[str]]:
-  """Returns the ids of environments that can be made here, by group.
+def list_registered() -> dict[str, list[str]]:
+  """Returns the newest versions of the registered ids, by namespace.
 
-  Only the newest version of an id is listed. A group is the ids' namespace, or
-  else the folder of gymnasium or the package that has their classes.
+  The package that an environment needs may be missing.
   """
-  for module, package in _MODULES.values():
-    if importlib.util.find_spec(package):
-      with contextlib.suppress(Exception), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        importlib.import_module(module)
-  newest: dict[tuple[str | None, str], registration.EnvSpec] = {}
-  for spec in gymnasium.registry.values():
-    same = newest.setdefault((spec.namespace, spec.name), spec)
-    if (spec.version or 0) > (same.version or 0):
-      newest[spec.namespace, spec.name] = spec
+  for prefix in ("ale_py", *_PREFIXES.values()):
+    with contextlib.suppress(Exception), warnings.catch_warnings():
+      warnings.simplefilter("ignore")
+      importlib.import_module(prefix.rstrip(":"))
   groups: dict[str, list[str]] = {}
-  for spec in newest.values():
-    entry: Any = spec.entry_point or spec.vector_entry_point
-    module = entry if isinstance(entry, str) else entry.__module__
-    path = module.partition(":")[0].split(".")
-    is_own = path[0] == "gymnasium"
-    group = spec.namespace or path[2 if is_own else 0]
-    # gymnasium's functions only raise an error.
-    is_missing = is_own and (
-      not isinstance(entry, str)
-      or not importlib.util.find_spec(_NEEDED.get(group, "gymnasium"))
-    )
-    if not is_missing and group not in _SKIPPED and spec.name not in _SKIPPED:
-      # `find_spec` imports ale_py.
-      is_named = group in _MODULES and group != "ALE"
-      prefix = f"{_MODULES[group][0]}:" if is_named else ""
-      groups.setdefault(group, []).append(prefix + spec.id)
+  for spec in gymnasium.registry.values():
+    newest = registration.find_highest_version(spec.namespace, spec.name)
+    # ale_py and shimmy register further ids without a namespace.
+    is_own = str(spec.entry_point).startswith("gymnasium.")
+    if spec.version == newest and (spec.namespace or is_own):
+      name = _PREFIXES.get(spec.namespace or "", "") + spec.id
+      groups.setdefault(spec.namespace or "gymnasium", []).append(name)
   return {group: sorted(groups[group]) for group in sorted(groups)}

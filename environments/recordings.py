@@ -105,6 +105,13 @@ def read_spaces(folder: str | os.PathLike[str]) -> dict[str, gymnasium.Space]:
   return {name: getattr(dataset, name) for name in names}
 
 
+def count(folder: str | os.PathLike[str]) -> tuple[int, int]:
+  """Returns the numbers of episodes and steps of a folder; see `read_each`."""
+  found = [minari.MinariDataset(x / _DATA) for x in _find_datasets(folder)]
+  episodes = sum(dataset.total_episodes for dataset in found)
+  return int(episodes), int(sum(dataset.total_steps for dataset in found))
+
+
 def _find_datasets(folder: str | os.PathLike[str]) -> list[pathlib.Path]:
   """Returns the folders of the datasets that a user has named, sorted."""
   path = pathlib.Path(os.path.expanduser(folder))

@@ -1,6 +1,5 @@
 """The command `slipway play`, which shows the newest policy of a run."""
 
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,8 +26,8 @@ def main(argv: Sequence[str]) -> int:
   """Plays episodes until the window is closed, or films one.
 
   Returns:
-    Exit status: 0; 1 if the environment failed; 2 if a flag is invalid, there
-    is nothing to play, or this machine has no display.
+    Exit status: 0; 1 if the environment failed; 2 if there is nothing to play,
+    no display, or a flag is invalid.
   """
   return evaluate.run_command("play", lambda: _play(argv))
 
@@ -36,12 +35,7 @@ def main(argv: Sequence[str]) -> int:
 def _play(argv: Sequence[str]) -> int:
   """Plays the episodes; returns the exit status."""
   flags = flags_lib.Flags()
-  flags.add_bool(
-    "video",
-    False,
-    "Write one episode to an MP4 file in the run's folder videos/, without a "
-    "window.",
-  )
+  flags.add_bool("video", False, "Write one episode to videos/ of the run.")
   flags.add_policy()
   flags.add_source("latest")
   flags.add_trust()
@@ -51,18 +45,17 @@ def _play(argv: Sequence[str]) -> int:
       f"{len(runs)} runs are given, and the command plays one: give the folder "
       "of a run, such as runs/first"
     )
-  evaluate.check_playable(runs[0], flags.trust)
-  if flags.video:
-    policy = _load(runs[0], flags)
-    folder = run_folder.RunFolder(runs[0])
-    path = folder.videos / f"version-{policy.version}.mp4"
-    environment = base.get_evaluation_environment(policy.config)
-    act = filming.make_act(policy.actor)
-    limit = filming.MAX_STEPS
-    played = video.record(environment, act, path, flags.seed, limit)
-    print(f"video of {_describe(*played)}: {path}")
-  else:
-    _show(runs[0], flags)
+  run = runs[0]
+  evaluate.check_playable(run, flags.trust)
+  if not flags.video:
+    _show(run, flags)
+    return 0
+  policy = _load(run, flags)
+  path = run_folder.RunFolder(run).videos / f"version-{policy.version}.mp4"
+  environment = base.get_evaluation_environment(policy.config)
+  act, steps = filming.make_act(policy.actor), filming.MAX_STEPS
+  played = video.record(environment, act, path, flags.seed, steps)
+  print(f"video of {_describe(*played)}: {path}")
   return 0
 
 
@@ -102,7 +95,3 @@ def _describe(episode_return: float, has_ended: bool) -> str:
   """Returns text about an episode."""
   part = "" if has_ended else f"the first {filming.MAX_STEPS:,} steps of "
   return f"{part}an episode with return {episode_return:.2f}"
-
-
-if __name__ == "__main__":
-  sys.exit(main(sys.argv))

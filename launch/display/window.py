@@ -32,11 +32,7 @@ class Window:
       ) from error
 
   def show(self, frame: np.ndarray, frames_per_second: float) -> bool:
-    """Shows a frame, uint8 [H, W, 3], when its time has come.
-
-    Returns:
-      Whether the window is still open; the user may have closed it.
-    """
+    """Shows a frame, uint8 [H, W, 3]; returns whether the window is open."""
     pygame = self._pygame
     surface = pygame.surfarray.make_surface(frame.swapaxes(0, 1))
     factor = -(-_LEAST_HEIGHT // frame.shape[0])

@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
 
 import ml_collections
 from absl import logging
@@ -27,8 +26,7 @@ MAX_STEPS = 10_000  # environment steps after which a video ends
 _PREFIX = "evaluation-version-"  # of the names of the videos
 _KEPT = 20  # number of newest videos that are kept
 _NICENESS = 10  # of the process, so that nodes have the processors first
-# Seconds that the last video may still take when the run ends.
-_LAST_TIMEOUT_S = 3.0
+_LAST_TIMEOUT_S = 3.0  # of a video in progress when the run ends
 
 
 class Filmer:
@@ -39,7 +37,7 @@ class Filmer:
   ):
     """Films the first evaluation and each n-th, if the whole config says so."""
     self._folder, self._period = folder, config.evaluation.video_period
-    self._variables = processors.make_role_variables("evaluator", config)
+    self._environ = processors.make_role_variables("evaluator", config)
     self._left = 1  # evaluations until the next video
     self._process: subprocess.Popen | None = None
 
@@ -70,7 +68,7 @@ class Filmer:
           stdin=variables,
           stdout=log,
           stderr=log,
-          env=os.environ | self._variables,
+          env=os.environ | self._environ,
         )
     except OSError as error:  # a full disk or memory must not end the run
       logging.warning("no video of version %d: %s", newest.version, error)
@@ -89,11 +87,10 @@ class Filmer:
       shutil.rmtree(path, ignore_errors=True)
 
   def _report_failure(self) -> None:
-    """Logs that the last video has failed, or was killed by `close`."""
+    """Logs that the last video has failed, or was killed."""
     if self._process is not None and (status := self._process.returncode):
-      reason = "was not finished" if status < 0 else "failed"
-      log = self._folder.logs / "videos"
-      logging.warning("the last video %s: %s has errors", reason, log)
+      reason = "was not finished" if status < 0 else "failed: see logs/videos"
+      logging.warning("the last video %s", reason)
 
 
 def make_act(actor: core.Actor) -> video.Act:
@@ -101,7 +98,7 @@ def make_act(actor: core.Actor) -> video.Act:
   return lambda x: actor.act(x.observation, x.reward, x.first).action
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: list[str]) -> None:
   """Films an episode to a path in a run's videos/, by a file of variables."""
   path = pathlib.Path(argv[1])
   folder = run_folder.RunFolder(path.parent.parent)
