@@ -184,6 +184,20 @@ def record(
   return played
 
 
+def to_gif(path: str | os.PathLike[str]) -> bytes:
+  """Returns the first 10 s of a video, in a smaller size, as a GIF file."""
+  import moviepy
+
+  with (
+    tempfile.TemporaryDirectory() as folder,
+    moviepy.VideoFileClip(os.fspath(path)) as clip,
+  ):
+    file = pathlib.Path(folder, "video.gif")
+    part = clip.subclipped(0, min(clip.duration, 10.0)).resized(width=160)
+    part.write_gif(str(file), fps=8, logger=None)
+    return file.read_bytes()
+
+
 def _hide_windows() -> None:
   """Makes renderers need no screen; they must not have been imported yet."""
   os.environ.setdefault("SDL_VIDEODRIVER", "dummy")

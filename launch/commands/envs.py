@@ -110,6 +110,5 @@ def _describe_span(values: Sequence[float] | np.ndarray) -> str:
   """Returns the lowest, highest and mean value as text."""
   if not len(values):
     return formatting.UNKNOWN
-  return (
-    f"{np.min(values):.4g} to {np.max(values):.4g}, mean {np.mean(values):.4g}"
-  )
+  low, mean, high = np.min(values), np.mean(values), np.max(values)
+  return f"{low:.4g} to {high:.4g}, mean {mean:.4g}"

@@ -18,14 +18,13 @@ from slipway.agents import core, registry
 from slipway.configs import base
 from slipway.environments import factory, video
 from slipway.launch.processes import processors
-from slipway.launch.runs import best_variables, run_folder, user_modules
+from slipway.launch.runs import best_variables, events, run_folder, user_modules
 from slipway.replay.variables import variable_packing
 
 _SEED = 2_000_000  # of the episode, as that of `slipway evaluate`
 MAX_STEPS = 10_000  # environment steps after which a video ends
 _PREFIX = "evaluation-version-"  # of the names of the videos
 _KEPT = 20  # number of newest videos that are kept
-_NICENESS = 10  # of the process, so that nodes have the processors first
 _LAST_TIMEOUT_S = 3.0  # of a video in progress when the run ends
 
 
@@ -102,7 +101,7 @@ def main(argv: list[str]) -> None:
   """Films an episode to a path in a run's videos/, by a file of variables."""
   path = pathlib.Path(argv[1])
   folder = run_folder.RunFolder(path.parent.parent)
-  _, variables = best_variables.load(pathlib.Path(argv[2]))
+  version, variables = best_variables.load(pathlib.Path(argv[2]))
   config = folder.read_config()
   user_modules.prefer_recorded(folder, config)
   spec = factory.make_spec(config.environment)
@@ -110,10 +109,15 @@ def main(argv: list[str]) -> None:
   actor.load(variables)
   environment = base.get_evaluation_environment(config)
   video.record(environment, make_act(actor), path, _SEED, MAX_STEPS)
-  for old in sorted(folder.videos.glob(f"{_PREFIX}*.mp4"))[:-_KEPT]:
-    old.unlink(missing_ok=True)
+  # Next to the run's own events, of which TensorBoard reads one file at a time.
+  board = folder.events / "videos"
+  board.mkdir(exist_ok=True)
+  events.Events(board).add_gif("episode", video.to_gif(path), version)
+  for files in (folder.videos.glob(f"{_PREFIX}*.mp4"), board.iterdir()):
+    for old in sorted(files)[:-_KEPT]:
+      old.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":
-  os.nice(_NICENESS)
+  os.nice(10)  # so that nodes have the processors first
   main(sys.argv)

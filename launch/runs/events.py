@@ -82,6 +82,24 @@ class Events:
         event.summary.value.add(tag=name, simple_value=value)
     self._write(event)
 
+  def add_gif(self, name: str, content: bytes, step: int) -> None:
+    """Appends an animated image, which TensorBoard shows under Images.
+
+    Args:
+      name: name of the image.
+      content: bytes of the GIF file.
+      step: number by which TensorBoard orders the images of a name.
+
+    Raises:
+      OSError: the file can't be written; see `outbox.append`.
+    """
+    event = event_pb2.Event(step=step)
+    image = event.summary.value.add(tag=name).image
+    # Bytes 6 to 9 of a GIF file are its size.
+    image.width, image.height = struct.unpack_from("<HH", content, 6)
+    image.encoded_image_string = content
+    self._write(event)
+
   def add_config(self, values: Mapping[str, Any]) -> None:
     """Appends a config, as a text table and as hyperparameters.
 

@@ -6,7 +6,7 @@ import pytest
 
 from slipway.configs import dqn
 from slipway.launch.nodes import filming
-from slipway.launch.runs import best_variables, outbox, run_folder
+from slipway.launch.runs import best_variables, events, outbox, run_folder
 from slipway.replay.variables import variable_packing
 from tests import polling
 from tests.launch import saved, small_disk
@@ -43,7 +43,7 @@ def is_filming(earlier):
 
 
 def wait_for_children(earlier):
-  polling.wait_until(lambda: not is_filming(earlier), timeout_s=60)
+  polling.wait_until(lambda: not is_filming(earlier), timeout_s=100)
 
 
 def list_videos(folder):
@@ -54,9 +54,16 @@ def test_each_second_evaluation_has_a_video(config, folder):
   filmer, earlier = filming.Filmer(config, folder), list_children()
   film(filmer, folder, 3)
   name = "evaluation-version-00000003.mp4"
-  polling.wait_until(lambda: list_videos(folder) == [name], timeout_s=60)
+  polling.wait_until(lambda: list_videos(folder) == [name], timeout_s=100)
   with imageio.get_reader(folder.videos / name) as reader:
     assert reader.count_frames() == 5
+  wait_for_children(earlier)
+  (file,) = (folder.events / "videos").iterdir()
+  *_, (event, _) = events.read_events(file)
+  (value,) = event.summary.value
+  assert event.step == 3
+  assert value.image.encoded_image_string.startswith(b"GIF")
+  assert (value.image.width, value.image.height) == (160, 106)
   for version in (4, 5):
     wait_for_children(earlier)
     film(filmer, folder, version)
