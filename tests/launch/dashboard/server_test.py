@@ -144,7 +144,7 @@ def test_an_active_run(tmp_path):
   spec = factory.make_spec(config.environment)
   made = run_lib.Run(config, spec, folder, time.time())
   with given.served(folder.path) as port:
-    assert given.load_runs(port)["a"]["state"] == "unreachable"
+    assert given.load_runs(port)["a"]["state"] == "not started"
     with controlled.controlled(
       made, {"trainer": 1, "worker": 2}, tmp_path / "memory"
     ) as controller:
@@ -163,8 +163,7 @@ def test_a_killed_run(tmp_path):
   given.add_evaluations(folder, [10.0])
   with given.served(tmp_path) as port:
     row = given.load_runs(port)["a"]
-    assert row["state"] == "unreachable"
-    assert "was killed" in row["note"]
+    assert row["state"] == "killed"
     shown = given.load(port, f"runs/{row['key']}")
     assert shown["status"] is None
     assert shown["evaluations"]["eval_return"] == [10.0]
@@ -185,7 +184,7 @@ def test_a_damaged_file_is_reported(run):
   run.summary.write_text("{")
   with given.served(run.path) as port:
     row = given.load_runs(port)["first"]
-    assert row["state"] == "unreachable"
+    assert row["state"] == "unknown"
     assert "summary.json" in row["note"]
     run.config.write_text("{")
     path = f"/api/runs/{row['key']}/config"
