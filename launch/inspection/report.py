@@ -70,7 +70,8 @@ def _format(value: typing.Any) -> str:
     return f"[{', '.join(map(_format, value))}]"
   if not isinstance(value, int | float | np.number):
     return str(value)
-  if not math.isfinite(value):
+  number = float(value)
+  if not math.isfinite(number):
     return formatting.UNKNOWN
-  is_whole = abs(value) >= 1000 or value == round(value)
-  return f"{value:,.0f}" if is_whole else f"{value:.4g}"
+  is_whole = abs(number) >= 1000 or number == round(number)
+  return f"{number:,.0f}" if is_whole else f"{number:.4g}"

@@ -163,5 +163,5 @@ def _write_picture(path: pathlib.Path, values: np.ndarray) -> None:
   scale = max(1, _MIN_PIXELS // rows.shape[2])
   tiles = rows.repeat(scale, 2).repeat(scale, 3)
   tiles[..., -1, :] = tiles[..., -1] = rows.mean()  # lines between the tiles
-  picture = np.vstack(np.dstack([*tiles.swapaxes(0, 1)]))
+  picture = tiles.swapaxes(1, 2).reshape(-1, tiles.shape[1] * tiles.shape[3])
   image.imsave(path, picture, cmap="gray")

@@ -52,6 +52,7 @@ def test_a_reverb_table_is_read_in_the_order_of_insertion(tmp_path):
   assert (np.diff(columns["age_s"]) <= 0).all()
   assert columns["age_s"][-1] == 0
   # Each call of `write` is a writer of its own, with a stream of its own.
+  assert found.streams is not None
   assert len(set(found.streams)) == 5
 
 
