@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import statistics
 import typing
 from collections.abc import Mapping, Sequence
 
@@ -93,11 +92,9 @@ class Evidence:
 
   @property
   def is_solved(self) -> bool:
-    """Whether the last evaluation, but not random play, is at the target."""
-    played = self.probe.returns if self.probe else []
-    target = self.config.limits.target_return
-    is_easy = bool(played) and statistics.fmean(played) >= target
-    return self.status.evaluation.at_target > 0 and not is_easy
+    """Whether the last evaluation has reached the target, with rewards."""
+    is_at_target = self.status.evaluation.at_target > 0
+    return is_at_target and "reward sign" not in self.faults
 
   @property
   def episode_steps(self) -> float:
