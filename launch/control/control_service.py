@@ -84,7 +84,8 @@ class ControlService(typing.Protocol):
       is_first: whether the call begins a profile, or continues one.
 
     Raises:
-      ValueError: the call would begin a second profile at the same time.
+      ValueError: the run is stopping, or the call would begin a second profile
+        at the same time.
     """
     ...
 

@@ -221,6 +221,7 @@ class RunControl(control_service.ControlService):
 
   def sample(self, seconds: float, per_s: float, is_first: bool) -> None:
     with self._lock:
+      self._check_not_stopping()
       if is_first and self._read_sampling_rate():
         raise ValueError(
           "another `slipway profile` of the run is in progress, or was killed "

@@ -64,7 +64,9 @@ def test_each_process_is_measured_and_profiled(mode, tmp_path, capsys):
   assert read_metrics(server.url) == {}
   server.folder = run_folder.RunFolder(run.folder)
   try:
-    polling.wait_until(lambda: run.status().trainer_steps > 100)
+    polling.wait_until(
+      lambda: run.status().trainer_steps > 100, timeout_s=200.0
+    )
     usage = run.status().monitors["home"]
     assert {*usage.processes} == {*wanted}
     assert all(x.memory_bytes for x in usage.processes.values())
@@ -133,8 +135,9 @@ def endless(tmp_path):
 def test_a_profile_ends_with_its_run(endless, capsys):
   threading.Timer(1.0, endless.stop).start()
   argv = ["slipway profile", str(endless.folder), "--seconds=60"]
-  assert command.main(argv) == 1
-  assert "has ended" in capsys.readouterr().err
+  assert command.main(argv) in (1, 2)
+  error = capsys.readouterr().err
+  assert "the run is stopping" in error or "has ended" in error
 
 
 def test_an_interrupted_profile_ends_soon(endless):
