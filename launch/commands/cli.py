@@ -45,7 +45,7 @@ _COMMANDS = {
   ),
   "envs": (
     "commands.envs",
-    "measure an environment under random play, or list those installed",
+    "measure an environment under random play, or list them",
   ),
   "list": ("commands.list", "list the algorithms and their presets"),
   "config": (

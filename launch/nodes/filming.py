@@ -17,7 +17,6 @@ from absl import logging
 from slipway.agents import core, registry
 from slipway.configs import base
 from slipway.environments import factory, video
-from slipway.launch.processes import processors
 from slipway.launch.runs import best_variables, events, run_folder, user_modules
 from slipway.replay.variables import variable_packing
 
@@ -25,6 +24,7 @@ _SEED = 2_000_000  # of the episode, as that of `slipway evaluate`
 MAX_STEPS = 10_000  # environment steps after which a video ends
 _PREFIX = "evaluation-version-"  # of the names of the videos
 _KEPT = 20  # number of newest videos that are kept
+_VARIABLES = {"CUDA_VISIBLE_DEVICES": "-1", "OMP_NUM_THREADS": "1"}
 _LAST_TIMEOUT_S = 3.0  # of a video in progress when the run ends
 
 
@@ -36,7 +36,6 @@ class Filmer:
   ):
     """Films the first evaluation and each n-th, if the whole config says so."""
     self._folder, self._period = folder, config.evaluation.video_period
-    self._environ = processors.make_role_variables("evaluator", config)
     self._left = 1  # evaluations until the next video
     self._process: subprocess.Popen | None = None
 
@@ -67,7 +66,7 @@ class Filmer:
           stdin=variables,
           stdout=log,
           stderr=log,
-          env=os.environ | self._environ,
+          env=os.environ | _VARIABLES,
         )
     except OSError as error:  # a full disk or memory must not end the run
       logging.warning("no video of version %d: %s", newest.version, error)

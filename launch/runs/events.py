@@ -93,7 +93,8 @@ class Events:
     Raises:
       OSError: the file can't be written; see `outbox.append`.
     """
-    event = event_pb2.Event(step=step)
+    event = event_pb2.Event()
+    event.step = step
     image = event.summary.value.add(tag=name).image
     # Bytes 6 to 9 of a GIF file are its size.
     image.width, image.height = struct.unpack_from("<HH", content, 6)

@@ -59,7 +59,7 @@ def served(*paths, name="127.0.0.1"):
 
 def request(port, path, host=None, token=TOKEN):
   """Returns the response's status, headers and content."""
-  connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+  connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
   headers = {} if token is None else {server_lib.TOKEN_HEADER: token}
   if host is not None:
     headers["Host"] = host

@@ -119,6 +119,8 @@ def test_other_paths_are_not_found(run, path):
     assert given.request(port, path)[0] == 404
 
 
+# The command has the lowest priority, and imports much.
+@pytest.mark.timeout(300, method="thread")
 def test_what_doctor_prints_is_shown(run):
   with given.served(run.path) as port:
     printed = given.load(port, f"runs/{get_key(port)}/doctor")
