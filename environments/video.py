@@ -194,7 +194,9 @@ def to_gif(path: str | os.PathLike[str]) -> bytes:
   ):
     file = pathlib.Path(folder, "video.gif")
     part = clip.subclipped(0, min(clip.duration, 10.0)).resized(width=160)
-    part.write_gif(str(file), fps=8, logger=None)
+    # With a single frame, imageio would write no file.
+    fps = 8 if clip.duration > 1 else clip.fps
+    part.write_gif(str(file), fps=fps, logger=None)
     return file.read_bytes()
 
 
