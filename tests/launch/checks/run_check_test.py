@@ -1,6 +1,7 @@
 """Tests of the configs that a training rejects before any node starts."""
 
 import pytest
+from moviepy.video.io import ffmpeg_writer
 
 from slipway.launch.checks import run_check, train_flags
 from tests.launch import errors
@@ -105,3 +106,9 @@ def test_configs_that_are_rejected(arguments, part):
 )
 def test_configs_that_are_accepted(arguments):
   check(arguments)
+
+
+def test_videos_need_ffmpeg(monkeypatch):
+  monkeypatch.setattr(ffmpeg_writer, "FFMPEG_BINARY", "/missing/ffmpeg")
+  with pytest.raises(ValueError, match=r"video_period=2, .*/missing/ffmpeg"):
+    check("--config=dqn:cartpole --config.evaluation.video_period=2")

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 
+from slipway.launch.runs import events
 from tests.launch.dashboard import given
 
 _CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
@@ -64,6 +65,18 @@ def test_runs_are_compared_with_intervals(tmp_path):
   assert page.count('class="band"') == 1
   assert "10 to 20" in page
   assert page.count("#run=") >= 3
+
+
+def test_metrics_may_have_names_of_properties_of_javascript(tmp_path):
+  folder = given.make_run(tmp_path / "first")
+  names = ("constructor", "__proto__", "toString", "learner/__proto__")
+  events.Events(folder.events).add(
+    {"run/wall_s": 1.0, "run/env_steps": 1, **dict.fromkeys(names, 1.0)}, 1
+  )
+  with given.served(folder.path) as port:
+    page = show(port)
+  assert page.count("<b>__proto__</b>") == 2
+  assert "<b>constructor</b>" in page and "<b>toString</b>" in page
 
 
 def test_a_run_without_an_evaluation_and_a_wrong_token(tmp_path):
