@@ -7,7 +7,7 @@ import numpy as np
 
 from slipway.agents.networks import torsos
 from slipway.configs import catalog, fields
-from slipway.environments import ids, random_play, spaces
+from slipway.environments import ids, probe_layers, random_play, spaces
 from slipway.launch.checks import environment_check, overrides, train_flags
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.commands import evaluate
@@ -66,7 +66,8 @@ def _measure(name: str, changes: Sequence[str]) -> Iterator[tuple[str, str]]:
   )
   timeout_s = config.environment.step_timeout_s
   with hung_process.ending(timeout_s, 2, "envs", lambda: None):
-    probe = random_play.play(config.environment, examine_layers=True)
+    probe = random_play.play(config.environment)
+    faults = probe_layers.find_faults(config.environment, probe)
   yield from _describe(probe)
   yield "config", flags.config
   for preset, (algorithm, *_) in catalog.presets().items():
@@ -74,10 +75,9 @@ def _measure(name: str, changes: Sequence[str]) -> Iterator[tuple[str, str]]:
     pattern = preset_config.environment.name.replace("{game}", "*")
     if preset != "generic" and fnmatch.fnmatchcase(probe.name, pattern):
       yield "preset", preset
-  evidence = finding.Evidence(config, probe=probe)
-  for found in (check.find(evidence) for check in environment.CHECKS):
-    if found is not None:
-      yield found.severity, f"{found.name}: {found.sentence}"
+  evidence = finding.Evidence(config, probe=probe, faults=faults)
+  for found in environment.check(evidence):
+    yield found.severity, f"{found.name}: {found.sentence}"
   if advice := torsos.advise(fields.get(config, "network.torso"), probe.spec):
     yield "advice", advice
 

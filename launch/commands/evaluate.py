@@ -145,8 +145,8 @@ def check_playable(run: str, trust: bool) -> None:
   config = run_config.read(run, trust)
   if config.environment.external:
     raise ValueError(
-      f"--run={run} has {base.show_missing_environment(config)}, so its "
-      "environment defines spaces only, and no episode can be played: use "
+      f"--run={run} has {base.show_missing_environment(config)}, whose "
+      "environment defines spaces only, so no episode can be played: use "
       "slipway.load(run, 'latest') in the loop that steps the environment, or "
       "`slipway evaluate` with --dataset=FOLDER of recorded episodes"
     )
