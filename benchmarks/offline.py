@@ -11,9 +11,11 @@ import argparse
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import sys
 import tempfile
+import time
 import typing
 
 import ml_collections
@@ -38,7 +40,8 @@ in which Slipway and d3rlpy 2.8.1 alternate. Both have one core and one thread,
 and the first {warm_up} updates are not measured. Medians; ratios within a
 repetition. CPU time is that of the process: on a busy machine it varies less
 than updates per second. d3rlpy has its own values, but the same layers, batch
-size and number of critics."""
+size and number of critics. On a fixed batch, the same learner repeats the
+updates with one unpacked batch."""
 
 
 def measure_slipway(
@@ -51,8 +54,8 @@ def measure_slipway(
     plays: whether to play.
 
   Returns:
-    Seconds and CPU seconds of the updates after the warm-up, and the mean
-    return, or None.
+    Seconds and CPU seconds of the updates after the warm-up. If it plays, the
+    mean return, else CPU seconds of as many updates on a fixed batch, or None.
   """
   from slipway.agents import registry
   from slipway.agents.updates import recorded_updates
@@ -68,11 +71,20 @@ def measure_slipway(
       learner, config, spec, builder, folder
     )
     source.run(_WARM_UP)
-    began = processes.cpu()
+    began_s, began_cpu_s = time.monotonic(), time.process_time()
     while (rest := updates - int(learner.steps)) > 0:
       source.run(min(rest, config.learner.steps_per_call))
-    passed = processes.since(began)
-  found = {"wall_s": passed.wall_s, "cpu_s": passed.cpu_s, "mean_return": None}
+    wall_s = time.monotonic() - began_s
+    cpu_s = time.process_time() - began_cpu_s
+    fixed_cpu_s = None
+    if not plays:
+      fixed_cpu_s = _measure_fixed(learner, config, spec, builder, updates)
+  found = {
+    "wall_s": wall_s,
+    "cpu_s": cpu_s,
+    "fixed_cpu_s": fixed_cpu_s,
+    "mean_return": None,
+  }
   if plays:
     actor = builder.make_greedy_actor(config, spec)
     actor.load(learner.get_variables())
@@ -82,6 +94,33 @@ def measure_slipway(
     assert played is not None
     found["mean_return"] = sum(played.returns) / _EPISODES
   return found
+
+
+def _measure_fixed(learner, config, spec, builder, updates: int) -> float:
+  """Returns the CPU seconds of updates on one batch, without the warm-up."""
+  import tensorflow as tf
+
+  from slipway.agents import recorded_items
+  from slipway.agents.updates import graph_loop
+  from slipway.replay.tables import dataset
+
+  with tempfile.TemporaryDirectory() as folder:
+    table, items = recorded_items.collect(config, spec, builder, folder)
+  size = table.batch_size
+  batch = dataset.make_batch(
+    table.schema,
+    tf.zeros(size, tf.uint64),
+    tf.fill([size], tf.constant(1.0 / len(items), tf.float64)),
+    tf.fill([size], tf.constant(len(items), tf.int64)),
+    tf.constant(items[:size].reshape(size, *table.schema.item_shape)),
+  )
+  loop = graph_loop.GraphLoop(learner, table)
+  run = tf.function(lambda count: loop.run(lambda _: batch, count).metrics)
+  run(tf.constant(_WARM_UP))
+  began_cpu_s = time.process_time()
+  for first in range(_WARM_UP, updates, config.learner.steps_per_call):
+    run(tf.constant(min(config.learner.steps_per_call, updates - first)))
+  return time.process_time() - began_cpu_s
 
 
 def measure(args: argparse.Namespace) -> report.Report:
@@ -108,6 +147,7 @@ def measure(args: argparse.Namespace) -> report.Report:
         else:
           found = _measure_d3rlpy(peer, algorithm, config, args)
         updates = args.updates - _WARM_UP
+        fixed_cpu_s = found.get("fixed_cpu_s")
         raw.append(
           {
             "algorithm": algorithm,
@@ -116,6 +156,7 @@ def measure(args: argparse.Namespace) -> report.Report:
             "updates": args.updates,
             "updates_per_s": updates / found["wall_s"],
             "cpu_us_per_update": 1e6 * found["cpu_s"] / updates,
+            "fixed_cpu_us": fixed_cpu_s and 1e6 * fixed_cpu_s / updates,
             "mean_return": found["mean_return"],
           }
         )
@@ -188,12 +229,18 @@ def _medians(raw: list[report.Row], algorithm: str) -> report.Row:
       found[f"{title}, {library}"] = report.median(
         rows, column, library=library
       )
-  found["times as fast by CPU time"] = report.ratio(
-    rows,
-    "cpu_us_per_update",
-    of={"library": "d3rlpy"},
-    to={"library": "slipway"},
+  slipway, d3rlpy = ({"library": library} for library in _LIBRARIES)
+  found["times as fast"] = report.ratio(
+    rows, "updates_per_s", of=slipway, to=d3rlpy
   )
+  found["times as fast by CPU time"] = report.ratio(
+    rows, "cpu_us_per_update", of=d3rlpy, to=slipway
+  )
+  own = [row for row in rows if row["library"] == "slipway"]
+  if own[0]["fixed_cpu_us"] is not None:
+    found["fixed / recorded, CPU time"] = statistics.median(
+      row["fixed_cpu_us"] / row["cpu_us_per_update"] for row in own
+    )
   for library in _LIBRARIES:
     returns = [row["mean_return"] for row in rows if row["library"] == library]
     if returns[0] is not None:
