@@ -235,9 +235,7 @@ class Layers:
     shape = (x.shape[1],)
     scale = self.variable(f"{name}/scale", shape, initializers.ones)
     offset = self.variable(f"{name}/offset", shape, initializers.zeros)
-    x = x - self.ops.mean(x, -1, keepdims=True)
-    variance = self.ops.mean(x * x, -1, keepdims=True)
-    return x / self.ops.sqrt(variance + 1e-5) * scale + offset
+    return self.ops.standardize(x) * scale + offset
 
   def _weights_and_biases(
     self,

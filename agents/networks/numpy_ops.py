@@ -22,6 +22,8 @@ _erfc = np.vectorize(math.erfc, [float])
 
 # Largest argument of `log_normal_tail`; with 38, float64 rounds the tail to 0.
 MAX_DEVIATION = 35.0
+# Added to variances by `standardize`, which divides by their roots.
+VARIANCE_EPSILON = 1e-5
 
 
 class Noise:
@@ -104,6 +106,12 @@ def mean(x: np.ndarray, axis: int, keepdims: bool = False) -> np.ndarray:
 def sum(x: np.ndarray, axis: int, keepdims: bool = False) -> np.ndarray:
   """Returns the sum of x along an axis."""
   return np.add.reduce(x, axis=axis, keepdims=keepdims)
+
+
+def standardize(x: np.ndarray) -> np.ndarray:
+  """Returns x [B, F] with a mean of 0 and a variance of 1 over F."""
+  x = x - mean(x, -1, keepdims=True)
+  return x / np.sqrt(mean(x * x, -1, keepdims=True) + VARIANCE_EPSILON)
 
 
 def argmax(x: np.ndarray) -> np.ndarray:

@@ -125,6 +125,27 @@ def test_relu_and_its_gradient():
   np.testing.assert_array_equal(gradient, [0, 0, 0, 0, 0, 6, 7, 8])
 
 
+def test_standardize_and_its_gradient_equal_their_definition():
+  random = np.random.default_rng(0)
+  x, slope = (
+    tf.constant(random.normal(3.0, 2.0, (5, 7)), tf.float32) for _ in range(2)
+  )
+
+  def define(x):
+    mean, variance = tf.nn.moments(x, 1, keepdims=True)
+    return (x - mean) / tf.sqrt(variance + 1e-5)
+
+  def with_gradient(function):
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      y = function(x)
+    return y, tape.gradient(y, x, output_gradients=slope)
+
+  found, expected = map(with_gradient, (tf_ops.standardize, define))
+  for actual, wanted in zip(found, expected, strict=True):
+    assert_near(actual, wanted)
+
+
 @pytest.mark.parametrize("dueling", [False, True])
 def test_nature_network_and_its_gradients_equal_their_definition(dueling):
   config = dqn.get_config().network
@@ -196,6 +217,7 @@ PRIMITIVES = {
   "broadcast_to": lambda ops, x: ops.broadcast_to(x[:, :1], ops.shape(x)),
   "mean": lambda ops, x: ops.mean(x, 1, keepdims=True),
   "sum": lambda ops, x: ops.sum(x, -1),
+  "standardize": lambda ops, x: ops.standardize(x),
   "one_hot": lambda ops, x: ops.one_hot(ops.argmax(x), 8),
 }  # fmt: skip
 LAYERS = {
