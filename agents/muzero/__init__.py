@@ -1,0 +1,1 @@
+"""Gumbel MuZero: planning with a learned model."""
