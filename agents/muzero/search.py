@@ -14,11 +14,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from slipway.agents.networks import numpy_ops
+
 # Smallest range of Q-values that are rescaled to [0, 1], as in mctx.
 _MIN_RANGE = np.float32(1e-8)
 # Smallest score of an action that is considered, as in mctx.
 _MIN_SCORE = np.float32(-1e9)
-_FLOAT32 = np.finfo(np.float32)
+# Logit of an action that is not allowed, and least probability of an action.
+_MIN_LOGIT = np.finfo(np.float32).min
+_MIN_PRIOR = np.finfo(np.float32).tiny
 
 
 class Root(typing.NamedTuple):
@@ -57,7 +61,7 @@ Model = Callable[[np.ndarray, np.ndarray], Step]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-  """Settings of a search; the defaults are those of the paper's Atari runs.
+  """Settings of a search; the defaults are those of mctx.
 
   Attributes:
     simulations: number of simulations, and so of calls of the model, at least
@@ -130,7 +134,7 @@ def search(
   if allowed is None:
     allowed = np.ones(root.logits.shape, bool)
   logits = root.logits - root.logits.max(axis=1, keepdims=True)
-  logits = np.where(allowed, logits, _FLOAT32.min)
+  logits = np.where(allowed, logits, _MIN_LOGIT)
   num_considered = np.minimum(allowed.sum(axis=1), settings.max_considered)
   schedule = _halve(settings.max_considered, settings.simulations)
   schedule = schedule[num_considered].T  # [simulations, B]
@@ -148,7 +152,7 @@ def search(
     tree.expand(model(tree.states[parent], action))
   return Result(
     choose(tree.root_visits().max(axis=1)).astype(np.int32),
-    _softmax(np.where(allowed, logits + tree.scaled_q, _FLOAT32.min)),
+    numpy_ops.softmax(np.where(allowed, logits + tree.scaled_q, _MIN_LOGIT)),
     tree.root_values(),
     tree.root_visits().astype(np.int32),
   )
@@ -274,7 +278,7 @@ class _Tree:
     i = self._expanded
     self._expanded += 1
     self._logits.reshape(*self._shape, -1)[:, i] = logits
-    prior = np.maximum(_softmax(logits), _FLOAT32.tiny)
+    prior = np.maximum(numpy_ops.softmax(logits), _MIN_PRIOR)
     self._prior.reshape(*self._shape, -1)[:, i] = prior
     self._raw_value.reshape(self._shape)[:, i] = value
     self.states.reshape(*self._shape, *state.shape[1:])[:, i] = state
@@ -286,7 +290,7 @@ class _Tree:
     visited = visits > 0.0
     weights = self._prior.take(path, axis=0)
     weights *= visited
-    divisor = np.maximum(weights.sum(axis=2), _FLOAT32.tiny)
+    divisor = np.maximum(weights.sum(axis=2), _MIN_PRIOR)
     weights /= divisor[..., None]
     weights *= q
     mixed = total * weights.sum(axis=2)
@@ -302,7 +306,7 @@ class _Tree:
     completed -= low[..., None]
     completed *= scale[..., None]
     self.scaled_q = completed[0]
-    policy = _softmax(self._logits.take(path, axis=0) + completed)
+    policy = numpy_ops.softmax(self._logits.take(path, axis=0) + completed)
     visits /= all_visits[..., None]
     policy -= visits
     self._selected[path] = path * self._actions + policy.argmax(axis=2)
@@ -316,7 +320,7 @@ def _halve(max_considered: int, simulations: int) -> np.ndarray:
     Visit counts [max_considered + 1, simulations]: each simulation visits an
     action that has had so many visits.
   """
-  table = [range(simulations)] * min(2, max_considered + 1)
+  table = [list(range(simulations))] * min(2, max_considered + 1)
   for considered in range(2, max_considered + 1):
     phases = math.ceil(math.log2(considered))
     visits, remaining = 0, considered
@@ -328,10 +332,3 @@ def _halve(max_considered: int, simulations: int) -> np.ndarray:
       remaining = max(2, remaining // 2)
     table.append(schedule[:simulations])
   return np.array(table, np.float32)
-
-
-def _softmax(x: np.ndarray) -> np.ndarray:
-  """Returns the softmax of x over the last axis."""
-  weights = np.exp(x - x.max(axis=-1, keepdims=True))
-  weights /= weights.sum(axis=-1, keepdims=True)
-  return weights

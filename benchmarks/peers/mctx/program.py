@@ -11,6 +11,7 @@ A model is a table of random transitions between states. The file has, per
 number of actions A, the tables of the model, and stacked over cases the inputs
 and results of the searches.
 """
+# pyright: reportMissingImports=false
 
 import itertools
 import sys
