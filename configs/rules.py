@@ -129,10 +129,10 @@ def check_replay(config: ml_collections.ConfigDict) -> None:
 
   `slipway.replay.tables.table_spec` checks the rules between the table's sizes.
   """
-  if config.dataset.ratio:
+  if fields.get(config, "dataset.ratio"):
     check_dataset(config)
     _check_no_retrace(config, "dataset.ratio")
-  elif config.dataset.path:
+  elif fields.get(config, "dataset.path"):
     _check_recorded(config)
     return
   _check_collection(config)

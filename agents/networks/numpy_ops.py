@@ -114,6 +114,11 @@ def standardize(x: np.ndarray) -> np.ndarray:
   return x / np.sqrt(mean(x * x, -1, keepdims=True) + VARIANCE_EPSILON)
 
 
+def max(x: np.ndarray, axis: int, keepdims: bool = False) -> np.ndarray:
+  """Returns the largest values of x along an axis."""
+  return np.maximum.reduce(x, axis=axis, keepdims=keepdims)
+
+
 def argmax(x: np.ndarray) -> np.ndarray:
   """Returns indices int32 of the largest values of x along the last axis."""
   return x.argmax(axis=-1).astype(np.int32)

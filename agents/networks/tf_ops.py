@@ -37,7 +37,7 @@ softmax, log_softmax = tf.nn.softmax, tf.nn.log_softmax
 minimum, maximum, clip = tf.minimum, tf.maximum, tf.clip_by_value
 broadcast_to, reshape, where = tf.broadcast_to, tf.reshape, tf.where
 shape, stack, one_hot = tf.shape, tf.stack, tf.one_hot
-mean, sum = tf.reduce_mean, tf.reduce_sum
+mean, sum, max = tf.reduce_mean, tf.reduce_sum, tf.reduce_max
 
 
 class Noise:

@@ -58,6 +58,7 @@ def test_dead_units_of_value_learners_are_counted(name):
   ("name", "network", "killed"),
   [
     ("r2d2", {"core_size": 8, "dueling": True}, None),
+    ("muzero", {}, None),
     ("ppo", {"activation": "relu"}, None),
     ("a2c", {"activation": "relu", "shared": True, "core_size": 8}, None),
     ("sac", {}, "policy"),

@@ -53,6 +53,7 @@ def _find_missing(graph: tf.Graph) -> set[str]:
     "dqn:pong",
     "iqn:minatar_breakout",
     "r2d2:pong",
+    "muzero:cartpole",
     "ppo:pong",
     "ppo:cartpole",
     "impala:pong",

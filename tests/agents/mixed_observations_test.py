@@ -74,7 +74,7 @@ def test_each_image_has_convolutions_of_its_size():
 
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("observation", MIXED)
-@pytest.mark.parametrize("name", ["dqn", "r2d2", "ppo", "sac"])
+@pytest.mark.parametrize("name", ["dqn", "r2d2", "muzero", "ppo", "sac"])
 def test_algorithms_learn_from_them(name, observation, masked):
   config = make_config(name, observation=observation, masked=masked)
   spec = factory.make_spec(config.environment)

@@ -56,6 +56,8 @@ def learn(config):
     ),
     *(("ppo", action) for action in shaped.ACTIONS),
     ("dqn", "discrete"),
+    ("muzero", "discrete"),
+    ("muzero", "multi_discrete"),
     ("sac", "discrete"),  # SAC takes actions of one component
   ],
 )

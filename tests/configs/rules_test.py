@@ -111,6 +111,7 @@ r2d2 replay.sampler=uniform replay.priority_exponent=0.7 | 'uniform'
 r2d2 replay.sampler=uniform replay.importance_exponent_start=0.5 | 'uniform'
 r2d2 replay.sampler=uniform replay.importance_exponent_end=0.5 | 'uniform'
 r2d2 replay.sampler=uniform replay.eta=0.5 | config.replay.sampler='uniform'
+muzero replay.priority_exponent=0.7 | config.replay.sampler='uniform'
 sac learner.target_noise=0.3 | config.learner.policy_loss='soft'
 sac learner.expectile=0.9 | config.learner.critic_target='n_step'
 sac learner.max_weight=9.0 | config.learner.policy_loss='soft'
@@ -167,6 +168,8 @@ dqn SHARDED mode=single replay.shards=4 | {} is not for mode 'single'
 ppo SHARDED mode=single replay.shards=2 | {} is not for mode 'single'
 dqn FOUR replay.min_size=100 replay.capacity=252 | {} in 4 shards is below
 r2d2 adder.period=21 | would never be learned
+muzero adder.period=6 | would never be learned
+muzero replay.transitions_per_item=4 | {}
 r2d2 replay.transitions_per_item=4 | {}
 r2d2 replay.capacity=159 | {} is below config.learner.batch_size=16:
 dqn replay.transitions_per_item=5 | batch_size=64 is no multiple of {}

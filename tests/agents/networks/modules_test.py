@@ -225,7 +225,9 @@ def make_config(name, **kwargs):
   return config
 
 
-@pytest.mark.parametrize("name", ["dqn", "r2d2", "ppo", "sac", "rainbow"])
+@pytest.mark.parametrize(
+  "name", ["dqn", "r2d2", "muzero", "ppo", "sac", "rainbow"]
+)
 def test_learners_train_and_restore_modules(name, tmp_path):
   config = make_config(name, masked=name != "r2d2")
   builder, spec = collected.build(config)

@@ -47,7 +47,7 @@ def write_run(path, config, learner=None):
   return str(folder.path)
 
 
-@pytest.mark.parametrize("name", ["dqn", "ppo", "sac", "r2d2"])
+@pytest.mark.parametrize("name", ["dqn", "ppo", "sac", "r2d2", "muzero"])
 def test_a_run_begins_with_the_weights_of_another(tmp_path, name):
   config = make_config(name)
   if name == "ppo":

@@ -18,6 +18,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[3]
 CHECKS = [
   ("apex_dqn", ["saved_between_any_two_steps"]),
   ("mpo", ["saved_between_any_two_steps"]),
+  ("muzero", ["saved_between_any_two_steps"]),
   ("ppo", ["saved_between_any_two_steps", "larger_batch"]),
   ("r2d2", ["saved_between_any_two_steps"]),
   pytest.param(

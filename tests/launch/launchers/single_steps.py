@@ -34,6 +34,7 @@ EVALUATION, UPDATE, COLLECTION = "evaluation", "update", "collection"
 SAVED_BEFORE = {
   "apex_dqn": (EVALUATION, COLLECTION, UPDATE),
   "mpo": (UPDATE,),
+  "muzero": (UPDATE, COLLECTION),
   "ppo": (UPDATE, COLLECTION),
   "r2d2": (UPDATE,),
   "rainbow": (COLLECTION,),
@@ -84,6 +85,9 @@ def make_config(algorithm: str):
   if config.agent == "r2d2":
     config.network.core_size = 4
     config.adder.update({"burn_in": 2, "unroll": 4, "period": 2})
+  if config.agent == "muzero":
+    config.network.latent_size, config.search.simulations = 4, 3
+    config.adder.update({"unroll": 2, "n_step": 3})
   if algorithm == "mpo":
     config.learner.update({"critic_target": "retrace", "action_samples": 2})
     config.adder.update({"unroll": 4, "period": 2})

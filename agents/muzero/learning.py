@@ -1,0 +1,247 @@
+"""The learner of Gumbel MuZero."""
+
+import typing
+from collections.abc import Mapping
+
+import ml_collections
+import numpy as np
+import tensorflow as tf
+from acme import specs
+
+from slipway.agents import (
+  batch_weights,
+  core,
+  dead_units,
+  normalizer,
+  optimizer,
+  targets,
+)
+from slipway.agents.losses import muzero
+from slipway.agents.muzero import acting
+from slipway.agents.muzero import network as network_lib
+from slipway.agents.networks import layers as layers_lib
+from slipway.agents.networks import tf_network, tf_ops
+from slipway.replay.items import priorities, sequences
+from slipway.replay.tables import dataset
+
+
+class Unrolled(typing.NamedTuple):
+  """Outputs of a model that is unrolled over K steps from an observation.
+
+  Attributes:
+    logits: logits of the policies of K + 1 states, [B, K + 1, A].
+    value_logits: logits of their values' atoms, [B, K + 1, M].
+    reward_logits: logits of the atoms of the K steps' rewards, [B, K, M].
+    predicted: predictions from the K states after the steps, [B, K, S]; see
+      `muzero.consistency_loss`.
+  """
+
+  logits: tf.Tensor
+  value_logits: tf.Tensor
+  reward_logits: tf.Tensor
+  predicted: tf.Tensor
+
+
+class UnrolledNetwork:
+  """Declaration of a `MuZeroNetwork` as the learner computes it."""
+
+  prefers_numpy, needs_random = False, False
+
+  def __init__(self, network: network_lib.MuZeroNetwork, unroll: int):
+    """Declares the unrolled network.
+
+    Args:
+      unroll: K, the steps of the model.
+    """
+    self._network, self._unroll = network, unroll
+    actions = specs.Array((unroll,), np.int32)
+    self.inputs = (*network.inputs, actions)
+
+  def __call__(
+    self, layers: layers_lib.Layers, observation: tf.Tensor, action: tf.Tensor
+  ) -> Unrolled:
+    """Returns the outputs of K steps from observations.
+
+    The gradient of each state is halved where a step begins: Schrittwieser et
+    al. 2020, appendix G.
+
+    Args:
+      observation: observations before the first step, [B, ...].
+      action: actions of the steps, int32 [B, K].
+    """
+    network, merge = self._network, tf_ops.merge_batch_and_time
+    states, reward_logits = [network.represent(layers, observation)], []
+    for t in range(self._unroll):
+      state = muzero.scale_gradient(states[t], 0.5)
+      state, reward = network.dynamics(layers, state, action[:, t])
+      states.append(state)
+      reward_logits.append(reward)
+    logits, value_logits = network.predict(
+      layers, merge(tf.stack(states, axis=1))
+    )
+    predicted = network.predict_projection(
+      layers, network.project(layers, merge(tf.stack(states[1:], axis=1)))
+    )
+    return Unrolled(
+      _split_time(logits, self._unroll + 1),
+      _split_time(value_logits, self._unroll + 1),
+      tf.stack(reward_logits, axis=1),
+      _split_time(predicted, self._unroll),
+    )
+
+  def observe(
+    self, layers: layers_lib.Layers, observation: tf.Tensor
+  ) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns values and projections of observed states, [B, ...] each.
+
+    Args:
+      observation: observations, [B, T + 1, ...].
+
+    Returns:
+      Values of the observations, [B, T + 1], and projections of those after
+      each of the K steps, [B, K, S].
+    """
+    network, merge = self._network, tf_ops.merge_batch_and_time
+    steps = typing.cast(int, observation.shape[1])
+    state = network.represent(layers, merge(observation))
+    value = network.decode(tf_ops, network.predict(layers, state).value_logits)
+    later = _split_time(state, steps)[:, 1 : self._unroll + 1]
+    projected = network.project(layers, merge(later))
+    return tf.reshape(value, (-1, steps)), _split_time(projected, self._unroll)
+
+
+class MuZeroLearner:
+  """Learner of a model, policies and values, from the searches of workers.
+
+  Danihelka et al. 2022, "Policy improvement by planning with Gumbel"
+  (https://openreview.net/forum?id=bERaNdoegnO), section 5; see `core.Learner`.
+
+  Attributes:
+    steps: number of updates done, int64 [].
+  """
+
+  def __init__(
+    self, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
+  ):
+    self._learner = config.learner.copy_and_resolve_references()
+    self._replay = config.replay.copy_and_resolve_references()
+    self._unroll = config.adder.unroll
+    self._normalizer = normalizer.Normalizer(config, spec)
+    self._declaration = network_lib.MuZeroNetwork(config.network, spec)
+    self._unrolled = UnrolledNetwork(self._declaration, self._unroll)
+    self._network, self._average = (
+      tf_network.Network(self._unrolled, config.seed) for _ in range(2)
+    )
+    self._optimizer = optimizer.Optimizer(
+      self._network.trainable_variables,
+      optimizer.Settings.from_config(self._learner),
+    )
+    self._dead_units = dead_units.DeadUnitsMetric()
+    self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
+
+  def update(self, batch: dataset.Batch) -> core.Update:
+    """Takes a gradient step of the model's, the policies' and values' losses.
+
+    The new priority of a sequence is |v - z| of its first step, with the
+    network's value v and the n-step return z: Schrittwieser et al. 2020,
+    appendix G.
+    """
+    data: sequences.Sequence = batch.data
+    weights = batch_weights.compute(self._replay, batch, self.steps)
+    rates = batch_weights.compute_inverse_rates(self._replay, batch)
+    self._normalizer.add_observations(data.observation, weights=rates)
+    observation = self._normalizer.normalize_observations(data.observation)
+    action = data.action[:, : self._unroll]
+    values, projected = self._unrolled.observe(
+      self._network.layers, observation
+    )
+    wanted = muzero.compute_targets(
+      *(data.reward, data.discount, data.ended, data.first, values),
+      self._unroll,
+    )
+    policy = data.extras[acting.POLICY][:, : self._unroll + 1]
+    observation = observation[:, 0]
+    with tf.GradientTape() as tape:
+      found = self._network(observation, action)
+      losses = muzero.muzero_loss(
+        found.logits,
+        found.value_logits,
+        found.reward_logits,
+        policy,
+        wanted,
+        tf.constant(self._declaration.atoms),
+        self._learner.value_weight,
+      )
+      consistency = muzero.consistency_loss(
+        found.predicted, projected, wanted.is_step[:, :-1]
+      )
+      loss = tf.reduce_mean(
+        weights
+        * (losses["loss"] + self._learner.consistency_weight * consistency)
+      )
+    dead = self._dead_units.update(
+      self.steps,
+      lambda: self._network.compute_dead_units(observation, action),
+    )
+    rate = self._learner.learning_rate * optimizer.rate_factor(
+      self._learner, self.steps
+    )
+    norm = self._optimizer.minimize(loss, tape, rate)
+    # The control dependency delays the count until the batch is there, since
+    # the iterator may end in this step.
+    with tf.control_dependencies([norm]):
+      self.steps.assign_add(1)
+      self._add_to_average()
+    value = self._declaration.decode(tf_ops, found.value_logits[:, 0])
+    td_error = (wanted.value[:, 0] - value) * wanted.is_step[:, 0]
+    metrics = {
+      **{name: tf.reduce_mean(x) for name, x in losses.items()},
+      "loss": loss,
+      "consistency_loss": tf.reduce_mean(consistency),
+      "gradient_norm": norm,
+      dead_units.NAME: dead,
+      "value_mean": tf.reduce_mean(value),
+      "td_error_abs_mean": tf.reduce_mean(tf.abs(td_error)),
+    }
+    return core.Update(metrics, priorities.from_td_errors(td_error))
+
+  def estimate_values(
+    self, observation: tf.Tensor, action: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns values [B] of the actors' network, without a search."""
+    del action
+    observation = self._normalizer.normalize_observations(observation)
+    root: typing.Any = self._declaration(self._average.layers, observation)
+    return root.value
+
+  def _add_to_average(self) -> None:
+    """Adds the network to the average; the first ones count equally.
+
+    Izmailov et al. 2018, "Averaging weights leads to wider optima and better
+    generalization" (https://arxiv.org/abs/1803.05407), section 3.2.
+    """
+    weight = tf.maximum(
+      self._learner.averaging, 1.0 / tf.cast(self.steps, tf.float32)
+    )
+    targets.soft_update(
+      self._average.variables, self._network.variables, weight
+    )
+
+  def get_variables(self) -> dict[str, np.ndarray]:
+    return self._average.get_variables() | self._normalizer.get_variables()
+
+  @property
+  def checkpointed(self) -> Mapping[str, typing.Any]:
+    return {
+      **self._normalizer.checkpointed,
+      "network": self._network,
+      "average": self._average,
+      "optimizer": self._optimizer,
+      dead_units.NAME: self._dead_units,
+      "steps": self.steps,
+    }
+
+
+def _split_time(x: tf.Tensor, steps: int) -> tf.Tensor:
+  """Returns x [B * T, N] reshaped to [B, T, N]."""
+  return tf.reshape(x, (-1, steps, x.shape[1]))

@@ -1,0 +1,187 @@
+"""MuZero's network: a model of the environment in latent states.
+
+Schrittwieser et al. 2020, "Mastering Atari, Go, chess and shogi by planning
+with a learned model" (https://arxiv.org/abs/1911.08265), appendix F.
+"""
+
+import typing
+
+import ml_collections
+import numpy as np
+from acme import specs
+
+from slipway.agents.losses import rescaling
+from slipway.agents.muzero import search
+from slipway.agents.networks import initializers, torsos
+from slipway.agents.networks import layers as layers_lib
+
+Array = layers_lib.Array  # np.ndarray or tf.Tensor
+
+# Added to the range of a state's numbers, which may all be equal.
+_EPSILON = 1e-5
+
+
+class Prediction(typing.NamedTuple):
+  """Outputs for N latent states.
+
+  Attributes:
+    logits: logits of the prior policy, float32 [N, A].
+    value_logits: logits of the value's atoms, float32 [N, M].
+  """
+
+  logits: Array
+  value_logits: Array
+
+
+class MuZeroNetwork:
+  """Declaration of representation, dynamics and prediction.
+
+  S is the size of a latent state, whose numbers are scaled to [0, 1]. Values
+  and rewards x are distributions over M atoms of h(x), the integers up to
+  `network.support` and down to its negative, with h of `rescaling`. A call
+  computes what a search needs of observations; as a `PolicyDeclaration`, its
+  policy is the prior without a search.
+
+  Attributes:
+    atoms: h of the atoms, float32 [M].
+    state_size: S.
+    num_actions: A.
+  """
+
+  needs_random = False
+
+  def __init__(
+    self,
+    config: ml_collections.ConfigDict,
+    spec: specs.EnvironmentSpec,
+    normalized: bool = False,
+  ):
+    """Declares the network of a config's section `network`."""
+    settings = layers_lib.TorsoSettings.from_config(config, normalized)
+    *sizes, head_size = settings.sizes
+    self._torso = torsos.Torso(spec, settings._replace(sizes=tuple(sizes)))
+    self.inputs = self._torso.inputs
+    self.prefers_numpy = self._torso.prefers_numpy
+    self._hidden = settings._replace(sizes=(head_size,), normalized=False)
+    self._initializer = settings.scheme.hidden
+    self.atoms = np.arange(-config.support, config.support + 1, 1, np.float32)
+    # The prior is uniform at first, and values and rewards are 0.
+    self._policy_start = initializers.LayerInitializer(initializers.zeros)
+    self._value_start = initializers.returns_at_zero(self.atoms)
+    self.state_size = config.latent_size
+    self.num_actions = spec.actions.num_values
+
+  def __call__(
+    self, layers: layers_lib.Layers, observation: Array
+  ) -> search.Root:
+    """Returns the outputs for observations [B, ...]."""
+    features, penalty = self._torso(layers, observation)
+    state = self._make_state(layers, features)
+    logits, value_logits = self.predict(layers, state)
+    if penalty is not None:
+      logits = logits + penalty
+    value = self.decode(layers.ops, value_logits)
+    return search.Root(logits, value, state)
+
+  def greedy(self, ops: typing.Any, outputs: search.Root) -> dict[str, Array]:
+    """Returns the prior's most probable actions, {'action': int32 [B]}."""
+    return {"action": ops.argmax(outputs.logits)}
+
+  def represent(self, layers: layers_lib.Layers, observation: Array) -> Array:
+    """Returns latent states [B, S] of observations [B, ...]."""
+    return self._make_state(layers, self._torso(layers, observation)[0])
+
+  def dynamics(
+    self, layers: layers_lib.Layers, state: Array, action: Array
+  ) -> tuple[Array, Array]:
+    """Returns the states after actions, [N, S], and logits of rewards, [N, M].
+
+    Args:
+      state: latent states, [N, S].
+      action: actions in them, int32 [N].
+    """
+    layers = layers.scoped("dynamics")
+    action = layers.ops.one_hot(action, self.num_actions)
+    x = layers.ops.concat([state, action])
+    x = layers_lib.mlp(layers, "hidden", x, self._hidden)
+    reward = layers.linear("reward", x, len(self.atoms), self._value_start)
+    return self._make_state(layers, x), reward
+
+  def predict(self, layers: layers_lib.Layers, state: Array) -> Prediction:
+    """Returns policies and values of latent states [N, S]."""
+    layers = layers.scoped("prediction")
+    x = layers_lib.mlp(layers, "hidden", state, self._hidden)
+    return Prediction(
+      layers.linear("policy", x, self.num_actions, self._policy_start),
+      layers.linear("value", x, len(self.atoms), self._value_start),
+    )
+
+  def project(self, layers: layers_lib.Layers, state: Array) -> Array:
+    """Returns projections [N, S] of latent states [N, S].
+
+    They are compared by the consistency loss: Ye et al. 2021, "Mastering Atari
+    games with limited data" (https://arxiv.org/abs/2111.00210), appendix A.1.
+    """
+    return self._apply_two(layers.scoped("projection"), state)
+
+  def predict_projection(
+    self, layers: layers_lib.Layers, projection: Array
+  ) -> Array:
+    """Returns what `project` gives for the observed states, predicted."""
+    return self._apply_two(layers.scoped("projection_prediction"), projection)
+
+  def decode(self, ops: typing.Any, logits: Array) -> Array:
+    """Returns the values or rewards x [...] of logits [..., M].
+
+      x = h^-1(sum_i p_i h_i)
+
+    Schrittwieser et al. 2020, appendix F.
+    """
+    mean = ops.sum(ops.softmax(logits) * self.atoms, -1)
+    return rescaling.unscale(mean)
+
+  def _make_state(self, layers: layers_lib.Layers, x: Array) -> Array:
+    """Returns a linear layer's outputs [N, S], scaled to [0, 1].
+
+    Schrittwieser et al. 2020, appendix G.
+    """
+    ops = layers.ops
+    x = layers.linear("state", x, self.state_size, self._initializer)
+    lowest = -ops.max(-x, -1, keepdims=True)
+    highest = ops.max(x, -1, keepdims=True)
+    return (x - lowest) / (highest - lowest + _EPSILON)
+
+  def _apply_two(self, layers: layers_lib.Layers, x: Array) -> Array:
+    """Returns the outputs [N, S] of two linear layers for x [N, S]."""
+    x = layers_lib.mlp(layers, "hidden", x, self._hidden)
+    return layers.linear("output", x, self.state_size, self._initializer)
+
+
+class Step:
+  """Declaration of a step of the model, which a search repeats."""
+
+  # Latent states are vectors, whatever the observations are.
+  prefers_numpy, needs_random = True, False
+
+  def __init__(self, network: MuZeroNetwork):
+    """Declares the step of a network, whose variables it uses."""
+    self._network = network
+    self.inputs = (
+      specs.Array((network.state_size,), np.float32),
+      specs.Array((), np.int32),
+    )
+
+  def __call__(
+    self, layers: layers_lib.Layers, state: Array, action: Array
+  ) -> search.Step:
+    """Returns the outputs for B states and actions.
+
+    Args:
+      state: latent states, [B, S].
+      action: actions in them, int32 [B].
+    """
+    state, reward = self._network.dynamics(layers, state, action)
+    logits, value = self._network.predict(layers, state)
+    # Both at once, since calls of NumPy cost more than their arithmetic.
+    both = self._network.decode(layers.ops, layers.ops.stack([reward, value]))
+    return search.Step(both[0], logits, both[1], state)

@@ -1,0 +1,159 @@
+"""MuZero. Danihelka et al. 2022, "Policy improvement by planning with Gumbel".
+
+Gumbel MuZero: a search in a learned model of the environment. What no comment
+names is of Schrittwieser et al. 2020 (MuZero), appendices F and G, for Atari.
+"""
+
+import ml_collections
+
+from slipway.configs import (
+  base,
+  checks,
+  fields,
+  groups,
+  recipes,
+  rules,
+  tasks,
+)
+
+Field = fields.Field
+
+# The config fields that only MuZero has, by dotted name.
+_MUZERO_FIELDS: fields.Fields = {
+  "network.latent_size": Field(
+    64,
+    "numbers of a latent state, in which the model predicts",
+    checks.at_least(1, "there would be no state", most=16_384),
+  ),
+  "network.support": Field(
+    30,
+    "largest h(x) of the distributions of values and rewards x, whose atoms "
+    "are the integers up to it; 30 stands for 900; Schrittwieser et al. 2020, "
+    "appendix F: 300, for 67,000",
+    checks.within(1, 1_000, "values could not be represented"),
+  ),
+  "adder.unroll": Field(
+    5,
+    "K, the steps over which the model is unrolled; Schrittwieser et al. 2020, "
+    "appendix G",
+    checks.at_least(
+      1, "the model would not be learned", most=groups.LONGEST_UNROLL
+    ),
+  ),
+  "adder.period": groups.SEQUENCES["adder.period"],
+  "search.simulations": Field(
+    16,
+    "n, the simulations of a search, each of which calls the model once; "
+    "Danihelka et al. 2022, section 6: 50 on Atari, but also 2",
+    checks.at_least(1, "there would be no search", most=10_000),
+  ),
+  "search.considered_actions": Field(
+    16,
+    "m, the largest number of actions that the root of a search considers; "
+    "Danihelka et al. 2022, section 6",
+    checks.at_least(1, "no action could be chosen", most=10_000),
+  ),
+  "search.value_scale": Field(
+    0.1,
+    "c_scale, the weight of Q-values, which the search scales to [0, 1], "
+    "relative to the prior's logits; Danihelka et al. 2022, section 6, on "
+    "Atari",
+    checks.above(0, "the search would only follow the prior", most=1e3),
+  ),
+  "search.visit_offset": Field(
+    50.0,
+    "c_visit, which is added to the largest visit count of a node's actions "
+    "in the weight of Q-values; Danihelka et al. 2022, section 6",
+    checks.at_least(0, "Q-values could lower their action", most=1e6),
+  ),
+  "learner.value_weight": Field(
+    0.25,
+    "weight of the values' loss, where those of rewards and policies are 1; "
+    "Schrittwieser et al. 2021, on Atari",
+    checks.above(0, "no values would be learned", most=1e6),
+  ),
+  "learner.averaging": Field(
+    0.01,
+    "weight of the newest network in the moving average of networks in which "
+    "workers and evaluator search, whose Q-values have less noise; Izmailov "
+    "et al. 2018; 1: they get the newest network itself",
+    checks.Check(
+      lambda x: 0 < x <= 1,
+      "in (0, 1]",
+      "actors would keep the initial network, or the average would diverge",
+      0.0,
+    ),
+  ),
+  "learner.consistency_weight": Field(
+    2.0,
+    "weight of the loss by which the model's states resemble those of the "
+    "observations that followed; Ye et al. 2021, appendix A.1; 0: no such loss",
+    checks.at_least(0, "states would become different", "0: none", most=1e6),
+  ),
+}
+
+# All config fields of MuZero, by dotted name.
+FIELDS: fields.Fields = {
+  **base.FIELDS,
+  **groups.TORSO,
+  **groups.NORMALIZED_OBSERVATIONS,
+  **groups.N_STEP,
+  **groups.REPLAY,
+  **groups.PRIORITIES,
+  **groups.LEARNER,
+  **_MUZERO_FIELDS,
+}
+
+# The fields that have an effect only with certain values of others.
+_REQUIREMENTS: rules.Requirements = {
+  ("replay.sampler", "prioritized"): tuple(groups.PRIORITIES),
+}
+
+_PAPER = {
+  "agent": "muzero",
+  "adder.n_step": 10,  # appendix G
+  "adder.discount": 0.997,  # appendix G
+  "adder.period": 1,  # a sequence per step, as in the paper
+  "learner.batch_size": 128,  # sequences; appendix G: 1,024
+}
+
+_TASKS = {
+  "cartpole": {
+    **tasks.CARTPOLE,
+    "replay.min_size": 500,
+    "replay.samples_per_insert": 64.0,  # an update per two environment steps
+    "search.simulations": 25,
+    "learner.value_weight": 1.0,
+    "learner.learning_rate": 1e-3,
+    "learner.decay_steps": 7_500,  # 15,000 environment steps
+  },
+  "generic": {
+    # Rewards are not normalized: h of the atoms takes those of any size.
+    **{k: v for k, v in tasks.GENERIC.items() if k in FIELDS},
+    "network.hidden_sizes": (128, 128),
+    "network.latent_size": 128,
+    "network.support": 100,  # returns of up to 8,500
+    "replay.capacity": 200_000,
+    "replay.min_size": 2_000,
+    "replay.samples_per_insert": 32.0,  # an update per four steps
+    "learner.learning_rate": 3e-4,
+    "evaluation.period_s": 2.0,
+    "evaluation.period_steps": 2_500,
+  },
+}
+
+RECIPE = recipes.Recipe(_PAPER, _TASKS, fields=FIELDS)
+PRESETS, get_config = RECIPE.presets, RECIPE.get_config
+
+
+def check(config: ml_collections.ConfigDict) -> None:
+  """Checks the rules between fields of MuZero's config."""
+  rules.check_replay(config)
+  rules.check_period(config)
+  grouped = config.replay.transitions_per_item
+  if grouped != 1:
+    raise ValueError(
+      f"config.replay.transitions_per_item={grouped} groups transitions, but "
+      "each item of config.agent='muzero' is one sequence: use 1"
+    )
+  rules.check_requirements(config, FIELDS, _REQUIREMENTS)

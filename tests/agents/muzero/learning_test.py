@@ -1,0 +1,195 @@
+"""Tests of MuZero: searches, stored policies, learned steps and priorities."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from slipway.agents.muzero import acting
+from slipway.agents.networks import network as network_lib
+from slipway.configs import muzero
+from slipway.replay.items import adder as adder_lib
+from tests.agents import collected
+
+ENVS, N_STEP, UNROLL = 8, 3, 4
+
+
+def make_config(**changes):
+  config = muzero.get_config("cartpole")
+  config.network.update(hidden_sizes=(16, 12), latent_size=6)
+  config.adder.update(n_step=N_STEP, unroll=UNROLL, period=2)
+  config.search.simulations = 4
+  config.learner.batch_size = 64
+  config.topology.environments_per_worker = ENVS
+  config.update_from_flattened_dict(changes)
+  return config
+
+
+def make_batch(config, learner):
+  return collected.collect_batch(config, learner.get_variables(), 64)
+
+
+def change(batch, field, values):
+  return batch._replace(data=batch.data._replace(**{field: values}))
+
+
+def test_losses_of_a_fixed_batch_fall():
+  config = make_config(**{"learner.learning_rate": 0.01})
+  learner = collected.make_learner(config)
+  batch = make_batch(config, learner)
+  # Before the first update, searches return uniform policies.
+  policy = np.random.default_rng(0).dirichlet([0.5, 0.5], (64, UNROLL + N_STEP))
+  extras = {acting.POLICY: tf.constant(policy, tf.float32)}
+  batch = change(batch, "extras", extras)
+  update = collected.make_update(learner)
+  found = [update(batch) for _ in range(200)]
+  first, last = (x.metrics for x in (found[0], found[-1]))
+  for name in ("loss", "policy_loss", "value_loss", "consistency_loss"):
+    assert last[name] < first[name] - 0.1, name
+  # A reward of 1 is between the atoms 0 and 1, so its cross-entropy is that.
+  h = np.sqrt(2) - 1 + 1e-3
+  entropy = -h * np.log(h) - (1 - h) * np.log(1 - h)
+  assert first["reward_loss"] > 1.2 * entropy
+  assert last["reward_loss"] < 1.1 * entropy
+
+  assert learner.steps.numpy() == 200
+
+
+def test_steps_after_the_end_of_an_episode_are_not_learned_from():
+  config = make_config()
+  learner = collected.make_learner(config)
+  batch = make_batch(config, learner)
+  ended, first = batch.data.ended.numpy(), batch.data.first.numpy()
+  # A sequence whose episode ends in step t, and is reset in the next one.
+  b, t = next(
+    (b, t)
+    for b, t in zip(*np.nonzero(ended), strict=True)
+    if t < UNROLL - 1 and not first[b, 1 : t + 2].any()
+  )
+  assert first[b, t + 2]
+
+  def losses(changed):
+    return collected.update_on_each(learner, [batch, changed])
+
+  later = batch.data.reward.numpy()
+  later[b, t + 1 :] = 7.0
+  before, after = losses(change(batch, "reward", tf.constant(later)))
+  assert before["loss"] == after["loss"]
+  policy = batch.data.extras[acting.POLICY].numpy()
+  policy[b, t + 1 :] = [0.9, 0.1]
+  extras = {acting.POLICY: tf.constant(policy)}
+  before, after = losses(change(batch, "extras", extras))
+  assert before["loss"] == after["loss"]
+  own = batch.data.reward.numpy()
+  own[b, t] = 7.0
+  before, after = losses(change(batch, "reward", tf.constant(own)))
+  assert before["reward_loss"] != after["reward_loss"]
+  assert before["value_loss"] != after["value_loss"]
+
+
+def test_priorities_are_errors_of_the_first_return():
+  """Workers know the search's value, and the learner the network's."""
+  config = make_config(**{"replay.sampler": "prioritized"})
+  builder, spec = collected.build(config)
+  learner = builder.make_learner(config, spec)
+  adder = builder.make_adder(config, spec)
+  values = np.random.default_rng(0).normal(size=(9, ENVS)).astype(np.float32)
+  policy = np.full((ENVS, 2), 0.5, np.float32)
+  no = np.zeros(ENVS, bool)
+  observation, action = (
+    np.zeros((ENVS, 4), np.float32),
+    np.zeros(ENVS, np.int32),
+  )
+  ended = np.arange(ENVS) < 3  # in the second step, three of them terminated
+  items = None
+  for i, value in enumerate(values):
+    output = adder_lib.ActorOutput(
+      action, {acting.POLICY: policy, acting.VALUE: value}
+    )
+    is_last, is_reset = (ended if i == step else no for step in (1, 2))
+    items = items or adder.add(
+      *(observation, output, np.float32([1] * ENVS), is_last, no, is_reset),
+      *(observation, 1),
+    )
+  gamma = config.adder.discount
+  expected = sum(gamma**i for i in range(3)) + gamma**3 * values[3]
+  expected[ended] = 1 + gamma
+  np.testing.assert_allclose(
+    items.priorities, abs(expected - values[0]) + 1e-6, rtol=1e-5
+  )
+  batch = collected.make_batch(
+    builder.make_table(config, spec).schema, items.data()
+  )
+  # The network's values are all v, which is 0 before the first update.
+  found = learner.update(batch).priorities.numpy()
+  v = learner.estimate_values(observation, action).numpy()
+  assert abs(v).max() < 0.5
+  expected = np.where(ended, 1 + gamma, sum(gamma**i for i in range(3)))
+  np.testing.assert_allclose(found, expected, atol=0.5)
+
+
+def test_actors_get_a_moving_average_of_networks():
+  config = make_config(**{"learner.averaging": 0.4})
+  learner = collected.make_learner(config)
+  batch = make_batch(config, learner)
+  networks = []
+  for _ in range(3):
+    learner.update(batch)
+    networks.append(learner.checkpointed["network"].get_variables())
+  found = learner.get_variables()
+  for name, x in found.items():
+    # The first two count equally; then the newest one has its weight.
+    first = (networks[0][name] + networks[1][name]) / 2
+    expected = 0.6 * first + 0.4 * networks[2][name]
+    np.testing.assert_allclose(x, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_workers_and_learner_compute_the_same(normalized):
+  config = make_config(**{"normalization.observations": normalized})
+  builder, spec = collected.build(config)
+  learner = builder.make_learner(config, spec)
+  learner.update(make_batch(config, learner))
+  random = np.random.default_rng(0)
+  for variable in learner.checkpointed["average"].variables:
+    variable.assign(variable + 0.3 * random.normal(size=variable.shape))
+  acting_network = network_lib.make_acting(builder.make_network(config, spec))
+  acting_network.load(learner.get_variables())
+  observation = random.normal(size=(5, 4)).astype(np.float32)
+  found = acting_network(observation)
+  expected = learner.estimate_values(observation, np.zeros(5, np.int32))
+  np.testing.assert_allclose(found.value, expected, rtol=1e-3, atol=1e-4)
+  assert found.state.min() == 0 and found.state.max() > 0.99
+
+
+def test_another_actor_continues_equally():
+  config = make_config()
+  builder, spec = collected.build(config)
+  variables = builder.make_learner(config, spec).get_variables()
+  one, other = (builder.make_actor(config, spec, 0) for _ in range(2))
+  one.load(variables)
+  other.load(variables)
+  random = np.random.default_rng(0)
+  observations = random.normal(size=(20, ENVS, 4)).astype(np.float32)
+  zeros = np.zeros(ENVS, np.float32)
+
+  def steps(actor, observations):
+    return [actor.act(x, zeros, zeros > 0) for x in observations]
+
+  steps(one, observations[:10])
+  other.set_state(one.get_state())
+  actions = []
+  for found, expected in zip(
+    steps(other, observations[10:]), steps(one, observations[10:]), strict=True
+  ):
+    np.testing.assert_array_equal(found.action, expected.action)
+    for name, wanted in expected.extras.items():
+      np.testing.assert_array_equal(found.extras[name], wanted)
+    actions.append(found.action)
+  # Searches have noise, but not those of evaluations.
+  greedy = builder.make_greedy_actor(config, spec)
+  greedy.load(variables)
+  first, second = (
+    [x.action for x in steps(greedy, observations[10:])] for _ in range(2)
+  )
+  np.testing.assert_array_equal(first, second)
+  assert (np.array(actions) != first).any()
