@@ -72,18 +72,6 @@ _MUZERO_FIELDS: fields.Fields = {
     "Schrittwieser et al. 2021, on Atari",
     checks.above(0, "no values would be learned", most=1e6),
   ),
-  "learner.averaging": Field(
-    0.01,
-    "weight of the newest network in the moving average of networks in which "
-    "workers and evaluator search, whose Q-values have less noise; Izmailov "
-    "et al. 2018; 1: they get the newest network itself",
-    checks.Check(
-      lambda x: 0 < x <= 1,
-      "in (0, 1]",
-      "actors would keep the initial network, or the average would diverge",
-      0.0,
-    ),
-  ),
   "learner.consistency_weight": Field(
     2.0,
     "weight of the loss by which the model's states resemble those of the "

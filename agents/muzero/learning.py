@@ -14,7 +14,6 @@ from slipway.agents import (
   dead_units,
   normalizer,
   optimizer,
-  targets,
 )
 from slipway.agents.losses import muzero
 from slipway.agents.muzero import acting
@@ -129,9 +128,7 @@ class MuZeroLearner:
     self._normalizer = normalizer.Normalizer(config, spec)
     self._declaration = network_lib.MuZeroNetwork(config.network, spec)
     self._unrolled = UnrolledNetwork(self._declaration, self._unroll)
-    self._network, self._average = (
-      tf_network.Network(self._unrolled, config.seed) for _ in range(2)
-    )
+    self._network = tf_network.Network(self._unrolled, config.seed)
     self._optimizer = optimizer.Optimizer(
       self._network.trainable_variables,
       optimizer.Settings.from_config(self._learner),
@@ -155,7 +152,7 @@ class MuZeroLearner:
     values, projected = self._unrolled.observe(
       self._network.layers, observation
     )
-    wanted = muzero.compute_targets(
+    targets = muzero.compute_targets(
       *(data.reward, data.discount, data.ended, data.first, values),
       self._unroll,
     )
@@ -168,12 +165,12 @@ class MuZeroLearner:
         found.value_logits,
         found.reward_logits,
         policy,
-        wanted,
+        targets,
         tf.constant(self._declaration.atoms),
         self._learner.value_weight,
       )
       consistency = muzero.consistency_loss(
-        found.predicted, projected, wanted.is_step[:, :-1]
+        found.predicted, projected, targets.is_step[:, :-1]
       )
       loss = tf.reduce_mean(
         weights
@@ -191,9 +188,8 @@ class MuZeroLearner:
     # the iterator may end in this step.
     with tf.control_dependencies([norm]):
       self.steps.assign_add(1)
-      self._add_to_average()
     value = self._declaration.decode(tf_ops, found.value_logits[:, 0])
-    td_error = (wanted.value[:, 0] - value) * wanted.is_step[:, 0]
+    td_error = (targets.value[:, 0] - value) * targets.is_step[:, 0]
     metrics = {
       **{name: tf.reduce_mean(x) for name, x in losses.items()},
       "loss": loss,
@@ -208,34 +204,20 @@ class MuZeroLearner:
   def estimate_values(
     self, observation: tf.Tensor, action: tf.Tensor
   ) -> tf.Tensor:
-    """Returns values [B] of the actors' network, without a search."""
+    """Returns state values [B], without a search."""
     del action
     observation = self._normalizer.normalize_observations(observation)
-    root: typing.Any = self._declaration(self._average.layers, observation)
+    root: typing.Any = self._declaration(self._network.layers, observation)
     return root.value
 
-  def _add_to_average(self) -> None:
-    """Adds the network to the average; the first ones count equally.
-
-    Izmailov et al. 2018, "Averaging weights leads to wider optima and better
-    generalization" (https://arxiv.org/abs/1803.05407), section 3.2.
-    """
-    weight = tf.maximum(
-      self._learner.averaging, 1.0 / tf.cast(self.steps, tf.float32)
-    )
-    targets.soft_update(
-      self._average.variables, self._network.variables, weight
-    )
-
   def get_variables(self) -> dict[str, np.ndarray]:
-    return self._average.get_variables() | self._normalizer.get_variables()
+    return self._network.get_variables() | self._normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
     return {
       **self._normalizer.checkpointed,
       "network": self._network,
-      "average": self._average,
       "optimizer": self._optimizer,
       dead_units.NAME: self._dead_units,
       "steps": self.steps,

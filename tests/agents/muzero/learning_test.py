@@ -127,22 +127,6 @@ def test_priorities_are_errors_of_the_first_return():
   np.testing.assert_allclose(found, expected, atol=0.5)
 
 
-def test_actors_get_a_moving_average_of_networks():
-  config = make_config(**{"learner.averaging": 0.4})
-  learner = collected.make_learner(config)
-  batch = make_batch(config, learner)
-  networks = []
-  for _ in range(3):
-    learner.update(batch)
-    networks.append(learner.checkpointed["network"].get_variables())
-  found = learner.get_variables()
-  for name, x in found.items():
-    # The first two count equally; then the newest one has its weight.
-    first = (networks[0][name] + networks[1][name]) / 2
-    expected = 0.6 * first + 0.4 * networks[2][name]
-    np.testing.assert_allclose(x, expected, rtol=1e-5, atol=1e-6)
-
-
 @pytest.mark.parametrize("normalized", [False, True])
 def test_workers_and_learner_compute_the_same(normalized):
   config = make_config(**{"normalization.observations": normalized})
@@ -150,7 +134,7 @@ def test_workers_and_learner_compute_the_same(normalized):
   learner = builder.make_learner(config, spec)
   learner.update(make_batch(config, learner))
   random = np.random.default_rng(0)
-  for variable in learner.checkpointed["average"].variables:
+  for variable in learner.checkpointed["network"].variables:
     variable.assign(variable + 0.3 * random.normal(size=variable.shape))
   acting_network = network_lib.make_acting(builder.make_network(config, spec))
   acting_network.load(learner.get_variables())
