@@ -13,6 +13,8 @@ from slipway.environments import recorder as recorder_lib
 pytestmark = [pytest.mark.runs, pytest.mark.timeout(240)]
 
 BC = "bc.py:cartpole"
+# No environment is stepped, whose rate the fixture would limit.
+_NO_RATE = "--config.rates.environment_steps_per_s=0"
 _STEPS = 1_500  # steps per environment
 
 
@@ -42,6 +44,7 @@ def test_a_run_without_workers_learns_and_is_resumed(
 ):
   run = start_run(
     f"--config.dataset.path={recorded}",
+    _NO_RATE,
     "--config.snapshot.period_s=2",
     config=BC,
   )
@@ -91,6 +94,7 @@ def test_a_run_without_workers_learns_and_is_resumed(
 def test_workers_follow_recorded_episodes(start_run, recorded, dataset):
   run = start_run(
     f"--config.dataset.path={recorded}",
+    _NO_RATE,
     "--config.limits.trainer_steps=300",
     config="cql.py:cartpole",
   )
@@ -183,6 +187,7 @@ def test_the_episodes_of_a_killed_worker_are_whole(
 def test_a_run_resumes_when_its_trainer_dies(start_run, recorded):
   run = start_run(
     f"--config.dataset.path={recorded}",
+    _NO_RATE,
     "--config.snapshot.period_s=1",
     config=BC,
   )

@@ -47,11 +47,11 @@ def test_episodes_are_those_of_the_workers(
   # Episodes from their end, since the oldest ones lack their beginning.
   by_end = {x.observations[-1].tobytes(): x for x in exported}
   recorded = read(tmp_path / "recorded", config.environment.name)
-  whole = 0
+  whole = missing = 0
   for episode in recorded:
     found = by_end.get(episode.observations[-1].tobytes())
-    if found is None:  # it has left the table
-      assert capacity < 3_000
+    if found is None:
+      missing += 1
       continue
     steps = len(found.actions)
     whole += steps == len(episode.actions)
@@ -63,7 +63,9 @@ def test_episodes_are_those_of_the_workers(
     assert bool(found.truncated[-1]) != bool(found.terminated[-1])
   assert whole >= len(recorded) / 3
   if capacity > 3_000:
-    assert whole == len(recorded)
+    # Workers may make some steps after the last snapshot.
+    assert missing <= 8 * config.topology.workers
+    assert whole == len(recorded) - missing
   else:
     assert sum(len(x.actions) for x in exported) <= capacity
 
