@@ -205,7 +205,7 @@ def test_an_ended_run_without_a_snapshot(tmp_path, capsys):
   errors.check_printed(capsys, "no complete snapshot", "has ended without one")
 
 
-# The command has the lowest priority, and waits where others use all processors.
+# The command has the lowest priority: it waits where others use all processors.
 @pytest.mark.timeout(300)
 def test_an_active_run_saves_itself(run_dir):
   config = slipway.load_config("dqn:cartpole")
