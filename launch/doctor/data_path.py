@@ -65,14 +65,14 @@ def check() -> Iterator[finding.Finding]:
       items.write(records, np.ones(_ITEMS))
       return _ITEMS
 
-    yield _judge("writer", _count(write), "items through proxy", 4_000)
+    yield _judge("writer", _count(write), "items through proxy", 10_000)
     builder, servers = registry.make_builder(config.agent), [server.address]
     learner = builder.make_learner(config, probe.spec)
     updates = replay_updates.ReplayUpdates(learner, table, limiter, servers)
     stack.callback(updates.close)
     updates.run(_UPDATES)  # traces the graph
     rate = _count(lambda: _UPDATES * (updates.run(_UPDATES) is not None))
-    yield _judge("updates", rate, "updates with batches from Reverb", 400)
+    yield _judge("updates", rate, "updates with batches from Reverb", 600)
     publisher = variables.VariablesPublisher(server.address)
     stack.callback(publisher.close)
     reader = shared_variables.SharedVariables(f"{folder}/variables")
@@ -82,7 +82,7 @@ def check() -> Iterator[finding.Finding]:
       time.sleep(_PERIOD_S)
       return reader.poll() is not None
 
-    yield _judge("variables", _count(publish), "versions to a worker", 15)
+    yield _judge("variables", _count(publish), "versions to a worker", 17)
 
 
 def _count(call: Callable[[], int]) -> float:
