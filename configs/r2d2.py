@@ -131,11 +131,6 @@ def check(config: ml_collections.ConfigDict) -> None:
   """Checks the rules between fields of R2D2's config."""
   rules.check_replay(config)
   rules.check_period(config)
-  grouped = config.replay.transitions_per_item
-  if grouped != 1:
-    raise ValueError(
-      f"config.replay.transitions_per_item={grouped} groups transitions, but "
-      "each item of config.agent='r2d2' is one sequence: use 1"
-    )
+  rules.check_ungrouped(config)
   rules.check_requirements(config, FIELDS, _REQUIREMENTS)
   rules.check_core(config)

@@ -154,6 +154,16 @@ def check_period(config: ml_collections.ConfigDict) -> None:
     )
 
 
+def check_ungrouped(config: ml_collections.ConfigDict) -> None:
+  """Checks that an algorithm of sequences groups no transitions."""
+  grouped = config.replay.transitions_per_item
+  if grouped != 1:
+    raise ValueError(
+      f"config.replay.transitions_per_item={grouped} groups transitions, but "
+      f"each item of config.agent={config.agent!r} is one sequence: use 1"
+    )
+
+
 def check_stacked_frames(config: ml_collections.ConfigDict) -> None:
   """Raises ValueError if stacked frames would lose their action masks."""
   if config.environment.action_mask and config.adder.stacked_frames:
