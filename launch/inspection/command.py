@@ -82,7 +82,6 @@ def _execute(argv: Sequence[str]) -> None:
   advice = "it has ended without one, and will have none"
   if run_lock.is_held(folder):
     advice = "request one, by --save"
-    os.nice(19)  # the run's processes come first
   if flags.save:
     running.save(folder)
   snapshot = snapshot_store.SnapshotStore(folder).newest()
