@@ -21,7 +21,7 @@ setup: ## Build .venv, which the targets below also do; with GPU=1, for a GPU.
 setup-dev: ## Add the packages of the checks and tests to .venv.
 	@exec tools/setup.sh dev
 
-run: setup ## Train Ape-X DQN on CartPole; ARGS="--config=..." for more.
+run: setup ## Train PPO on CartPole; ARGS="--config=..." for more.
 	@exec .venv/bin/slipway train $(ARGS)
 
 # Three at a time: tests of processes wait for a sixth of their time.

@@ -44,7 +44,7 @@ class Task:
   start_up_goal_s: float
 
 
-CARTPOLE = Task("cartpole", "apex_dqn:cartpole", (), 240.0, 120.0, 10.0)
+CARTPOLE = Task("cartpole", "ppo:cartpole", (), 240.0, 120.0, 10.0)
 PONG = Task(
   *("pong_solved", "ppo:pong"),
   ("--config.network.torso=nature_cnn_bfloat16",),

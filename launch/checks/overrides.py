@@ -18,7 +18,7 @@ from slipway.environments import user_code
 from slipway.launch.runs import config_file
 
 # Config of `slipway train` without --config.
-DEFAULT_CONFIG = "apex_dqn:cartpole"
+DEFAULT_CONFIG = "ppo:cartpole"
 # Configs of runs without --config that name an environment, by whether all its
 # actions are continuous: they take observations and rewards of any size.
 GENERIC_CONFIGS = {False: "ppo:generic", True: "sac:generic"}

@@ -62,7 +62,7 @@ def define() -> flags_lib.Flags:
   values.add_text(
     "config",
     None,
-    "Config of the run: ALGORITHM:PRESET, such as apex_dqn:cartpole, or the "
+    "Config of the run: ALGORITHM:PRESET, such as dqn:cartpole, or the "
     "path of a file and its preset, such as mine/a2c.py:cartpole. Each field "
     "of the config is a flag, too, such as --config.replay.capacity=50_000. "
     f"Default: {overrides.DEFAULT_CONFIG}; with --config.environment.name, "

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+import slipway
 from slipway.launch.checks import train_flags
 from slipway.launch.runs import (
   run_folder,
@@ -242,7 +243,7 @@ REJECTED_RESUMES = {
 def test_a_resume_that_is_rejected(title, tmp_path):
   arguments, expected_words = REJECTED_RESUMES[title]
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
-  config = train_flags.parse(["train"], "").config
+  config = slipway.load_config("apex_dqn:cartpole")
   folder.write_config(config)
   with snapshot_store.open_store(config, folder).writing() as path:
     saved.COUNTERS.write(path)

@@ -25,7 +25,10 @@ _ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def parse(*arguments):
-  return train_flags.parse(["train", *arguments], "Trains.").config
+  given = ("--config=", "--resume")
+  has_config = any(x.startswith(given) for x in arguments)
+  flags = [] if has_config else ["--config=apex_dqn:cartpole"]
+  return train_flags.parse(["train", *flags, *arguments], "Trains.").config
 
 
 @pytest.fixture

@@ -16,7 +16,10 @@ WORKERS = "--config.topology.workers="
 MACHINES = "--launch=ray --config.topology.machines="
 EVALUATED = "--config.evaluation.environment"
 HOME = "--config.topology.home_workers="
-SHARDS = "--config.replay.shards=4 --config.topology.replay=own_process "
+SHARDS = (
+  "--config=dqn:cartpole --config.replay.shards=4 "
+  "--config.topology.replay=own_process "
+)
 # 8 environments per worker, whose rollouts the queue keeps.
 PPO = "--config=configs/ppo.py:cartpole --mode=async "
 NO_PERIOD = (

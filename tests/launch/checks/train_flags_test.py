@@ -24,17 +24,18 @@ def value_of(config, field):
 
 # arguments, field of the config, its value
 ACCEPTED = [
-  ("", "replay.sampler", "prioritized"),
-  ("--config.replay.capacity=50_000", "replay.capacity", 50_000),
-  ("--config.replay.capacity 7", "replay.capacity", 7),
-  ("--config.replay.capacity=1e5", "replay.capacity", 100_000),
-  ("--config.replay.capacity 2e3 --config.seed=3.0", "replay.capacity", 2000),
-  ("--config.replay.capacity=1 --config.replay.capacity=2",
-   "replay.capacity", 2),
+  ("", "learner.policy_loss", "clipped"),
+  ("--config.learner.epochs=50_000", "learner.epochs", 50_000),
+  ("--config.learner.epochs 7", "learner.epochs", 7),
+  ("--config.learner.epochs=1e5", "learner.epochs", 100_000),
+  ("--config.learner.epochs 2e3 --config.seed=3.0", "learner.epochs", 2000),
+  ("--config.learner.epochs=1 --config.learner.epochs=2",
+   "learner.epochs", 2),
   ("--config.topology.proxy=False", "topology.proxy", False),
   ("--config.topology.proxy 0", "topology.proxy", False),
   ("--noconfig.topology.proxy", "topology.proxy", False),
-  ("--config.network.dueling", "network.dueling", True),
+  ("--config.learner.normalize_advantages", "learner.normalize_advantages",
+   True),
   ("--config.network.hidden_sizes=32", "network.hidden_sizes", (32,)),
   ("--config.network.hidden_sizes=8,4", "network.hidden_sizes", (8, 4)),
   ("--config.network.hidden_sizes='(1e2, 4)'", "network.hidden_sizes",
@@ -68,15 +69,15 @@ ACCEPTED = [
   ("--config=dqn:pong --config.environment.kwargs.repeat_action_probability=1",
    "environment.kwargs.repeat_action_probability", 1.0),
   # The config's flag may follow those of its overrides.
-  ("--config.replay.capacity=9 --config=dqn:pong", "environment.game", "Pong"),
+  ("--config.seed=9 --config=dqn:pong", "environment.game", "Pong"),
   ("--config.replay.capacity=9 --config=dqn:pong", "replay.capacity", 9),
   ("-config dqn:lunarlander", "environment.name", "LunarLander-v3"),
   # Without the override, the field's value is out of range.
   ("--config=bc --config.dataset.path=episodes/a", "dataset.path",
    "episodes/a"),
-  ("", "mode", "async"),
+  ("", "mode", "sync"),
   ("", "environment.name", "CartPole-v1"),
-  ("--config.replay.capacity=9", "replay.capacity", 9),
+  ("--config.learner.epochs=9", "learner.epochs", 9),
   # The config of a named environment expects nothing of it.
   ("--config.environment.name=Pendulum-v1", "normalization.observations", True),
   ("--config.environment.name Pendulum-v1", "normalization.observations", True),
@@ -128,18 +129,18 @@ def test_flags_that_are_accepted(arguments, field, value):
 
 # arguments, and a part of the error
 REJECTED = [
-  ("--config.replay.capacty=1", "=1: the config has no field"),
-  ("--config.replay.capacty=1", "did you mean --config.replay.capacity?"),
-  ("--config.replay.colour=1", "the fields of --config.replay are sampler,"),
+  ("--config.learner.epocs=1", "=1: the config has no field"),
+  ("--config.learner.epocs=1", "did you mean --config.learner.epochs?"),
+  ("--config.learner.colour=1", "the fields of --config.learner are "),
   ("--config.colour=1", "`slipway train --config=FILE --help` shows all"),
-  ("--config.capacity=1", "--config.replay.capacity?"),
+  ("--config.epochs=1", "--config.learner.epochs?"),
   ("--noconfig.topology.prox", "--config.topology.proxy?"),
   ("--config.replay=1", "give one of the section's fields, --config.replay."),
-  ("--config.replay.capacity=abc", "=abc: the field's type is int"),
-  ("--config.replay.capacity=abc", "it is 75000 by default"),
-  ("--config.replay.capacity=1.5", "--config.replay.capacity=1.5: the"),
-  ("--config.replay.capacity", "--config.replay.capacity has no value"),
-  ("--noconfig.replay.capacity", "give --config.replay.capacity=VALUE"),
+  ("--config.learner.epochs=abc", "=abc: the field's type is int"),
+  ("--config.learner.epochs=abc", "it is 20 by default"),
+  ("--config.learner.epochs=1.5", "--config.learner.epochs=1.5: the"),
+  ("--config.learner.epochs", "--config.learner.epochs has no value"),
+  ("--noconfig.learner.epochs", "give --config.learner.epochs=VALUE"),
   ("--noconfig.environment.name=a", "give --config.environment.name=VALUE"),
   ("--config.topology.proxy=maybe", "=maybe: the field's type is bool"),
   ("--config.topology.proxy maybe", "=maybe: the field's type is bool"),
@@ -172,7 +173,7 @@ REJECTED = [
   ("--env=A", "did you mean --config.environment.name?"),
   ("--total-timesteps=9", "mean --config.limits.environment_steps?"),
   ("--batch=9", "did you mean --config.learner.batch_size?"),
-  ("--capacity=9", "did you mean --config.replay.capacity?"),
+  ("--epochs=9", "did you mean --config.learner.epochs?"),
   ("--algo=dqn", "did you mean --config?"),
   ("--wandb", "did you mean --config.hooks?"),
   ("--nme=x", "--nme is no flag, so it would do nothing: did you mean --name?"),
@@ -295,7 +296,7 @@ def get_config(preset='cartpole'):
 @pytest.mark.parametrize(
   ("arguments", "name"),
   [
-    ((), "apex_dqn_cartpole"),
+    ((), "ppo_cartpole"),
     (("--config=dqn:pong",), "dqn_pong"),
     (("--config=dqn",), "dqn"),
     (("--config.environment.name=Acrobot-v1",), "ppo_acrobot_v1"),
@@ -366,7 +367,7 @@ def run(tmp_path):
   """Returns the folder of a run whose config differs from all config files."""
   folder = run_folder.RunFolder.create(tmp_path, "a-run", overwrite=False)
   changes = (
-    *("--config.replay.capacity=7_777", "--config.network.hidden_sizes=8"),
+    *("--config.learner.epochs=7_777", "--config.network.hidden_sizes=8"),
     *("--config.environment.kwargs.gravity=9.5", "--mode=sync"),
   )
   folder.write_config(parse(*changes).config)
@@ -374,12 +375,12 @@ def run(tmp_path):
 
 
 RESUMED = [
-  ("", "replay.capacity", 7_777),
+  ("", "learner.epochs", 7_777),
   ("", "network.hidden_sizes", (8,)),
   ("", "limits.target_return", 475.0),
   ("", "mode", "sync"),
   ("--mode=async", "mode", "async"),
-  ("--config.replay.capacity=9_999", "replay.capacity", 9_999),
+  ("--config.learner.epochs=9_999", "learner.epochs", 9_999),
   ("--config.limits.target_return inf", "limits.target_return", math.inf),
   ("--config.network.hidden_sizes=8,4", "network.hidden_sizes", (8, 4)),
   ("--noconfig.topology.proxy", "topology.proxy", False),
@@ -402,8 +403,8 @@ RESUME_REJECTED = [
   ("--name=x", "--name is for a new run"),
   ("--run_dir=runs", "--run_dir is for a new run"),
   ("--nooverwrite", "--overwrite is for a new run"),
-  ("--config.replay.capacty=1", "did you mean --config.replay.capacity?"),
-  ("--config.replay.capacity=x", "7777 by default"),
+  ("--config.learner.epocs=1", "did you mean --config.learner.epochs?"),
+  ("--config.learner.epochs=x", "7777 by default"),
   ("--config.environment.kwargs.gravity=low", "float, so this value can't"),
   ("--config.mode=async", "--mode=VALUE"),
   ("--mode=single --launch=local_mp", "--launch=local_mp"),
