@@ -65,8 +65,9 @@ class QueueReader:
     return self._sample(self._batch_size)
 
   def drop_rest(self) -> None:
-    """Removes the oldest items, so that the queue has whole batches only."""
-    self.status()
+    """Removes the oldest items, so that the known ones are whole batches."""
+    if not self._size:
+      self.status()
     if rest := self._size % self._batch_size:
       self._sample(rest)
 
