@@ -387,7 +387,7 @@ class RunControl(control_service.ControlService):
           # Otherwise the rates, as means over some seconds, would decay slowly.
           self._state.clear_rates()
         else:
-          self._state.update_rates()
+          self._state.update()
         status = self.status()
         if status.wall_s >= self._metrics_due_s:
           self._metrics_due_s = status.wall_s * _METRICS_SPACING

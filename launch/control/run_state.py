@@ -117,11 +117,6 @@ class RunState:
     self.nodes.find_or_add(role, index).record(report, finished)
     if not isinstance(report, messages.TrainerReport):
       return
-    self._advisor.update(
-      finding.Evidence(
-        self._config, self.status(), report.metrics, self.evaluations.returns
-      )
-    )
     if self._first_step_at_s is None and report.first_step_at_s is not None:
       self._first_step_at_s = report.first_step_at_s
       self._learning_since = run_status.Milestone(
@@ -141,8 +136,16 @@ class RunState:
     """Returns the highest version of the variables that any node reported."""
     return max(self._before.variables.version, self.nodes.variables_version())
 
-  def update_rates(self) -> None:
-    """Computes all rates, over the last 5 s; must be called regularly."""
+  def update(self) -> None:
+    """Computes rates, over the last 5 s, and advice; called once a second."""
+    self._update_rates()
+    status, returns = self.status(), self.evaluations.returns
+    self._advisor.update(
+      finding.Evidence(self._config, status, status.learner, returns)
+    )
+
+  def _update_rates(self) -> None:
+    """Computes all rates."""
     sums, now_s = self.nodes.sum_counts(), time.monotonic()
     counts = {
       "env_steps": sums.env_steps,
@@ -172,7 +175,7 @@ class RunState:
     self._rates = {}
 
   def status(self) -> run_status.RunStatus:
-    """Returns the run's status, with rates as of the last `update_rates`.
+    """Returns the run's status, with rates as of the last `update`.
 
     Fields that depend on commands, such as `phase`, have their defaults.
     `RunControl.status` fills them in.

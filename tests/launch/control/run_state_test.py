@@ -231,7 +231,7 @@ def test_rates_of_the_status(clock):
         ("proxy", 0, Proxy(counts=run_status.NodeCounts(bytes_up=8 * steps))),
       ],
     )
-    state.update_rates()
+    state.update()
   status = state.status()
   assert status.rates.env_steps_per_s == 45.0
   assert status.rates.trainer_steps_per_s == 5.0
@@ -257,7 +257,7 @@ def test_a_rate_is_that_of_the_last_5_s(clock, samples, rate):
   state = make_state()
   for clock.now_s, steps in samples:
     state.report("trainer", 0, Trainer(trainer_steps=steps))
-    state.update_rates()
+    state.update()
   assert state.status().rates.trainer_steps_per_s == pytest.approx(rate)
 
 
