@@ -144,15 +144,16 @@ def make_single(
     more_kwargs: keyword arguments of the constructor besides the config's.
 
   Raises:
-    ValueError: it is an Atari game, or can't be made.
+    ValueError: it is stepped in batches only, as Atari games are, or can't be
+      made.
     user_code.UserCodeError: the user's own code failed.
   """
   name, kwargs = ids.get_name_and_kwargs(config)
   spec, limit = ids.find_spec(name), config.get("time_limit", 0)
-  if ids.is_atari(spec):
+  if not ids.has_single(spec):
     raise ValueError(
-      f"config.environment.name is {name!r}, which ale_py steps in batches, so "
-      "there is no single environment: make an ale_py.AtariVectorEnv"
+      f"config.environment.name is {name!r}, which is stepped in batches only, "
+      "so there is no single environment: make one with gymnasium.make_vec"
     )
   kwargs |= more_kwargs
   if limit:
@@ -270,6 +271,12 @@ def _construct(
     else:
       mode = "sync"
   if mode == "sync":
+    if spec.entry_point is None:
+      raise ValueError(
+        f"config.environment.name is {name!r}, which is stepped in batches "
+        "only, so wrappers and fields of the config that add one, such as "
+        "environment.time_limit, can't be applied: remove them"
+      )
     if limit:
       arguments["max_episode_steps"] = -1  # no limit of its own
       env_wrappers.append(wrappers.make_time_limit(limit))

@@ -138,6 +138,11 @@ def get_vectorization_mode(spec: registration.EnvSpec) -> str:
   return "vector_entry_point"
 
 
+def has_single(spec: registration.EnvSpec) -> bool:
+  """Returns whether an id also makes single environments, not only batches."""
+  return spec.entry_point is not None and not is_atari(spec)
+
+
 def list_arguments(spec: registration.EnvSpec) -> list[str]:
   """Returns the names of the arguments of an id's constructor, sorted.
 

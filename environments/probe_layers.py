@@ -54,7 +54,8 @@ def find_faults(
 ) -> dict[str, str]:
   """Steps one environment, and compares each wrapper with the one inside.
 
-  Environments with action masks, and those of Atari, are not examined.
+  Environments with action masks, and those that only exist as batches, are not
+  examined.
 
   Args:
     config: section `environment` of a config.
@@ -68,7 +69,7 @@ def find_faults(
     Exception: as `factory.make_single`, and as the environment's methods.
   """
   is_masked = isinstance(probe.spec.observations, arrays.MaskedArray)
-  if is_masked or ids.is_atari(ids.find_spec(probe.name)):
+  if is_masked or not ids.has_single(ids.find_spec(probe.name)):
     return {}
   layers = [_Recorder(factory.make_single(config, {}))]
   while isinstance(wrapper := layers[-1].env, gymnasium.Wrapper):

@@ -279,8 +279,8 @@ class Policy:
         `render_mode="human"`.
 
     Raises:
-      ValueError: it is an Atari game, which ale_py steps in batches only, or
-        can't be made.
+      ValueError: it is stepped in batches only, as Atari games are, or can't be
+        made.
       UserCodeError: the environment's own code failed.
     """
     evaluated = base.get_evaluation_environment(self.config)

@@ -5,6 +5,8 @@ import random
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs import registration
+from gymnasium.envs.classic_control import cartpole
 
 from slipway.launch.commands import envs
 from tests.launch import errors
@@ -33,6 +35,14 @@ def run(capsys, *arguments):
   printed = capsys.readouterr().out
   assert max(map(len, printed.splitlines())) <= 80 or not arguments
   return " ".join(printed.split())
+
+
+def test_an_id_of_batches_only_is_measured(capsys, monkeypatch):
+  spec = registration.EnvSpec(
+    "Batch-v0", vector_entry_point=cartpole.CartPoleVectorEnv
+  )
+  monkeypatch.setitem(gymnasium.registry, "Batch-v0", spec)
+  assert "environment Batch-v0, played" in run(capsys, "Batch-v0")
 
 
 def test_an_environment_is_measured(capsys):
