@@ -99,7 +99,7 @@ class Rates:
     `replay/variables/poll_schedule.py`.
     """
     if self.in_rounds:
-      return 0.002
+      return 0.001
     # A queue bounds the age of its batches in versions, and each update
     # publishes one. So workers must load new versions soon.
     return 0.005 if self._is_queue else 0.05
