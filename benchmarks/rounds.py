@@ -24,7 +24,9 @@ _FLAGS = (
   "--config.limits.target_return=inf",
   "--config.limits.environment_steps=0",
   "--config.limits.trainer_steps=1_000_000_000",
+  # No evaluations but that of the first policy, in each of the modes.
   "--config.evaluation.period_steps=0",
+  "--config.evaluation.period_s=1e6",
 )
 
 _METHOD = """\
