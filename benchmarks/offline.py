@@ -185,6 +185,8 @@ def _make_config(
   config = recipe.get_config(preset)
   config.environment.name, config.seed = args.environment, seed
   config.dataset.path = str(args.data.resolve())
+  if not is_cartpole:
+    config.normalization.observations = True  # as d3rlpy, also for `bc`
   if args.units:
     layers = len(config.network.hidden_sizes)
     config.network.hidden_sizes = (args.units,) * layers
