@@ -12,5 +12,7 @@ _PAPER = {
   "network.bcq_threshold": 0.3,  # the authors' code
 }
 
-RECIPE = recipes.Recipe(_PAPER, cql.RECIPE.tasks, family=dqn.RECIPE)
+_TASKS = {"cartpole": cql.RECIPE.tasks["cartpole"]}
+
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=dqn.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config
