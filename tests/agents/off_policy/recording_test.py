@@ -114,7 +114,8 @@ def test_probabilities_are_the_frequencies_of_actions(made):
   for action in range(3):
     actions = np.full(size, action, np.int32)
     found = np.exp(actor.log_prob(observations, actions))
-    assert (found == found[0]).all()
+    # Products of matrices may round the last rows of a batch otherwise.
+    np.testing.assert_allclose(found, found[0], rtol=1e-5)
     is_illegal = observations.shape[1] == 4 and action == 0
     if not is_illegal:
       np.testing.assert_allclose(
