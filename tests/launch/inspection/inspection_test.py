@@ -1,6 +1,8 @@
 """Tests of `slipway inspect`, of real runs in several modes."""
 
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -203,22 +205,30 @@ def test_an_ended_run_without_a_snapshot(tmp_path, capsys):
   errors.check_printed(capsys, "no complete snapshot", "has ended without one")
 
 
-def test_an_active_run_saves_itself(run_dir, inspect, capsys):
+@pytest.mark.timeout(300)
+def test_an_active_run_saves_itself(run_dir):
   config = slipway.load_config("dqn:cartpole")
   config.replay.update({"min_size": 100, "capacity": 500})
   config.limits.target_return = float("inf")
   config.snapshot.period_s = 1000.0
   run = run_dir / "active"
+  # A process of its own, since the run prints in this one.
+  arguments = ["inspect", str(run), "--json", "--episodes=0"]
+  program = [sys.executable, "-m", "slipway.launch.commands.cli", *arguments]
   training = slipway.start(config, name="active", run_dir=run_dir, mode="async")
-  found = None
+  made = []
   for status in training:
-    if status.trainer_steps and found is None:
-      early = command.main(["inspect", str(run), "--episodes=0"])
-      message = capsys.readouterr().err
-      found = inspect(run, "--save", "--episodes=0")
+    if status.trainer_steps and not made:
+      made = [
+        subprocess.run([*program, *flags], capture_output=True, text=True)
+        for flags in ([], ["--save"])
+      ]
       training.stop()
-  assert early == 2
-  assert "--save" in message
+  early, late = made
+  assert early.returncode == 2
+  assert "--save" in early.stderr
+  assert late.returncode == 0, late.stderr
+  found = json.loads(late.stdout)
   assert found["snapshot"]["snapshot"] == 1
   assert found["snapshot"]["trainer_steps"] > 0
   assert found["table"]["size"] >= 100
