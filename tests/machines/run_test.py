@@ -181,7 +181,7 @@ def test_a_run_waits_for_missing_machines(cluster):
 
 
 def test_a_run_with_too_few_machines_is_rejected(cluster):
-  run = runs.MachineRun(cluster, "--config.topology.machines=7")
+  run = runs.MachineRun(cluster, *runs.ENDLESS, "--config.topology.machines=7")
   assert run.process.wait(60) == 2
   (line,) = run.output.splitlines()
   assert "needs 8 machines" in line

@@ -18,6 +18,7 @@ _OURS = re.compile(r"launch\.train|ray::Agent|processes import forking")
 wait_until = functools.partial(polling.wait_until, period_s=0.2)
 # Flags of a small run without a limit.
 ENDLESS = (
+  "--config=apex_dqn:cartpole",
   "--config.evaluation.episodes=5",
   "--config.limits.target_return=inf",
   "--config.snapshot.period_s=5.0",
