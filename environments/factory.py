@@ -384,11 +384,10 @@ def _check_arguments(kwargs: dict[str, Any], atari: bool) -> None:
 
 def _check_asynchronous(name: str, spec: registration.EnvSpec) -> None:
   """Checks that the environments of an id can have a thread each."""
-  atari = ids.is_atari(spec)
-  if spec.entry_point is not None and not atari:
+  if ids.has_single(spec):
     return
   advice = "set it to False"
-  if atari:
+  if ids.is_atari(spec):
     advice += ", and config.environment.kwargs.num_threads to use more threads"
   raise ValueError(
     "config.environment.asynchronous is True, but the environments of "

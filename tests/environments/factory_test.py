@@ -8,7 +8,6 @@ import gymnasium
 import ml_collections
 import numpy as np
 import pytest
-from gymnasium.envs import registration
 from gymnasium.envs.classic_control import cartpole
 
 from slipway.environments import factory, user_code
@@ -32,25 +31,16 @@ class WithArgument(gymnasium.Env):
     self.size = size
 
 
-@pytest.fixture
-def batch(monkeypatch):
-  """Returns an id that makes batches of environments only."""
-  spec = registration.EnvSpec(
-    "Batch-v0", vector_entry_point=cartpole.CartPoleVectorEnv
-  )
-  monkeypatch.setitem(gymnasium.registry, "Batch-v0", spec)
-  return "Batch-v0"
-
-
-def test_an_id_of_batches_only(batch):
-  config = given.config_of(batch)
-  with contextlib.closing(factory.make(config, 3, 0)) as environment:
-    assert environment.reset().observation.shape == (3, 4)
-  with given.one_line(ValueError, match="no single environment"):
-    factory.make_single(config, {})
-  config.wrappers = ("gymnasium.wrappers:NormalizeReward",)
-  with given.one_line(ValueError, match="in batches only, so wrappers"):
-    factory.make(config, 3, 0)
+def test_an_id_of_batches_only():
+  config, kind = given.config_of("Batch-v0"), cartpole.CartPoleVectorEnv
+  with given.registered("Batch-v0", vector_entry_point=kind):
+    with contextlib.closing(factory.make(config, 3, 0)) as environment:
+      assert environment.reset().observation.shape == (3, 4)
+    with given.one_line(ValueError, match="no single environment"):
+      factory.make_single(config, {})
+    config.wrappers = ("gymnasium.wrappers:NormalizeReward",)
+    with given.one_line(ValueError, match="in batches only, so wrappers"):
+      factory.make(config, 3, 0)
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ import random
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs import registration
 from gymnasium.envs.classic_control import cartpole
 
 from slipway.launch.commands import envs
+from tests.environments import given
 from tests.launch import errors
 
 TOYS = "tests.environments.toys"
@@ -37,12 +37,10 @@ def run(capsys, *arguments):
   return " ".join(printed.split())
 
 
-def test_an_id_of_batches_only_is_measured(capsys, monkeypatch):
-  spec = registration.EnvSpec(
-    "Batch-v0", vector_entry_point=cartpole.CartPoleVectorEnv
-  )
-  monkeypatch.setitem(gymnasium.registry, "Batch-v0", spec)
-  assert "environment Batch-v0, played" in run(capsys, "Batch-v0")
+def test_an_id_of_batches_only_is_measured(capsys):
+  kind = cartpole.CartPoleVectorEnv
+  with given.registered("Batch-v0", vector_entry_point=kind):
+    assert "environment Batch-v0, played" in run(capsys, "Batch-v0")
 
 
 def test_an_environment_is_measured(capsys):
