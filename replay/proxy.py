@@ -1,9 +1,9 @@
 """Worker proxy: connects a machine's workers to the replay server.
 
-The proxy relays the Reverb streams of all workers of its machine. It fetches
-each version of the variables once into shared memory, and forwards commands to
-the workers. It holds no other state, so a proxy can be killed and restarted
-with the same arguments.
+The proxy relays the Reverb streams of all workers of its machine, and forwards
+commands to the workers. On machines other than the trainer's, it also fetches
+each version of the variables once into shared memory. It holds no other state,
+so a proxy can be killed and restarted with the same arguments.
 """
 
 import contextlib
@@ -45,7 +45,8 @@ class ProxyStats(NamedTuple):
     relay: statistics of all relayed streams, summed over the shards.
     workers: statistics of each live worker's streams, by the worker's index.
     restarts: number of earlier proxies that used the same control block.
-    version: version of the variables in shared memory; 0 before the first.
+    version: version of the variables that this proxy has put into shared
+      memory; 0 before the first.
     published_at_s: unix time in seconds at which the trainer published
       `version`; None before the first version.
     versions_fetched: number of versions that were copied to shared memory.
@@ -65,16 +66,16 @@ class ProxyStats(NamedTuple):
 class WorkerProxy:
   """Proxy that connects the workers of one machine to the replay servers.
 
-  The proxy relays the workers' Reverb streams, copies the variables to shared
-  memory, and forwards commands. Its threads run from `start` to `close`. It
-  should run in a separate process.
+  The proxy relays the workers' Reverb streams, forwards commands, and copies
+  the variables to shared memory unless the trainer does so. Its threads run
+  from `start` to `close`. It should run in a separate process.
   """
 
   def __init__(
     self,
     server_address: str | Callable[[], str | None],
     listen: str,
-    variables_path: str,
+    variables_path: str | None,
     control_block_path: str,
     poll_period_s: float = 0.05,
     tls: relay_tls.Tls | None = None,
@@ -90,7 +91,8 @@ class WorkerProxy:
         relay's thread calls the function at each attempt to connect.
       listen: 'unix:PATH' or 'host:port', on which the proxy accepts workers.
       variables_path: path of the file that workers read variables from; see
-        `shared_variables`.
+        `shared_variables`. None: the trainer, on this machine, writes that
+        file, so the proxy fetches no variables.
       control_block_path: path of the file that workers read commands from; see
         `control_block`.
       poll_period_s: shortest time in seconds between two polls for a new
@@ -121,7 +123,9 @@ class WorkerProxy:
         ((listen, server_address), *shards)
       )
     ]
-    self._writer = shared_variables.SharedVariablesWriter(variables_path)
+    self._writer: shared_variables.SharedVariablesWriter | None = None
+    if variables_path is not None:
+      self._writer = shared_variables.SharedVariablesWriter(variables_path)
     # Reverb's client supports no TLS, no changing address and no passed socket:
     # for such a server, the proxy fetches variables through its own relay.
     passed = relay_listener.path_of(str(server_address), relay_listener.PASSED)
@@ -129,6 +133,7 @@ class WorkerProxy:
     self._server_address = str(server_address) if direct else None
     self._polls = poll_schedule.PollSchedule(poll_period_s)
     self._stop = threading.Event()
+    self._is_open = False
     self._thread: threading.Thread | None = None
     self._error: BaseException | None = None
     self._version = 0
@@ -142,7 +147,7 @@ class WorkerProxy:
     return self._relays[0].address
 
   def start(self) -> None:
-    """Starts the relays, and a thread that fetches variables.
+    """Starts the relays, and the thread that fetches variables, if any.
 
     Workers can connect on return. Variables arrive some seconds later, because
     the thread first imports TensorFlow for Reverb's client (5 s of CPU time).
@@ -155,8 +160,14 @@ class WorkerProxy:
         starting.start()
         stack.callback(starting.close)
       stack.pop_all()  # All relays listen: keep them.
+    self._is_open = True
+    if self._writer is None:
+      return
     self._thread = threading.Thread(
-      target=self._run, name="variables-proxy", daemon=True
+      target=self._run,
+      args=(self._writer,),
+      name="variables-proxy",
+      daemon=True,
     )
     self._thread.start()
 
@@ -222,18 +233,19 @@ class WorkerProxy:
       RuntimeError: a thread failed, or did not stop in time. All connections
         are closed nevertheless.
     """
-    thread, self._thread = self._thread, None
-    if thread is None:
+    if not self._is_open:
       return
+    self._is_open = False
     self._stop.set()
     try:
       with contextlib.ExitStack() as stack:  # All of them, even if one raises.
         for running in self._relays:
           stack.callback(running.close)
     finally:
-      thread.join(_CLOSE_TIMEOUT_S)
+      if self._thread is not None:
+        self._thread.join(_CLOSE_TIMEOUT_S)
       self._handle.close()
-    if thread.is_alive():
+    if self._thread is not None and self._thread.is_alive():
       raise RuntimeError(
         f"the proxy at {self.address} did not stop fetching variables within"
         f" {_CLOSE_TIMEOUT_S} s; their file stays until this process ends."
@@ -252,7 +264,7 @@ class WorkerProxy:
     }
     return sum(clients[pid].streams for pid in pids if pid in clients)
 
-  def _run(self) -> None:
+  def _run(self, writer: shared_variables.SharedVariablesWriter) -> None:
     """Fetches variables until `close`, in the thread that `start` has made."""
     try:
       # Not at the top: see `start`.
@@ -265,12 +277,12 @@ class WorkerProxy:
           self.address, self._unreachable_server
         )
       while not self._stop.is_set():
-        self._fetch_once(client)
+        self._fetch_once(client, writer)
         self._stop.wait(self._polls.period_s)
     except BaseException as error:  # `check` raises it.
       self._error = error
     finally:
-      self._writer.close()
+      writer.close()
 
   def _unreachable_server(self) -> str | None:
     """Returns a description of the server if it is unreachable, else None."""
@@ -278,7 +290,7 @@ class WorkerProxy:
       return None
     return "the replay server, which this proxy cannot reach"
 
-  def _fetch_once(self, client) -> None:
+  def _fetch_once(self, client, writer) -> None:
     """Copies the newest variables to shared memory, if they have changed."""
     try:
       packed = client.poll(timeout_ms=int(_FETCH_TIMEOUT_S * 1_000))
@@ -290,7 +302,7 @@ class WorkerProxy:
     self._waiting_since_s = None
     if packed is not None:
       self._polls.record_version()
-      self._writer.write(*packed)
+      writer.write(*packed)
       self._version = packed.version
       self._published_at_s = packed.published_at_s
       self._versions_fetched += 1

@@ -186,7 +186,8 @@ class ProxyReport(NodeReport, frozen=True, tag="proxy", kw_only=True):
 
   Attributes:
     connections: number of open streams.
-    variables_version: version in shared memory; 0 before the first one.
+    variables_version: version that the proxy has put into shared memory; 0
+      before the first one. None: the trainer does that on its machine.
     variables_age_s: seconds since `variables_version` was published, or None
       before the first version.
     workers: counts of the streams of each live worker, by the worker's index.
@@ -194,7 +195,7 @@ class ProxyReport(NodeReport, frozen=True, tag="proxy", kw_only=True):
   """
 
   connections: run_status.Count = 0
-  variables_version: run_status.Count = 0
+  variables_version: run_status.Count | None = None
   variables_age_s: float | None = None
   workers: dict[int, StreamCounts] = {}
   live_workers: run_status.Count = 0

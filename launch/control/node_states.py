@@ -263,7 +263,7 @@ class NodeStates:
     """Returns the highest version of the variables that any node reported."""
     return max(
       (
-        report.variables_version
+        report.variables_version or 0
         for role, report_type in (
           ("trainer", messages.TrainerReport),
           ("proxy", messages.ProxyReport),

@@ -366,7 +366,12 @@ class RunState:
     return run_status.ProxyStatus(
       connections=sum(report.connections for report in reports),
       variables_version=min(
-        (report.variables_version for report in reports), default=None
+        (
+          report.variables_version
+          for report in reports
+          if report.variables_version is not None
+        ),
+        default=None,
       ),
       variables_age_s=max(ages_s, default=None),
     )

@@ -81,12 +81,14 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
   """Makes the nodes of a run on one machine, and connects them.
 
   The arrows show the flow of items to the trainer, and of variables and
-  priorities back.
+  priorities back. Variables pass through memory that the trainer shares with
+  the nodes of its machine; on other machines, the proxy fetches them from the
+  trajectory manager.
 
   ```
-            variables            variables
-     +--------------------+ +----------------+
-     v                    | |                v
+                     variables
+     +---------------------------------------+
+     v                                       |
   worker -> proxy -> trajectory manager -> trainer
                           ^                  |
                           +------------------+ priorities
@@ -137,7 +139,8 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
       return config, spec, folder, index, server, data.passing_path(index)
     if role == "trainer":
       hosts = [server.address for server in servers]
-      return config, spec, folder, hosts, data.passing_path(0)
+      shared = data.variables_path if data.proxy_dir else None
+      return config, spec, folder, hosts, data.passing_path(0), shared
     if role == "proxy":
       return index, data, rates.poll_period_s
     return config, spec, folder, data  # the evaluator

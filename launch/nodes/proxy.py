@@ -43,7 +43,7 @@ class Proxy:
     self._proxy = proxy_lib.WorkerProxy(
       data.upstream(0),
       data.proxy_listen(0),
-      data.variables_path,
+      data.variables_path if data.remote else None,
       data.control_block_path,
       poll_period_s,
       data.tls,
@@ -90,7 +90,7 @@ class Proxy:
       ),
       wait=wait,
       connections=stats.relay.connections_open,
-      variables_version=stats.version,
+      variables_version=stats.version if self._data.remote else None,
       variables_age_s=published_at_s and time.time() - published_at_s,
       workers={
         self._data.first_worker + index: messages.StreamCounts(*counts)

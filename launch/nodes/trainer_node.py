@@ -43,6 +43,7 @@ class TrainerNode:
     folder: run_folder.RunFolder,
     servers: Sequence[str],
     passing_path: str | None,
+    variables_path: str | None,
     control: control_service.ControlService,
   ):
     """Restores the run's newest snapshot, and publishes the variables.
@@ -55,6 +56,8 @@ class TrainerNode:
         server also has the variables.
       passing_path: path of the socket that passes connections; see
         `replay_node.HostedTables`.
+      variables_path: path of this machine's shared variables, or None if its
+        nodes fetch them from the server.
       control: client of the control.
 
     Raises:
@@ -92,7 +95,9 @@ class TrainerNode:
         *(config, spec, builder, learner, self._rates, servers),
         folder.path,
       ),
-      variables.VariablesPublisher(servers[0], version + 1),
+      variables.VariablesPublisher(
+        servers[0], version + 1, shared_path=variables_path
+      ),
     )
     self._snapshots = snapshot_writer.SnapshotWriter(
       config,

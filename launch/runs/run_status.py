@@ -261,10 +261,11 @@ class ProxyStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
   Attributes:
     connections: open streams to the replay server.
-    variables_version: oldest version of the variables in any proxy's shared
-      memory, or None if no proxy has reported.
+    variables_version: oldest version of the variables that a proxy has put into
+      shared memory, or None if none has: on the trainer's machine, the trainer
+      does.
     variables_age_s: seconds since the oldest of these versions was published,
-      or None if no proxy has reported a version.
+      or None if there is none.
   """
 
   connections: int = 0

@@ -1,9 +1,9 @@
 """Shared variables: the newest version, in memory shared by a machine's nodes.
 
-The proxy writes each version once. Every worker maps the same memory and copies
-a version when it has changed. Neither side ever blocks: a reader does not wait
-for a writer that died halfway, nor the writer for a slow reader. The module
-imports neither Reverb nor TensorFlow.
+The trainer writes each version once, or on other machines the proxy. Every
+worker maps the same memory and copies a version when it has changed. Neither
+side ever blocks: a reader does not wait for a writer that died halfway, nor the
+writer for a slow reader. The module imports neither Reverb nor TensorFlow.
 
 The file, meant for a tmpfs such as /dev/shm, holds one page and two slots:
 

@@ -187,6 +187,9 @@ def test_a_run(launch, topology):
     shared = shared_variables.SharedVariables(str(launched.variables_path))
     assert polling.wait_until(shared.poll).version == version
     assert status.bytes_up > 0
+    # The trainer wrote them, so the proxy of its machine fetched none.
+    assert status.variables_fetched == 0
+    assert status.proxy.variables_version is None
   else:
     assert not launched.variables_path.exists()
     assert status.proxy is None

@@ -9,7 +9,12 @@ import portpicker
 import pytest
 import reverb
 
-from slipway.replay.variables import variable_packing, variables
+from slipway.replay.variables import (
+  shared_variables,
+  variable_packing,
+  variables,
+)
+from tests import polling
 
 _ARRAYS = {
   "scalar": np.float32(1.5),
@@ -73,6 +78,30 @@ def test_unpack_rejects_a_header_that_does_not_fit_the_blob(header):
   blob = np.zeros(8, np.uint8)
   with pytest.raises(ValueError, match=r"cannot be read; "):
     variable_packing.unpack(np.frombuffer(header, np.uint8), blob)
+
+
+def test_nodes_of_the_machine_do_not_wait_for_the_server(tmp_path):
+  port = portpicker.pick_unused_port()
+  path = str(tmp_path / "variables")
+  publisher = variables.VariablesPublisher(
+    f"localhost:{port}", 3, timeout_ms=100, shared_path=path
+  )
+  reader = shared_variables.SharedVariables(path)
+  with pytest.raises(ConnectionError, match="version 3 "):
+    publisher.publish(_ARRAYS)  # no server runs
+  version, published_at_s, arrays = reader.poll()
+  assert version == 3
+  _assert_equal(arrays, _ARRAYS)
+
+  server = _server(port)
+  client = variables.VariablesClient(f"localhost:{port}")
+  fetched = polling.wait_until(client.poll)
+  assert (fetched.version, fetched.published_at_s) == (3, published_at_s)
+  assert publisher.publish({}) == 4
+  assert reader.poll().version == 4
+  publisher.close()
+  assert list(tmp_path.iterdir()) == []
+  server.stop()
 
 
 def _server(port=None):
