@@ -95,11 +95,11 @@ class Rates:
   def poll_period_s(self) -> float:
     """Shortest time in seconds between two polls for new variables.
 
-    Proxies poll, and workers without a proxy; see
+    Proxies of other machines poll, and workers without a proxy; see
     `replay/variables/poll_schedule.py`.
     """
     if self.in_rounds:
-      return 0.001
+      return 0.002
     # A queue bounds the age of its batches in versions, and each update
     # publishes one. So workers must load new versions soon.
     return 0.005 if self._is_queue else 0.05

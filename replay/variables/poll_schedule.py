@@ -8,17 +8,13 @@ _LONGEST_S = 0.05
 # takes 0.4 ms of CPU time, so a constant period of 2 ms, which rounds of 20 ms
 # need, took a fifth of a core in rounds of 2 s.
 _DELAY = 0.02
-# Part of the time between the last two versions in which no other is expected.
-# Without it, polls took a fifth of a core in rounds of 20 ms.
-_PAUSE = 0.7
 
 
 class PollSchedule:
-  """Schedule of polls, of which there are few soon after a version.
+  """Schedule of polls, which are rarer the older the last version is.
 
   A version arrives late by at most 2 % of the time since the last one, or by
-  the shortest period; where it comes much sooner than the last one did, by up
-  to 50 ms.
+  the shortest period.
   """
 
   def __init__(self, shortest_s: float):
@@ -29,17 +25,13 @@ class PollSchedule:
     """
     self._shortest_s = shortest_s
     self._version_at_s = time.monotonic()
-    self._pause_s = 0.0
 
   def record_version(self) -> None:
     """Records that a new version has arrived now."""
-    now_s = time.monotonic()
-    self._pause_s = _PAUSE * (now_s - self._version_at_s)
-    self._version_at_s = now_s
+    self._version_at_s = time.monotonic()
 
   @property
   def period_s(self) -> float:
     """Seconds until the next poll."""
     age_s = time.monotonic() - self._version_at_s
-    wanted_s = max(_DELAY * age_s, self._pause_s - age_s)
-    return max(self._shortest_s, min(wanted_s, _LONGEST_S))
+    return max(self._shortest_s, min(_DELAY * age_s, _LONGEST_S))
