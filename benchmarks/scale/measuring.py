@@ -14,6 +14,8 @@ CONFIG = "apex_dqn:cartpole"
 FOLDER = "scale"  # of its results
 SHARDS = (1, 2, 4, 8)
 CORES_PER_MACHINE = 8
+# Workers and machines of which the page says what they demand.
+CLUSTERS = ((50, 1), (200, 4), (1_000, 20))
 
 _METHOD = """\
 The capacity of one process of each component with `{config}`: items that add
@@ -41,7 +43,11 @@ of that machine what it needs. An insert comes with {ratio:g} samples; replay
 servers share both evenly, with one core each; the trainer has a machine like
 this one. *variables*: on so many machines every version arrives; on more, some
 are skipped. Beyond the component that saturates first, more workers only
-wait."""
+wait.
+
+The last table: workers with a core each at full speed. *trainers*: how many of
+them the config's ratio of samples to inserts demands; *samples per insert*: the
+ratio that one of them reaches, for which the shards are counted."""
 
 
 def measure(
@@ -70,10 +76,16 @@ def measure(
     shape.batch_size,
     config.variables.publish_period,
   )
+  carried = _carried(raw)
   found = [
-    plans.make_plan(_carried(raw), work, shards, cores_per_machine)
+    plans.make_plan(carried, work, shards, cores_per_machine)
     for shards in SHARDS
   ]
+  sizes = plans.Sizes(shape.sent_bytes, shape.item_bytes, shape.variables_bytes)
+  cores = len(os.sched_getaffinity(0))
+  predicted = plans.predict_one_machine(
+    _cpu_s(raw), carried.updates_per_s, work, cores
+  )
   return report.Report(
     name=_name(config_path),
     title=f"Larger clusters: plans for `{config_path}`",
@@ -82,7 +94,7 @@ def measure(
       sent_bytes=shape.sent_bytes,
       batch_size=shape.batch_size,
       variables_kb=shape.variables_bytes / 1e3,
-      cores=len(os.sched_getaffinity(0)),
+      cores=cores,
       runs=runs,
       cores_per_machine=cores_per_machine,
       ratio=config.replay.samples_per_insert,
@@ -90,8 +102,18 @@ def measure(
     ),
     raw=raw,
     medians=_medians(raw),
-    more=[[_plan_row(plan) for plan in found]],
-    goals=[_describe_plan(plan, cores_per_machine) for plan in found],
+    more=[
+      [_plan_row(plan) for plan in found],
+      [
+        _demand_row(plans.make_demand(carried, work, sizes, *cluster))
+        for cluster in CLUSTERS
+      ],
+    ],
+    goals=[
+      *(_describe_plan(plan, cores_per_machine) for plan in found),
+      f"Predicted for all components on {cores} cores of this machine: "
+      f"{predicted:,.0f} environment steps per second.",
+    ],
   )
 
 
@@ -130,6 +152,34 @@ def _carried(raw: Sequence[report.Row]) -> plans.Capacities:
     )
 
   return plans.Capacities(*map(most, rig.PLANNED))
+
+
+def _cpu_s(raw: Sequence[report.Row]) -> plans.Capacities:
+  """Returns the median CPU seconds of each component, from rows of `rig`."""
+
+  def least(part: str) -> float:
+    """Returns a component's CPU seconds with the fewest streams."""
+    rows = [row for row in raw if row["part"] == part]
+    streams = min(row["streams"] for row in rows)
+    return report.median(rows, "cpu_us", streams=streams) / 1e6
+
+  return plans.Capacities(*map(least, rig.PLANNED))
+
+
+def _demand_row(demand: plans.Demand) -> report.Row:
+  """Returns what a cluster demands as a row of the page's table."""
+  return {
+    "workers": demand.workers,
+    "machines": demand.machines,
+    "environment steps/s": demand.steps_per_s,
+    "replay servers": demand.shards,
+    "trainers": demand.trainers,
+    "samples per insert": demand.samples_per_insert,
+    "proxy, cores per machine": demand.proxy_cores,
+    "items, MB/s": demand.sent_mb_per_s,
+    "samples, MB/s": demand.sampled_mb_per_s,
+    "variables, MB/s": demand.variables_mb_per_s,
+  }
 
 
 def _medians(raw: Sequence[report.Row]) -> list[report.Row]:

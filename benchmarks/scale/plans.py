@@ -166,3 +166,104 @@ def _machines_fetching(
   if machines * versions_per_machine > most:
     machines = carried.fetches_per_s / most
   return machines
+
+
+class Sizes(typing.NamedTuple):
+  """Bytes that cross the network.
+
+  Attributes:
+    sent: bytes that each item adds to its stream.
+    sampled: bytes of a sampled item.
+    variables: bytes of a version of the variables.
+  """
+
+  sent: int
+  sampled: int
+  variables: int
+
+
+class Demand(typing.NamedTuple):
+  """What many workers at full speed demand of the rest of a cluster.
+
+  Attributes:
+    workers: number of workers.
+    machines: number of machines that they share evenly.
+    steps_per_s: environment steps of all workers per second.
+    shards: replay servers of one core each.
+    trainers: trainers as fast as the measured one, for the config's ratio of
+      samples to inserts.
+    samples_per_insert: the ratio at which one such trainer has enough.
+    proxy_cores: cores of each machine's proxy; above 1, workers wait for it.
+    sent_mb_per_s: MB of items per second to all shards.
+    sampled_mb_per_s: MB of samples per second to one trainer at full speed.
+    variables_mb_per_s: MB of variables per second to all machines, as this
+      trainer publishes them.
+  """
+
+  workers: int
+  machines: int
+  steps_per_s: float
+  shards: int
+  trainers: float
+  samples_per_insert: float
+  proxy_cores: float
+  sent_mb_per_s: float
+  sampled_mb_per_s: float
+  variables_mb_per_s: float
+
+
+def make_demand(
+  carried: Capacities, work: Work, sizes: Sizes, workers: int, machines: int
+) -> Demand:
+  """Computes what a number of workers, with a core each, demands.
+
+  The shards hold the ratio at which one trainer has enough samples, or that of
+  the config if it is lower.
+
+  Args:
+    carried: capacities of the components.
+    work: load of the config.
+    sizes: bytes of what the components send.
+    workers: number of workers.
+    machines: number of their machines.
+  """
+  steps_per_s = workers * carried.steps_per_s
+  items_per_s = steps_per_s / work.steps_per_item
+  sampled_per_s = carried.updates_per_s * work.batch_size
+  wanted_per_s = items_per_s * work.samples_per_insert
+  ratio = min(work.samples_per_insert, sampled_per_s / items_per_s)
+  versions_per_s = carried.updates_per_s / work.publish_period
+  busy = 1.0 / carried.inserts_per_s + ratio / carried.samples_per_s
+  return Demand(
+    *(workers, machines, steps_per_s, math.ceil(items_per_s * busy)),
+    *(wanted_per_s / sampled_per_s, ratio),
+    items_per_s / machines / carried.relays_per_s,
+    items_per_s * sizes.sent / 1e6,
+    sampled_per_s * sizes.sampled / 1e6,
+    versions_per_s * machines * sizes.variables / 1e6,
+  )
+
+
+def predict_one_machine(
+  cpu_s: Capacities, updates_per_s: float, work: Work, cores: int
+) -> float:
+  """Predicts the environment steps per second of a run on one machine.
+
+  All components share its cores, and the trainer is no faster than alone. The
+  evaluator and the launcher are left out.
+
+  Args:
+    cpu_s: CPU seconds of each component per item, sample, update, version or
+      step, in the fields of its capacity.
+    updates_per_s: updates per second of the trainer alone.
+    work: load of the config.
+    cores: cores of the machine.
+  """
+  ratio = work.samples_per_insert
+  per_item = (
+    *(cpu_s.inserts_per_s, cpu_s.relays_per_s, ratio * cpu_s.samples_per_s),
+    ratio / work.batch_size * cpu_s.updates_per_s,
+  )
+  per_step = cpu_s.steps_per_s + sum(per_item) / work.steps_per_item
+  learned = updates_per_s * work.batch_size / ratio * work.steps_per_item
+  return min(cores / per_step, learned)

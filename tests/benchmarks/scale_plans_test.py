@@ -82,3 +82,31 @@ def test_an_invalid_ratio_is_rejected(ratio):
   with pytest.raises(ValueError, match="samples_per_insert") as error:
     plan(samples_per_insert=ratio)
   assert "\n" not in str(error.value)
+
+
+def test_a_demand_that_is_computed_by_hand():
+  sizes = plans.Sizes(sent=100, sampled=200, variables=50_000)
+  demand = plans.make_demand(CAPACITIES, WORK, sizes, 1_000, 20)
+  assert demand.steps_per_s == pytest.approx(5e6)
+  # 1,250,000 items per second, of which the trainer samples 8,000.
+  assert demand.samples_per_insert == pytest.approx(0.0064)
+  assert demand.trainers == pytest.approx(1_250)
+  # Inserts take 125 seconds of a core per second, samples 0.2.
+  assert demand.shards == 126
+  assert demand.proxy_cores == pytest.approx(3.125)
+  assert demand.sent_mb_per_s == pytest.approx(125.0)
+  assert demand.sampled_mb_per_s == pytest.approx(1.6)
+  # 25 versions per second, to 20 machines
+  assert demand.variables_mb_per_s == pytest.approx(25.0)
+  slow = plans.make_demand(CAPACITIES, WORK, sizes, 1, 1)
+  assert slow.samples_per_insert == pytest.approx(6.4)
+
+
+def test_a_machine_is_as_fast_as_its_cores_or_its_trainer():
+  cpu_s = plans.Capacities(1e-4, 2e-5, 5e-3, 5e-5, 1e-2, 2e-4)
+  # A step takes 0.2 ms, and a quarter of an item 0.1 + 0.05 + 8 * 0.02 ms, and
+  # half an update of 5 ms.
+  predict = plans.predict_one_machine
+  assert predict(cpu_s, 1e6, WORK, 2) == pytest.approx(2 / 902.5e-6)
+  # 100 updates of 16 samples use up 200 items of 4 steps.
+  assert predict(cpu_s, 100.0, WORK, 2) == pytest.approx(800.0)
