@@ -82,5 +82,5 @@ def test_metrics_may_have_names_of_properties_of_javascript(tmp_path):
 def test_a_run_without_an_evaluation_and_a_wrong_token(tmp_path):
   folder = given.make_run(tmp_path / "first")
   with given.served(folder.path) as port:
-    assert "it has not started yet" in show(port)
+    assert "not started" in show(port)
     assert "The token is missing or wrong" in show(port, "token=other")
