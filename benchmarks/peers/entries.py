@@ -270,6 +270,15 @@ PEERS = (
     "ppo_halfcheetah", "ppo_pong",
   ),
   Entry(
+    "PufferLib, PPO",
+    "pufferlib",
+    "ppo",
+    ("ppo_cartpole",),
+    ("ppo_cartpole",),
+    compared_with="ppo",
+    python="3.11",
+  ),
+  Entry(
     SAMPLE_FACTORY,
     "sample_factory",
     "async",

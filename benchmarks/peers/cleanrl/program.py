@@ -13,6 +13,7 @@ LunarLander-v2 and HalfCheetah-v4.
 import importlib.util
 import sys
 
+import greedy
 import gym
 import gymnasium
 import numpy as np
@@ -43,28 +44,18 @@ class _SilentWriter:
 
 
 def _play(environment: str, network) -> list[float]:
-  """Plays greedy episodes in parallel, and returns their returns.
+  """Plays greedy episodes, and returns their returns.
 
   Args:
     environment: gymnasium id.
     network: function from observations to the actions' values or logits.
   """
-  environments = gymnasium.vector.make(
-    environment, progress.EPISODES, asynchronous=False
-  )
-  observations, _ = environments.reset(seed=1_000)
-  returns = np.zeros(progress.EPISODES)
-  running = np.ones(progress.EPISODES, bool)
-  while running.any():
-    with torch.no_grad():
-      values = network(torch.Tensor(observations))
-    observations, rewards, terminated, truncated, _ = environments.step(
-      values.argmax(dim=1).numpy()
-    )
-    returns += rewards * running
-    running &= ~(terminated | truncated)
-  environments.close()
-  return returns.tolist()
+
+  @torch.no_grad()
+  def act(observations):
+    return network(torch.Tensor(observations)).argmax(dim=1).numpy()
+
+  return greedy.play(environment, act)
 
 
 def _learn_dqn(
@@ -86,7 +77,6 @@ def _learn_dqn(
       reporter.env_steps += 1
       return super().step(actions)
 
-  # `_play` is not affected: another module makes its environments.
   gymnasium.vector.SyncVectorEnv = Environments
   _run(
     scope,
