@@ -131,7 +131,7 @@ SB3_8 = "Stable-Baselines3, 8 environments"
 SB3_ZOO = "Stable-Baselines3, tuned by its Zoo"
 CLEANRL = "CleanRL"
 ACME_DISTRIBUTED = "Acme, distributed, 2 actors"
-RLLIB_APEX = "RLlib, Ape-X, 2 workers"
+RLLIB_DISTRIBUTED = "RLlib, DQN, 2 workers"
 SAMPLE_FACTORY = "Sample Factory, APPO"
 SB3_SAC = "Stable-Baselines3, SAC"
 SB3_SAC_4 = "Stable-Baselines3, SAC, 4 environments"
@@ -249,22 +249,22 @@ PEERS = (
     python="3.10",
   ),
   Entry(
-    "RLlib, DQN", "rllib", "dqn", ("cartpole",), _LEARNING, python="3.10"
+    "RLlib, DQN", "rllib", "dqn", ("cartpole",), _LEARNING, python="3.11"
   ),
   Entry(
-    RLLIB_APEX,
+    RLLIB_DISTRIBUTED,
     "rllib",
-    "apex",
+    "dqn_workers",
     ("cartpole",),
     compared_with="prioritized",
-    python="3.10",
+    python="3.11",
   ),
   _make_ppo(
     "Stable-Baselines3", "stable_baselines3", "ppo", "3.11",
     "ppo_halfcheetah", "ppo_pong",
   ),
   _make_ppo("CleanRL", "cleanrl", "ppo", "3.11", "ppo_halfcheetah"),
-  _make_ppo("RLlib", "rllib", "ppo", "3.10"),
+  _make_ppo("RLlib", "rllib", "ppo", "3.11"),
   _make_ppo(
     "Sample Factory", "sample_factory", "sync", "3.11",
     "ppo_halfcheetah", "ppo_pong",

@@ -12,7 +12,7 @@ from benchmarks.peers import entries, medians
 SPEED_GOALS = {
   "cartpole": {
     entries.ACME_DISTRIBUTED: 8.0,
-    entries.RLLIB_APEX: 8.0,
+    entries.RLLIB_DISTRIBUTED: 8.0,
     entries.SB3_8: 1.0,
     entries.CLEANRL: 1.0,
   },

@@ -379,6 +379,6 @@ def test_runs_over_the_cap_are_slower_than_all_others():
   raw += _rows("learning", "seconds", {entries.CLEANRL: [None]}, note=cap)
   assert medians.median_seconds(raw, entries.SB3_8) == 10.0
   assert medians.median_seconds(raw, entries.CLEANRL) == math.inf
-  assert medians.median_seconds(raw, entries.RLLIB_APEX) is None
+  assert medians.median_seconds(raw, entries.RLLIB_DISTRIBUTED) is None
   page = comparison.compare("cartpole", raw).markdown({})
   assert f"{cap} | 0 of 1" in page
