@@ -259,12 +259,16 @@ PEERS = (
     compared_with="prioritized",
     python="3.11",
   ),
+  Entry(
+    "Tianshou, DQN", "tianshou", "dqn", ("cartpole",), _LEARNING, python="3.11"
+  ),
   _make_ppo(
     "Stable-Baselines3", "stable_baselines3", "ppo", "3.11",
     "ppo_halfcheetah", "ppo_pong",
   ),
   _make_ppo("CleanRL", "cleanrl", "ppo", "3.11", "ppo_halfcheetah"),
   _make_ppo("RLlib", "rllib", "ppo", "3.11"),
+  _make_ppo("Tianshou", "tianshou", "ppo", "3.11"),
   _make_ppo(
     "Sample Factory", "sample_factory", "sync", "3.11",
     "ppo_halfcheetah", "ppo_pong",
@@ -290,6 +294,14 @@ PEERS = (
   _make_actor_critic(SB3_SAC_4, "stable_baselines3", "sac"),
   _make_actor_critic(SBX_SAC, "sbx", "sac"),
   _make_actor_critic(SBX_SAC_4, "sbx", "sac"),
+  Entry(
+    "Tianshou, SAC",
+    "tianshou",
+    "sac",
+    ("sac_halfcheetah",),
+    compared_with="sac",
+    python="3.11",
+  ),
   _make_actor_critic(SB3_TD3, "stable_baselines3", "td3"),
   _make_actor_critic(SB3_TD3_4, "stable_baselines3", "td3"),
   _make_actor_critic(SBX_TD3, "sbx", "td3"),
