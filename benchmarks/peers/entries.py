@@ -220,6 +220,14 @@ PEERS = (
     CLEANRL, "cleanrl", "dqn", ("cartpole",), _LEARNING, python="3.11"
   ),
   Entry(
+    "CleanRL, compiled",
+    "cleanrl",
+    "dqn_compiled",
+    ("cartpole",),
+    _LEARNING,
+    python="3.11",
+  ),
+  Entry(
     "Dopamine, JAX", "dopamine", "default", ("cartpole",), _LEARNING,
     python="3.10",
   ),
@@ -267,6 +275,7 @@ PEERS = (
     "ppo_halfcheetah", "ppo_pong",
   ),
   _make_ppo("CleanRL", "cleanrl", "ppo", "3.11", "ppo_halfcheetah"),
+  _make_ppo("CleanRL, compiled", "cleanrl", "ppo_compiled", "3.11"),
   _make_ppo("RLlib", "rllib", "ppo", "3.11"),
   _make_ppo("Tianshou", "tianshou", "ppo", "3.11"),
   _make_ppo(

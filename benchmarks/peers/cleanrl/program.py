@@ -4,8 +4,9 @@ They are dqn.py, ppo.py, and for HalfCheetah ppo_continuous_action.py.
 
 The scripts report no progress, so this program replaces classes that they use.
 It replaces dqn.py's layers of 120 and 84 units by layers of the task's sizes;
-those of PPO have these sizes. The installed gymnasium and gym have
-LunarLander-v2 and HalfCheetah-v4.
+those of PPO have these sizes. Variants that end with `_compiled` compile
+networks and optimizers. The installed gymnasium and gym have LunarLander-v2 and
+HalfCheetah-v4.
 """
 # pyright: reportMissingImports=false, reportOptionalMemberAccess=false
 # pyright: reportArgumentType=false
@@ -173,6 +174,26 @@ def _make_ppo_flags(task: rollouts.Task) -> list[str]:
   ]
 
 
+def _compile() -> None:
+  """Makes torch.compile compile networks and optimizers of CleanRL's scripts.
+
+  The losses are not compiled, since they are not functions of the scripts.
+  """
+  sequential, adam = torch.nn.Sequential, torch.optim.Adam
+
+  class Sequential(sequential):
+    def __init__(self, *layers):
+      super().__init__(*layers)
+      self.compile(dynamic=False)
+
+  class Adam(adam):
+    def __init__(self, *args, **kwargs):
+      super().__init__(*args, **kwargs)
+      self.step = torch.compile(self.step)
+
+  torch.nn.Sequential, torch.optim.Adam = Sequential, Adam
+
+
 def _make_scope(name: str) -> dict:
   """Returns the global variables with which CleanRL's script `name` starts."""
   return {"__name__": "__main__", "__file__": f"{name}.py"}
@@ -196,7 +217,9 @@ def _run(scope: dict, flags: list[str]) -> None:
 
 def main() -> None:
   """Learns a task until its target is reached, or the process is killed."""
-  args = progress.parse_arguments(("dqn", "ppo"))
+  args = progress.parse_arguments(
+    ("dqn", "ppo", "dqn_compiled", "ppo_compiled")
+  )
   reporter = progress.Reporter(args.until, args.in_a_row)
   torch.set_num_threads(1)
   _SilentWriter.reporter = reporter
@@ -206,9 +229,11 @@ def main() -> None:
     reporter.updates += 1
 
   optimizers.register_optimizer_step_post_hook(count_update)
+  if args.variant.endswith("_compiled"):
+    _compile()
   if args.task == "ppo_halfcheetah":
     _learn_continuous_ppo(reporter, rollouts.TASKS[args.task], args.seed)
-  elif args.variant == "ppo":
+  elif args.variant.startswith("ppo"):
     _learn_ppo(reporter, rollouts.TASKS[args.task], args.seed)
   else:
     _learn_dqn(reporter, tasks.TASKS[args.task], args.seed)
