@@ -278,6 +278,7 @@ PEERS = (
   _make_ppo("CleanRL, compiled", "cleanrl", "ppo_compiled", "3.11"),
   _make_ppo("RLlib", "rllib", "ppo", "3.11"),
   _make_ppo("Tianshou", "tianshou", "ppo", "3.11"),
+  _make_ppo("TorchRL", "torchrl", "ppo", "3.11"),
   _make_ppo(
     "Sample Factory", "sample_factory", "sync", "3.11",
     "ppo_halfcheetah", "ppo_pong",
