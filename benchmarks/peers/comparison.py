@@ -102,6 +102,14 @@ def compare(
     method.append(
       _STEPS.format(steps=entries.STEPS[task], cap_s=entries.CAPS_S[task])
     )
+  measured = medians.entry_names(raw)
+  releases = dict.fromkeys(
+    entries.get_release(entry.folder)
+    for entry in entries.PEERS
+    if entry.name in measured
+  )
+  if releases:
+    method.append(f"Releases: {', '.join(releases)}.")
   page = _page_name(task, in_a_row)
   method.append(f"![Speed and learning of all libraries]({page}.png)")
   return report.Report(
@@ -109,7 +117,7 @@ def compare(
     title=_TITLES[task],
     method="\n\n".join(method),
     raw=raw,
-    medians=[_medians(task, raw, name) for name in medians.entry_names(raw)],
+    medians=[_medians(task, raw, name) for name in measured],
     goals=[
       *(goals.of_speed(task, raw) if _has_speed(raw) else []),
       *goals.of_learning(task, raw),

@@ -329,6 +329,27 @@ PEERS = (
 
 FOLDERS = tuple(dict.fromkeys(entry.folder for entry in PEERS))
 
+# Names of the libraries' packages that do not follow from their folders' names.
+_PACKAGES = {
+  "acme": "dm-acme",
+  "dopamine": "dopamine-rl",
+  "pufferlib": "pufferlib-core",
+  "rllib": "ray",
+  "sbx": "sbx-rl",
+}
+
+
+def get_release(folder: str) -> str:
+  """Returns a library's package and release in its lock, such as 'ray 2.60.0'.
+
+  Args:
+    folder: one of `FOLDERS`.
+  """
+  package = _PACKAGES.get(folder, folder.replace("_", "-"))
+  lock = (FOLDER / folder / "requirements.txt").read_text().splitlines()
+  (line,) = [line for line in lock if line.startswith(f"{package}==")]
+  return line.replace("==", " ")
+
 
 def find_learners(task: str) -> list[Entry]:
   """Returns Slipway's entries whose seconds to a task's target are measured."""

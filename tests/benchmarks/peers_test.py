@@ -2,6 +2,7 @@
 
 import math
 import pathlib
+import re
 import subprocess
 import sys
 import textwrap
@@ -175,6 +176,17 @@ def test_variants_of_the_entries_are_in_their_programs():
   for entry in (*entries.PEERS, *entries.OURS.values()):
     text = (entries.FOLDER / entry.folder / "program.py").read_text()
     assert f'"{entry.variant}"' in text, entry.name
+
+
+def test_page_names_the_releases_of_the_measured_libraries():
+  for folder in entries.FOLDERS:
+    assert re.fullmatch(r"[a-z0-9-]+ [0-9.]+", entries.get_release(folder))
+  raw = _rows(
+    "learning", "seconds", {entries.SB3_8: [9.0], entries.SB3_ZOO: [9.0]}
+  )
+  page = comparison.compare("cartpole", raw).markdown({})
+  release = entries.get_release("stable_baselines3")
+  assert f"\n\nReleases: {release}.\n\n" in page
 
 
 # Attribute of a task and the config field that has the same value.
