@@ -5,7 +5,7 @@ environments there. Variant `dqn_workers` samples by priority, and collects in 2
 processes with 4 environments each.
 """
 # pyright: reportMissingImports=false, reportArgumentType=false
-# pyright: reportAttributeAccessIssue=false
+# pyright: reportAttributeAccessIssue=false, reportOptionalMemberAccess=false
 
 import os
 

@@ -1,5 +1,6 @@
 """Tianshou's DQN, PPO and SAC: learn a task."""
-# pyright: reportMissingImports=false
+# pyright: reportMissingImports=false, reportOptionalSubscript=false
+# pyright: reportOptionalCall=false
 
 import continuous
 import greedy
