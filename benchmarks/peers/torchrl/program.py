@@ -1,6 +1,7 @@
-"""TorchRL's PPO, put together as in its own implementation: learns a task."""
+"""TorchRL's PPO and SAC, put together as in its own implementations: learn."""
 # pyright: reportMissingImports=false
 
+import continuous
 import greedy
 import gymnasium
 import progress
@@ -9,9 +10,11 @@ import torch
 from tensordict import nn as tensordict_nn
 from torchrl import collectors, data, envs, modules, objectives
 from torchrl.envs.libs import gym
-from torchrl.objectives import value
+from torchrl.objectives import utils, value
 
-_LOSSES = ("loss_objective", "loss_critic", "loss_entropy")
+_PPO_LOSSES = ("loss_objective", "loss_critic", "loss_entropy")
+_FRAMES = 50  # environment steps, and then as many updates, of SAC
+_SAC_LOSSES = ("loss_actor", "loss_qvalue", "loss_alpha")
 
 
 def _make_environments(task: rollouts.Task) -> envs.EnvBase:
@@ -30,13 +33,18 @@ def _make_environments(task: rollouts.Task) -> envs.EnvBase:
   )
 
 
-def _make_mlp(inputs: int, task: rollouts.Task, outputs: int):
+def _make_mlp(
+  inputs: int,
+  task: rollouts.Task | continuous.Task,
+  outputs: int,
+  activation: type[torch.nn.Module] = torch.nn.Tanh,
+):
   """Makes an MLP with the hidden layers of a task."""
   return modules.MLP(
     in_features=inputs,
     out_features=outputs,
     num_cells=list(task.hidden_sizes),
-    activation_class=torch.nn.Tanh,
+    activation_class=activation,
   )
 
 
@@ -53,15 +61,12 @@ def _make_actor(network: torch.nn.Module, environments: envs.EnvBase):
   )
 
 
-def main() -> None:
-  """Learns a task until its target is reached, or the process is killed."""
-  args = progress.parse_arguments(("ppo",))
-  task = rollouts.TASKS[args.task]
-  reporter = progress.Reporter(args.until, args.in_a_row)
-  torch.set_num_threads(1)
-  torch.manual_seed(args.seed)
+def _learn_ppo(
+  reporter: progress.Reporter, task: rollouts.Task, seed: int
+) -> None:
+  """Learns a task by PPO, for ever."""
   environments = _make_environments(task)
-  environments.set_seed(args.seed)
+  environments.set_seed(seed)
   inputs = environments.observation_spec["observation"].shape[-1]
   actions = environments.full_action_spec_unbatched["action"].space.n
   network = _make_mlp(inputs, task, actions)
@@ -105,7 +110,7 @@ def main() -> None:
     for _ in range(task.epochs):
       for minibatch in replay:
         losses = loss(minibatch)
-        total = sum(x for name, x in losses.items() if name in _LOSSES)
+        total = sum(x for name, x in losses.items() if name in _PPO_LOSSES)
         optimizer.zero_grad()
         total.backward()
         torch.nn.utils.clip_grad_norm_(loss.parameters(), 0.5)
@@ -113,6 +118,83 @@ def main() -> None:
         reporter.updates += 1
     if reporter.evaluation_due(task.evaluation_period):
       reporter.evaluate(lambda: greedy.play(task.environment, act))
+
+
+def _make_sac_loss(
+  task: continuous.Task, environments: envs.EnvBase
+) -> objectives.SACLoss:
+  """Makes SAC's loss with its networks, whose temperature adapts."""
+  inputs = environments.observation_spec["observation"].shape[-1]
+  spec = environments.full_action_spec_unbatched["action"]
+  (actions,) = spec.shape
+  relu = torch.nn.ReLU
+  actor = modules.ProbabilisticActor(
+    tensordict_nn.TensorDictModule(
+      torch.nn.Sequential(
+        _make_mlp(inputs, task, 2 * actions, relu),
+        tensordict_nn.NormalParamExtractor(),
+      ),
+      in_keys=["observation"],
+      out_keys=["loc", "scale"],
+    ),
+    in_keys=["loc", "scale"],
+    spec=spec,
+    distribution_class=modules.TanhNormal,
+    distribution_kwargs={"low": spec.space.low, "high": spec.space.high},
+  )
+  critic = modules.ValueOperator(
+    _make_mlp(inputs + actions, task, 1, relu),
+    in_keys=["action", "observation"],
+  )
+  loss = objectives.SACLoss(
+    actor, critic, num_qvalue_nets=2, loss_function="l2"
+  )
+  loss.make_value_estimator(gamma=task.discount)
+  return loss
+
+
+def _learn_sac(
+  reporter: progress.Reporter, task: continuous.Task, seed: int
+) -> None:
+  """Learns a task by SAC, from one environment, for ever."""
+  environments = envs.TransformedEnv(
+    gym.GymEnv(task.environment, device="cpu"), envs.DoubleToFloat()
+  )
+  environments.set_seed(seed)
+  loss = _make_sac_loss(task, environments)
+  targets = utils.SoftUpdate(loss, tau=task.tau)
+  optimizer = torch.optim.Adam(loss.parameters(), task.learning_rate)
+  replay = data.TensorDictReplayBuffer(
+    storage=data.LazyTensorStorage(task.capacity), batch_size=task.batch_size
+  )
+  for batch in collectors.Collector(
+    environments,
+    loss.actor_network,
+    frames_per_batch=_FRAMES,
+    total_frames=-1,
+    init_random_frames=task.min_size,
+  ):
+    reporter.env_steps += batch.numel()
+    replay.extend(batch.reshape(-1))
+    for _ in range(_FRAMES if reporter.env_steps > task.min_size else 0):
+      losses = loss(replay.sample())
+      optimizer.zero_grad()
+      sum(x for name, x in losses.items() if name in _SAC_LOSSES).backward()
+      optimizer.step()
+      targets.step()
+      reporter.updates += 1
+
+
+def main() -> None:
+  """Learns a task until its target is reached, or the process is killed."""
+  args = progress.parse_arguments(("ppo", "sac"))
+  reporter = progress.Reporter(args.until, args.in_a_row)
+  torch.set_num_threads(2 if args.variant == "sac" else 1)
+  torch.manual_seed(args.seed)
+  if args.variant == "sac":
+    _learn_sac(reporter, continuous.TASKS[args.task], args.seed)
+  else:
+    _learn_ppo(reporter, rollouts.TASKS[args.task], args.seed)
 
 
 if __name__ == "__main__":
