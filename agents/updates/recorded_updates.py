@@ -79,15 +79,28 @@ class RecordedUpdates(updates_core.Updates):
 
   def _update(self, items: tf.Tensor) -> graph_loop.Outcome:
     """Runs an update on each of U batches, uint8 [U, I, *item_shape]."""
-    size, count = self._size, len(self._items)
-    unpack = functools.partial(
-      dataset_lib.make_batch,
-      self._table.schema,
-      tf.zeros(size, tf.uint64),
-      tf.fill([size], tf.constant(1.0 / count, tf.float64)),
-      tf.fill([size], tf.constant(count, tf.int64)),
+    schema, count = self._table.schema, len(self._items)
+    elements = self._size * schema.transitions_per_item  # B
+    # All batches are unpacked together, which takes fewer operations.
+    shape = schema.item_shape[schema.transitions_per_item > 1 :]
+    unpacked = schema.unpack(tf.reshape(items, (-1, *shape)))
+    fields = tf.nest.flatten(unpacked)  # None: the items lack this field
+    parts = [
+      x if x is None else tf.reshape(x, (-1, elements, *x.shape[1:]))
+      for x in fields
+    ]
+    described = (
+      tf.zeros(self._size, tf.uint64),
+      tf.fill([elements], tf.constant(1.0 / count, tf.float64)),
+      tf.fill([elements], tf.constant(count, tf.int64)),
     )
-    return self._loop.run(lambda i: unpack(items[i]), tf.shape(items)[0])
+
+    def take(i: tf.Tensor) -> dataset_lib.Batch:
+      chosen = [x if x is None else x[i] for x in parts]
+      data, versions = tf.nest.pack_sequence_as(unpacked, chosen)
+      return dataset_lib.Batch(data, versions, *described)
+
+    return self._loop.run(take, tf.shape(items)[0])
 
   def _choose(self, step: int) -> np.ndarray:
     """Returns the indices of the items of an update's batch."""
