@@ -18,5 +18,11 @@ _PAPER = {
   "learner.target_bc_weight": 0.01,
 }
 
-RECIPE = recipes.Recipe(_PAPER, family=offline.RECIPE)
+_TASKS = {
+  # As in the paper. Normalized rewards are small beside the critics' first
+  # outputs, which the policy follows until the values have grown.
+  "generic": {"normalization.rewards": False},
+}
+
+RECIPE = recipes.Recipe(_PAPER, _TASKS, family=offline.RECIPE)
 PRESETS, get_config = RECIPE.presets, RECIPE.get_config
