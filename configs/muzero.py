@@ -53,6 +53,12 @@ _MUZERO_FIELDS: fields.Fields = {
     "Danihelka et al. 2022, section 6",
     checks.at_least(1, "no action could be chosen", most=10_000),
   ),
+  "search.sampled_actions": Field(
+    20,
+    "A, the continuous actions that the policy samples in each state, among "
+    "which a search chooses; Hubert et al. 2021, section 5.1",
+    checks.at_least(2, "a search would have no choice", most=1_000),
+  ),
   "search.value_scale": Field(
     0.1,
     "c_scale, the weight of Q-values, which the search scales to [0, 1], "

@@ -90,7 +90,7 @@ def two_hot(x: tf.Tensor, atoms: tf.Tensor) -> tf.Tensor:
 
 
 def muzero_loss(
-  logits: tf.Tensor,
+  log_probs: tf.Tensor,
   value_logits: tf.Tensor,
   reward_logits: tf.Tensor,
   policy: tf.Tensor,
@@ -107,7 +107,8 @@ def muzero_loss(
   There are no losses of states whose targets are unknown.
 
   Args:
-    logits: [B, K + 1, A], logits of the policies.
+    log_probs: [B, K + 1, A], logarithms of the policies' probabilities, or of
+      their densities of A sampled actions.
     value_logits: [B, K + 1, M], logits of the values' atoms.
     reward_logits: [B, K, M], logits of the rewards' atoms.
     policy: [B, K + 1, A], policies that the search found.
@@ -116,13 +117,13 @@ def muzero_loss(
 
   Returns:
     'policy_loss', 'value_loss', without its weight, 'reward_loss', and their
-    weighted sum 'loss'. Gradients flow into the logits only.
+    weighted sum 'loss'. Gradients flow into logits and `log_probs` only.
   """
   output.check_ranks(
-    3, logits=logits, value_logits=value_logits, reward_logits=reward_logits
+    3, log_probs=log_probs, value_logits=value_logits, reward_logits=reward_logits
   )
   unroll = typing.cast(int, reward_logits.shape[1])
-  weights = tf.constant([1.0] + [1.0 / unroll] * unroll, logits.dtype)
+  weights = tf.constant([1.0] + [1.0 / unroll] * unroll, log_probs.dtype)
   cross_entropy = tf.nn.softmax_cross_entropy_with_logits
 
   def sum_up(losses: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
@@ -131,7 +132,7 @@ def muzero_loss(
   known = weights * targets.is_known
   losses = {
     "policy_loss": sum_up(
-      cross_entropy(policy, logits), weights * targets.is_step
+      -tf.reduce_sum(policy * log_probs, axis=2), weights * targets.is_step
     ),
     "value_loss": sum_up(
       cross_entropy(two_hot(targets.value, atoms), value_logits), known

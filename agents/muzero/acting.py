@@ -8,13 +8,15 @@ import numpy as np
 from slipway.agents import epsilon_greedy
 from slipway.agents.muzero import network as network_lib
 from slipway.agents.muzero import search
-from slipway.agents.networks import action_masks
+from slipway.agents.networks import action_masks, numpy_ops
 from slipway.agents.networks import network as acting_lib
 from slipway.replay.items import adder
 
 # Names of the actor's extras: the policy that the search found, float32 [B, A],
-# and the value of the observation, float32 [B].
+# the value of the observation, float32 [B], and the continuous actions among
+# which it searched, [B, A, D].
 POLICY, VALUE = "search_policy", epsilon_greedy.VALUE_OF_STATE
+SAMPLES = "sampled_actions"
 
 
 class SearchActor:
@@ -22,6 +24,12 @@ class SearchActor:
 
   Danihelka et al. 2022, "Policy improvement by planning with Gumbel"
   (https://openreview.net/forum?id=bERaNdoegnO); see `core.Actor`.
+
+  Of continuous actions it searches among A samples of the policy per state of
+  the model, whose prior is uniform then: Hubert et al. 2021, "Learning and
+  planning in complex action spaces" (https://arxiv.org/abs/2104.06303), section
+  5.1, with samples of the policy itself. The search counts the samples, which
+  follow the numbers of a latent state.
   """
 
   def __init__(
@@ -29,36 +37,50 @@ class SearchActor:
     network: network_lib.MuZeroNetwork,
     settings: search.Settings,
     random: np.random.Generator | None,
+    sampled_actions: int,
     mask_splitter: action_masks.MaskSplitter | None = None,
   ):
     """Makes the actor; `load` must be called before `act`.
 
     Args:
-      random: generator of the Gumbel noise by which actions are sampled, or
-        None for a greedy actor, without noise.
+      random: generator of the samples, and of the Gumbel noise by which actions
+        are chosen, or None for a greedy actor, without Gumbel noise, whose
+        samples are the policy's mode and the same deviations from it in all
+        states.
+      sampled_actions: number of samples of continuous actions.
       mask_splitter: splitter of masked observations, or None if observations
         have no masks.
     """
     self._root = acting_lib.make_acting(network)
     self._step = acting_lib.make_acting(network_lib.Step(network))
-    self._settings, self._random = settings, random
+    self._network, self._settings, self._random = network, settings, random
     self._mask_splitter = mask_splitter
+    self._noise: np.ndarray | None = None
+    if network.is_continuous:
+      shape = (1, sampled_actions, *network.actions.shape)
+      self._noise = np.random.default_rng(0).normal(size=shape)
+      self._noise[:, 0] = 0.0
 
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
   ) -> adder.ActorOutput:
     del reward, first
-    root = self._root(observation)
+    root, model = self._root(observation), self._step
+    if self._network.is_continuous:
+      root, model = self._add_samples(root), self._step_samples
     gumbel = np.zeros(root.logits.shape, np.float32)
     if self._random is not None:
       gumbel = self._random.gumbel(size=gumbel.shape).astype(np.float32)
     legal = None
     if self._mask_splitter is not None:
       legal = self._mask_splitter.find_legal(observation)
-    found = search.search(self._step, root, gumbel, self._settings, legal)
-    return adder.ActorOutput(
-      found.action.astype(np.int32), {POLICY: found.policy, VALUE: found.value}
-    )
+    found = search.search(model, root, gumbel, self._settings, legal)
+    extras = {POLICY: found.policy, VALUE: found.value}
+    if not self._network.is_continuous:
+      return adder.ActorOutput(found.action.astype(np.int32), extras)
+    extras[SAMPLES] = self._find_samples(root.state)
+    action = extras[SAMPLES][np.arange(len(root.state)), found.action]
+    return adder.ActorOutput(action, extras)
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:
     self._root.load(variables)
@@ -70,3 +92,30 @@ class SearchActor:
   def set_state(self, state: Mapping[str, typing.Any]) -> None:
     if self._random is not None:
       self._random.bit_generator.state = state["random"]
+
+  def _step_samples(self, state: np.ndarray, index: np.ndarray) -> search.Step:
+    """Returns the model's step by samples, with samples of the next states."""
+    action = self._find_samples(state)[np.arange(len(state)), index]
+    latent = state[:, : self._network.state_size]
+    return self._add_samples(self._step(latent, action))
+
+  def _add_samples(self, outputs: typing.Any) -> typing.Any:
+    """Returns a root or step whose policy is that of samples of its policy."""
+    policy = self._network.distribution(numpy_ops, outputs.logits).normal
+    noise = self._noise
+    if self._random is not None:
+      shape = (len(policy.mean), *self._noise.shape[1:])
+      noise = self._random.standard_normal(shape, np.float32)
+    mean, std = policy.mean[:, None], np.exp(policy.log_std)[:, None]
+    samples = np.tanh(mean + std * noise).astype(np.float32)
+    return outputs._replace(
+      logits=np.zeros(samples.shape[:2], np.float32),
+      state=np.concatenate(
+        [outputs.state, samples.reshape(len(samples), -1)], axis=1
+      ),
+    )
+
+  def _find_samples(self, state: np.ndarray) -> np.ndarray:
+    """Returns the samples [B, A, D] in states of `_add_samples`."""
+    samples = state[:, self._network.state_size :]
+    return samples.reshape(len(state), -1, *self._network.actions.shape)

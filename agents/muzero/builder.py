@@ -9,8 +9,9 @@ from acme import specs
 from slipway.agents import core, discrete, seeds
 from slipway.agents.losses import n_step
 from slipway.agents.muzero import acting, network, search
-from slipway.agents.networks import normalization
-from slipway.configs import muzero
+from slipway.agents.networks import normalization, torsos
+from slipway.configs import muzero, rules
+from slipway.environments import arrays
 from slipway.replay.items import priorities, sequence_adder, sequences
 from slipway.replay.tables import table_spec
 
@@ -29,7 +30,13 @@ class Builder:
   ) -> None:
     """Raises ValueError if config fields contradict each other or the spec."""
     muzero.check(config)
-    discrete.check(config, spec)
+    if _is_continuous(spec):
+      torsos.check(config.network, spec)
+    else:
+      discrete.check(config, spec)
+      rules.check_effect(
+        config, self.fields, "search.sampled_actions", "discrete"
+      )
     normalization.check(config, spec)
     self.make_table(config, spec)
 
@@ -110,6 +117,7 @@ class Builder:
         config.search.visit_offset,
       ),
       random,
+      config.search.sampled_actions,
       discrete.make_mask_splitter(spec),
     )
 
@@ -150,8 +158,18 @@ def _make_schema(
   The n-step return from the last of the K + 1 states needs n more steps.
   """
   spec, number = discrete.number_actions(spec), np.dtype(np.float32)
+  if _is_continuous(spec):
+    count = config.search.sampled_actions
+    extras = {
+      acting.POLICY: (number, (count,)),
+      acting.SAMPLES: (number, (count, *spec.actions.shape)),
+    }
+  else:
+    extras = {acting.POLICY: (number, (spec.actions.num_values,))}
   return sequences.SequenceSchema(
-    spec,
-    config.adder.unroll + config.adder.n_step,
-    step_extras={acting.POLICY: (number, (spec.actions.num_values,))},
+    spec, config.adder.unroll + config.adder.n_step, step_extras=extras
   )
+
+
+def _is_continuous(spec: specs.EnvironmentSpec) -> bool:
+  return arrays.component_sizes(spec.actions) is None

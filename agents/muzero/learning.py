@@ -28,7 +28,7 @@ class Unrolled(typing.NamedTuple):
   """Outputs of a model that is unrolled over K steps from an observation.
 
   Attributes:
-    logits: logits of the policies of K + 1 states, [B, K + 1, A].
+    logits: logits or parameters of the policies of K + 1 states, [B, K + 1, P].
     value_logits: logits of their values' atoms, [B, K + 1, M].
     reward_logits: logits of the atoms of the K steps' rewards, [B, K, M].
     predicted: predictions from the K states after the steps, [B, K, S]; see
@@ -53,7 +53,8 @@ class UnrolledNetwork:
       unroll: K, the steps of the model.
     """
     self._network, self._unroll = network, unroll
-    actions = specs.Array((unroll,), np.int32)
+    shape = (unroll, *network.actions.shape)
+    actions = specs.Array(shape, network.actions.dtype)
     self.inputs = (*network.inputs, actions)
 
   def __call__(
@@ -66,7 +67,7 @@ class UnrolledNetwork:
 
     Args:
       observation: observations before the first step, [B, ...].
-      action: actions of the steps, int32 [B, K].
+      action: actions of the steps, [B, K, ...].
     """
     network, merge = self._network, tf_ops.merge_batch_and_time
     states, reward_logits = [network.represent(layers, observation)], []
@@ -161,7 +162,7 @@ class MuZeroLearner:
     with tf.GradientTape() as tape:
       found = self._network(observation, action)
       losses = muzero.muzero_loss(
-        found.logits,
+        self._compute_log_probs(found.logits, data.extras),
         found.value_logits,
         found.reward_logits,
         policy,
@@ -209,6 +210,16 @@ class MuZeroLearner:
     observation = self._normalizer.normalize_observations(observation)
     root: typing.Any = self._declaration(self._network.layers, observation)
     return root.value
+
+  def _compute_log_probs(
+    self, logits: tf.Tensor, extras: Mapping[str, tf.Tensor]
+  ) -> tf.Tensor:
+    """Returns log pi [B, K + 1, A] of the actions of which searches chose."""
+    if not self._declaration.is_continuous:
+      return tf.nn.log_softmax(logits)
+    samples = extras[acting.SAMPLES][:, : self._unroll + 1]
+    policy = self._declaration.distribution(tf_ops, logits[:, :, None])
+    return policy.log_prob(samples)
 
   def get_variables(self) -> dict[str, np.ndarray]:
     return self._network.get_variables() | self._normalizer.get_variables()

@@ -12,10 +12,14 @@ from acme import specs
 
 from slipway.agents.losses import rescaling
 from slipway.agents.muzero import search
-from slipway.agents.networks import initializers, torsos
+from slipway.agents.networks import distributions, initializers, torsos
 from slipway.agents.networks import layers as layers_lib
 
 Array = layers_lib.Array  # np.ndarray or tf.Tensor
+
+# Bounds of the log deviations of continuous actions before their tanh. With the
+# lowest, the samples that a search compares still differ.
+_LOWEST_LOG_STD, _HIGHEST_LOG_STD = -2.0, 0.5
 
 # Added to the range of a state's numbers, which may all be equal.
 _EPSILON = 1e-5
@@ -25,7 +29,8 @@ class Prediction(typing.NamedTuple):
   """Outputs for N latent states.
 
   Attributes:
-    logits: logits of the prior policy, float32 [N, A].
+    logits: logits of the prior policy, float32 [N, A], or the parameters of
+      its distribution of continuous actions, [N, 2 D].
     value_logits: logits of the value's atoms, float32 [N, M].
   """
 
@@ -42,10 +47,14 @@ class MuZeroNetwork:
   computes what a search needs of observations; as a `PolicyDeclaration`, its
   policy is the prior without a search.
 
+  Continuous actions are D numbers in [-1, 1]. Their policy is a tanh-Gaussian,
+  whose parameters take the place of logits.
+
   Attributes:
     atoms: h of the atoms, float32 [M].
     state_size: S.
-    num_actions: A.
+    actions: spec of the actions.
+    is_continuous: whether actions are continuous.
   """
 
   needs_random = False
@@ -69,7 +78,12 @@ class MuZeroNetwork:
     self._policy_start = initializers.LayerInitializer(initializers.zeros)
     self._value_start = initializers.returns_at_zero(self.atoms)
     self.state_size = config.latent_size
-    self.num_actions = spec.actions.num_values
+    self.actions = spec.actions
+    self.is_continuous = not isinstance(spec.actions, specs.DiscreteArray)
+    if self.is_continuous:
+      self._policy_size = 2 * int(np.prod(spec.actions.shape))
+    else:
+      self._policy_size = spec.actions.num_values
 
   def __call__(
     self, layers: layers_lib.Layers, observation: Array
@@ -84,8 +98,13 @@ class MuZeroNetwork:
     return search.Root(logits, value, state)
 
   def greedy(self, ops: typing.Any, outputs: search.Root) -> dict[str, Array]:
-    """Returns the prior's most probable actions, {'action': int32 [B]}."""
-    return {"action": ops.argmax(outputs.logits)}
+    """Returns the prior's most probable actions, {'action': [B, ...]}."""
+    return {"action": self.distribution(ops, outputs.logits).mode()}
+
+  def distribution(self, ops: typing.Any, logits: Array) -> typing.Any:
+    """Returns the distributions of actions by a prior's logits [N, ...]."""
+    kind = "tanh_gaussian" if self.is_continuous else "categorical"
+    return distributions.make_distribution(kind, ops, logits)
 
   def represent(self, layers: layers_lib.Layers, observation: Array) -> Array:
     """Returns latent states [B, S] of observations [B, ...]."""
@@ -98,10 +117,11 @@ class MuZeroNetwork:
 
     Args:
       state: latent states, [N, S].
-      action: actions in them, int32 [N].
+      action: actions in them, [N, ...].
     """
     layers = layers.scoped("dynamics")
-    action = layers.ops.one_hot(action, self.num_actions)
+    if not self.is_continuous:
+      action = layers.ops.one_hot(action, self._policy_size)
     x = layers.ops.concat([state, action])
     x = layers_lib.mlp(layers, "hidden", x, self._hidden)
     reward = layers.linear("reward", x, len(self.atoms), self._value_start)
@@ -111,9 +131,13 @@ class MuZeroNetwork:
     """Returns policies and values of latent states [N, S]."""
     layers = layers.scoped("prediction")
     x = layers_lib.mlp(layers, "hidden", state, self._hidden)
+    logits = layers.linear("policy", x, self._policy_size, self._policy_start)
+    if self.is_continuous:
+      mean, log_std = layers.ops.split(logits, 2)
+      log_std = layers.ops.clip(log_std, _LOWEST_LOG_STD, _HIGHEST_LOG_STD)
+      logits = layers.ops.concat([mean, log_std])
     return Prediction(
-      layers.linear("policy", x, self.num_actions, self._policy_start),
-      layers.linear("value", x, len(self.atoms), self._value_start),
+      logits, layers.linear("value", x, len(self.atoms), self._value_start)
     )
 
   def project(self, layers: layers_lib.Layers, state: Array) -> Array:
@@ -168,7 +192,7 @@ class Step:
     self._network = network
     self.inputs = (
       specs.Array((network.state_size,), np.float32),
-      specs.Array((), np.int32),
+      specs.Array(network.actions.shape, network.actions.dtype),
     )
 
   def __call__(
@@ -178,7 +202,7 @@ class Step:
 
     Args:
       state: latent states, [B, S].
-      action: actions in them, int32 [B].
+      action: actions in them, [B, ...].
     """
     state, reward = self._network.dynamics(layers, state, action)
     logits, value = self._network.predict(layers, state)

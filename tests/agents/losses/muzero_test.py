@@ -151,7 +151,9 @@ def test_the_loss_equals_the_slow_sum():
     if slow:
       return slow_loss(logits, policy, inputs)
     return muzero.muzero_loss(
-      **logits,
+      tf.nn.log_softmax(logits["logits"]),
+      logits["value_logits"],
+      logits["reward_logits"],
       policy=tf.constant(policy),
       targets=targets,
       atoms=ATOMS,
