@@ -92,6 +92,7 @@ FIELDS: fields.Fields = {
   **groups.TORSO,
   **groups.NORMALIZED_OBSERVATIONS,
   **groups.N_STEP,
+  **groups.STACKED_FRAMES,
   **groups.REPLAY,
   **groups.PRIORITIES,
   **groups.LEARNER,
@@ -121,6 +122,66 @@ _TASKS = {
     "learner.learning_rate": 1e-3,
     "learner.decay_steps": 7_500,  # 15,000 environment steps
   },
+  "lunarlander": {
+    **tasks.LUNARLANDER,
+    "network.hidden_sizes": (128, 128),
+    "network.latent_size": 128,
+    "replay.capacity": 100_000,
+    "replay.min_size": 2_000,
+    "replay.samples_per_insert": 32.0,  # an update per four steps
+    "search.considered_actions": 4,  # LightZero
+    "search.simulations": 25,  # LightZero: 50
+    "learner.learning_rate": 1e-3,
+    "learner.decay_steps": 75_000,  # 300,000 environment steps
+    "evaluation.period_s": 10.0,
+    "evaluation.period_steps": 2_500,
+  },
+  "pendulum": {
+    **tasks.PENDULUM,
+    "network.hidden_sizes": (128, 128),
+    "network.latent_size": 128,  # LightZero
+    "network.support": 50,  # returns of up to 2,250
+    "adder.discount": 0.97,
+    "adder.n_step": 5,
+    "replay.min_size": 1_000,
+    "replay.samples_per_insert": 64.0,  # an update per two steps
+    "search.simulations": 25,  # LightZero: 50
+    "learner.learning_rate": 1e-3,
+  },
+  "minatar_breakout": {
+    **tasks.MINATAR,
+    "network.latent_size": 128,
+    "adder.discount": 0.99,  # as DQN
+    "adder.n_step": 5,  # Ye et al. 2021, on Atari
+    "replay.capacity": 100_000,  # Young and Tian, section 4
+    "replay.min_size": 5_000,  # the same
+    "replay.samples_per_insert": 16.0,  # an update per four steps
+    "search.considered_actions": 6,  # all
+    "learner.batch_size": 64,
+    "learner.learning_rate": 5e-4,
+    "evaluation.period_s": 10.0,
+    "evaluation.period_steps": 2_500,
+  },
+  "pong": {
+    **tasks.ATARI,
+    **tasks.PONG_SOLVED,
+    "network.latent_size": 256,
+    # Ye et al. 2021, appendix A: 5 steps of returns and of the model. Where
+    # sequences begin 5 steps apart, a step takes 30 kB as frames.
+    "adder.n_step": 5,
+    "adder.period": 5,
+    "replay.capacity": 100_000,  # 3 GB; the same
+    "replay.min_size": 2_000,  # the same
+    "replay.samples_per_insert": 10.0,  # an update per 16 steps
+    "learner.batch_size": 32,  # Ye et al. 2021: 256
+    "learner.learning_rate": 2.5e-4,
+    "learner.steps_per_call": 4,
+    "learner.threads": 0,
+    "evaluation.episodes": 5,
+    "evaluation.period_s": 600.0,
+    "evaluation.period_steps": 1_000,
+    "snapshot.period_s": 600.0,
+  },
   "generic": {
     # Rewards are not normalized: h of the atoms takes those of any size.
     **{k: v for k, v in tasks.GENERIC.items() if k in FIELDS},
@@ -145,4 +206,5 @@ def check(config: ml_collections.ConfigDict) -> None:
   rules.check_replay(config)
   rules.check_period(config)
   rules.check_ungrouped(config)
+  rules.check_stacked_frames(config)
   rules.check_requirements(config, FIELDS, _REQUIREMENTS)

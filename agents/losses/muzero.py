@@ -120,7 +120,10 @@ def muzero_loss(
     weighted sum 'loss'. Gradients flow into logits and `log_probs` only.
   """
   output.check_ranks(
-    3, log_probs=log_probs, value_logits=value_logits, reward_logits=reward_logits
+    3,
+    log_probs=log_probs,
+    value_logits=value_logits,
+    reward_logits=reward_logits,
   )
   unroll = typing.cast(int, reward_logits.shape[1])
   weights = tf.constant([1.0] + [1.0 / unroll] * unroll, log_probs.dtype)

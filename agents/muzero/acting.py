@@ -55,11 +55,10 @@ class SearchActor:
     self._step = acting_lib.make_acting(network_lib.Step(network))
     self._network, self._settings, self._random = network, settings, random
     self._mask_splitter = mask_splitter
-    self._noise: np.ndarray | None = None
-    if network.is_continuous:
-      shape = (1, sampled_actions, *network.actions.shape)
-      self._noise = np.random.default_rng(0).normal(size=shape)
-      self._noise[:, 0] = 0.0
+    # Deviations of a greedy actor's samples from the mode.
+    shape = (1, sampled_actions, *network.actions.shape)
+    self._noise = np.random.default_rng(0).standard_normal(shape, np.float32)
+    self._noise[:, 0] = 0.0
 
   def act(
     self, observation: np.ndarray, reward: np.ndarray, first: np.ndarray
@@ -107,7 +106,7 @@ class SearchActor:
       shape = (len(policy.mean), *self._noise.shape[1:])
       noise = self._random.standard_normal(shape, np.float32)
     mean, std = policy.mean[:, None], np.exp(policy.log_std)[:, None]
-    samples = np.tanh(mean + std * noise).astype(np.float32)
+    samples = np.tanh(mean + std * noise)
     return outputs._replace(
       logits=np.zeros(samples.shape[:2], np.float32),
       state=np.concatenate(

@@ -167,7 +167,10 @@ def _make_schema(
   else:
     extras = {acting.POLICY: (number, (spec.actions.num_values,))}
   return sequences.SequenceSchema(
-    spec, config.adder.unroll + config.adder.n_step, step_extras=extras
+    spec,
+    config.adder.unroll + config.adder.n_step,
+    step_extras=extras,
+    stacked_frames=config.adder.stacked_frames,
   )
 
 

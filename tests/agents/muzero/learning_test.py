@@ -28,6 +28,16 @@ def make_batch(config, learner):
   return collected.collect_batch(config, learner.get_variables(), 64)
 
 
+def make_continuous_config():
+  config = muzero.get_config("pendulum")
+  config.network.update(hidden_sizes=(16, 12), latent_size=6)
+  config.adder.update(n_step=N_STEP, unroll=UNROLL)
+  config.search.update(simulations=4, sampled_actions=5, considered_actions=3)
+  config.learner.update(batch_size=64, learning_rate=0.01)
+  config.topology.environments_per_worker = ENVS
+  return config
+
+
 def change(batch, field, values):
   return batch._replace(data=batch.data._replace(**{field: values}))
 
@@ -177,3 +187,54 @@ def test_another_actor_continues_equally():
   )
   np.testing.assert_array_equal(first, second)
   assert (np.array(actions) != first).any()
+
+
+def test_continuous_actions_become_those_that_searches_prefer():
+  config = make_continuous_config()
+  builder, spec = collected.build(config)
+  learner = builder.make_learner(config, spec)
+  batch = make_batch(config, learner)
+  samples = batch.data.extras[acting.SAMPLES].numpy()
+  assert samples.shape == (64, UNROLL + N_STEP, 5, 1)
+  assert abs(samples).max() <= 1 and samples.std() > 0.3
+  # Each action is one of the samples of its step.
+  differences = samples - batch.data.action.numpy()[:, :, None]
+  assert not abs(differences).min(axis=2).any()
+  # The highest of the samples has all weight.
+  best = np.eye(5, dtype=np.float32)[samples[..., 0].argmax(axis=2)]
+  extras = {**batch.data.extras, acting.POLICY: tf.constant(best)}
+  update = collected.make_update(learner)
+  found = [update(change(batch, "extras", extras)) for _ in range(60)]
+  assert found[-1].metrics["policy_loss"] < found[0].metrics["policy_loss"]
+  greedy = builder.make_greedy_actor(config, spec)
+  greedy.load(learner.get_variables())
+  observation = batch.data.observation[:, 0].numpy()
+  zeros = np.zeros(64, np.float32)
+  one, other = (greedy.act(observation, zeros, zeros > 0) for _ in range(2))
+  np.testing.assert_array_equal(one.action, other.action)
+  # Expectation of the highest of five samples: tanh of 1.16 deviations.
+  assert 0.6 < np.median(one.extras[acting.SAMPLES][:, 0]) < 0.95
+
+
+def test_a_search_of_continuous_actions_finds_the_better_ones():
+  """A model whose reward is the action is learned, so high ones are best."""
+  config = make_continuous_config()
+  config.search.simulations = 20
+  builder, spec = collected.build(config)
+  learner = builder.make_learner(config, spec)
+  batch = make_batch(config, learner)
+  rewards = 10 * batch.data.action[..., 0]
+  update = collected.make_update(learner)
+  for _ in range(150):
+    update(change(batch, "reward", rewards))
+  actor = builder.make_actor(config, spec, 0)
+  actor.load(learner.get_variables())
+  observation = batch.data.observation[:, 0].numpy()
+  zeros = np.zeros(64, np.float32)
+  output = actor.act(observation, zeros, zeros > 0)
+  samples = output.extras[acting.SAMPLES][..., 0]
+  policy = output.extras[acting.POLICY]
+  order = np.argsort(samples, axis=1)
+  best = np.take_along_axis(policy, order, axis=1)
+  assert best[:, -1].mean() > 2 * best[:, 0].mean()
+  assert (output.action[:, 0] - samples.mean(axis=1)).mean() > 0.1
