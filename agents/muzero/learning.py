@@ -14,6 +14,7 @@ from slipway.agents import (
   dead_units,
   normalizer,
   optimizer,
+  targets,
 )
 from slipway.agents.losses import muzero
 from slipway.agents.muzero import acting
@@ -130,6 +131,9 @@ class MuZeroLearner:
     self._declaration = network_lib.MuZeroNetwork(config.network, spec)
     self._unrolled = UnrolledNetwork(self._declaration, self._unroll)
     self._network = tf_network.Network(self._unrolled, config.seed)
+    self._average = None
+    if self._learner.averaging:
+      self._average = tf_network.Network(self._unrolled, config.seed)
     self._optimizer = optimizer.Optimizer(
       self._network.trainable_variables,
       optimizer.Settings.from_config(self._learner),
@@ -153,7 +157,7 @@ class MuZeroLearner:
     values, projected = self._unrolled.observe(
       self._network.layers, observation
     )
-    targets = muzero.compute_targets(
+    target = muzero.compute_targets(
       *(data.reward, data.discount, data.ended, data.first, values),
       self._unroll,
     )
@@ -166,12 +170,12 @@ class MuZeroLearner:
         found.value_logits,
         found.reward_logits,
         policy,
-        targets,
+        target,
         tf.constant(self._declaration.atoms),
         self._learner.value_weight,
       )
       consistency = muzero.consistency_loss(
-        found.predicted, projected, targets.is_step[:, :-1]
+        found.predicted, projected, target.is_step[:, :-1]
       )
       loss = tf.reduce_mean(
         weights
@@ -189,8 +193,9 @@ class MuZeroLearner:
     # the iterator may end in this step.
     with tf.control_dependencies([norm]):
       self.steps.assign_add(1)
+      self._update_average()
     value = self._declaration.decode(tf_ops, found.value_logits[:, 0])
-    td_error = (targets.value[:, 0] - value) * targets.is_step[:, 0]
+    td_error = (target.value[:, 0] - value) * target.is_step[:, 0]
     metrics = {
       **{name: tf.reduce_mean(x) for name, x in losses.items()},
       "loss": loss,
@@ -221,14 +226,26 @@ class MuZeroLearner:
     policy = self._declaration.distribution(tf_ops, logits[:, :, None])
     return policy.log_prob(samples)
 
+  def _update_average(self) -> None:
+    """Adds the network to the average, which actors get; see `QLearner`."""
+    if self._average:
+      weight = tf.maximum(
+        self._learner.averaging, 1.0 / tf.cast(self.steps, tf.float32)
+      )
+      targets.soft_update(
+        self._average.variables, self._network.variables, weight
+      )
+
   def get_variables(self) -> dict[str, np.ndarray]:
-    return self._network.get_variables() | self._normalizer.get_variables()
+    network = self._average or self._network
+    return network.get_variables() | self._normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
     return {
       **self._normalizer.checkpointed,
       "network": self._network,
+      **({"average": self._average} if self._average else {}),
       "optimizer": self._optimizer,
       dead_units.NAME: self._dead_units,
       "steps": self.steps,

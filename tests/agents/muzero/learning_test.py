@@ -16,9 +16,9 @@ ENVS, N_STEP, UNROLL = 8, 3, 4
 def make_config(**changes):
   config = muzero.get_config("cartpole")
   config.network.update(hidden_sizes=(16, 12), latent_size=6)
-  config.adder.update(n_step=N_STEP, unroll=UNROLL, period=2)
+  config.adder.update(n_step=N_STEP, unroll=UNROLL, period=2, discount=0.997)
   config.search.simulations = 4
-  config.learner.batch_size = 64
+  config.learner.update(batch_size=64, averaging=0.0)
   config.topology.environments_per_worker = ENVS
   config.update_from_flattened_dict(changes)
   return config
@@ -33,7 +33,7 @@ def make_continuous_config():
   config.network.update(hidden_sizes=(16, 12), latent_size=6)
   config.adder.update(n_step=N_STEP, unroll=UNROLL)
   config.search.update(simulations=4, sampled_actions=5, considered_actions=3)
-  config.learner.update(batch_size=64, learning_rate=0.01)
+  config.learner.update(batch_size=64, learning_rate=0.01, averaging=0.0)
   config.topology.environments_per_worker = ENVS
   return config
 
@@ -135,6 +135,26 @@ def test_priorities_are_errors_of_the_first_return():
   assert abs(v).max() < 0.5
   expected = np.where(ended, 1 + gamma, sum(gamma**i for i in range(3)))
   np.testing.assert_allclose(found, expected, atol=0.5)
+
+
+def test_actors_get_the_average_of_networks():
+  config = make_config(**{"learner.averaging": 0.4})
+  learner = collected.make_learner(config)
+  batch = make_batch(config, learner)
+  networks, averages = [], []
+  for _ in range(4):
+    learner.update(batch)
+    networks.append(learner.checkpointed["network"].get_variables())
+    averages.append(learner.get_variables())
+  for name in networks[0]:
+    one, two, three, four = (x[name] for x in networks)
+    # Equal weights at first, until that of the newest one would be below 0.4.
+    mean = (one + two) / 2
+    third = 0.6 * mean + 0.4 * three
+    expected = [one, mean, third, 0.6 * third + 0.4 * four]
+    for found, wanted in zip(averages, expected, strict=True):
+      np.testing.assert_allclose(found[name], wanted, atol=1e-6)
+  assert any((x != averages[1][name]).any() for name, x in networks[1].items())
 
 
 @pytest.mark.parametrize("normalized", [False, True])
