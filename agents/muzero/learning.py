@@ -91,24 +91,43 @@ class UnrolledNetwork:
     )
 
   def observe(
-    self, layers: layers_lib.Layers, observation: tf.Tensor
+    self, layers: layers_lib.Layers, observation: tf.Tensor, ended: tf.Tensor
   ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns values and projections of observed states, [B, ...] each.
 
     Args:
-      observation: observations, [B, T + 1, ...].
+      observation: observations of T = K + n steps, [B, T + 1, ...].
+      ended: whether a step was the last one of its episode, [B, T].
 
     Returns:
-      Values of the observations, [B, T + 1], and projections of those after
-      each of the K steps, [B, K, S].
+      Values of the observations with which returns of the first episode can
+      end, 0 for others, [B, T + 1], and projections of those after each of the
+      K steps, [B, K, S].
     """
     network, merge = self._network, tf_ops.merge_batch_and_time
-    steps = typing.cast(int, observation.shape[1])
-    state = network.represent(layers, merge(observation))
-    value = network.decode(tf_ops, network.predict(layers, state).value_logits)
-    later = _split_time(state, steps)[:, 1 : self._unroll + 1]
-    projected = network.project(layers, merge(later))
-    return tf.reshape(value, (-1, steps)), _split_time(projected, self._unroll)
+    k, steps = self._unroll, typing.cast(int, ended.shape[1])
+    # Behind the end of the first episode, or anywhere if none ends.
+    is_last = tf.cast(ended, tf.int32)
+    end = 1 + tf.argmax(is_last, axis=1, output_type=tf.int32)
+    first = tf.gather(observation, end, axis=1, batch_dims=1)
+    seen = tf.concat(
+      [observation[:, 1 : k + 1], observation[:, -k - 1 :], first[:, None]], 1
+    )
+    state = network.represent(layers, merge(seen))
+    projected = network.project(
+      layers, merge(_split_time(state, 2 * k + 2)[:, :k])
+    )
+    last = _split_time(state, 2 * k + 2)[:, k:]
+    value = network.decode(
+      tf_ops, network.predict(layers, merge(last)).value_logits
+    )
+    value = tf.reshape(value, (-1, k + 2))
+    values = tf.pad(value[:, :-1], ((0, 0), (steps - k, 0)))
+    is_end = tf.one_hot(end, steps + 1, on_value=True, off_value=False)
+    return (
+      tf.where(is_end, value[:, -1:], values),
+      _split_time(projected, k),
+    )
 
 
 class MuZeroLearner:
@@ -155,7 +174,7 @@ class MuZeroLearner:
     observation = self._normalizer.normalize_observations(data.observation)
     action = data.action[:, : self._unroll]
     values, projected = self._unrolled.observe(
-      self._network.layers, observation
+      self._network.layers, observation, data.ended
     )
     target = muzero.compute_targets(
       *(data.reward, data.discount, data.ended, data.first, values),

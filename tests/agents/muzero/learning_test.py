@@ -137,6 +137,39 @@ def test_priorities_are_errors_of_the_first_return():
   np.testing.assert_allclose(found, expected, atol=0.5)
 
 
+def test_returns_end_with_the_values_of_the_last_observations():
+  config = make_config(**{"environment.time_limit": 12, "adder.n_step": 9})
+  learner = collected.make_learner(config)
+  batch = make_batch(config, learner)
+  random = np.random.default_rng(0)
+  for variable in learner.checkpointed["network"].variables:
+    variable.assign(variable + 0.3 * random.normal(size=variable.shape))
+  data = batch.data
+  values = np.stack(
+    [
+      learner.estimate_values(x, None)
+      for x in np.swapaxes(data.observation, 0, 1)
+    ],
+    axis=1,
+  )
+  found = learner.update(batch).priorities.numpy()
+  kinds = set()
+  for b in range(64):
+    z, factor, t = 0.0, 1.0, 0
+    while True:
+      z += factor * data.reward[b, t].numpy()
+      factor *= data.discount[b, t].numpy()
+      t += 1
+      if data.ended[b, t - 1] or t == 9:
+        break
+    error = abs(z + factor * values[b, t] - values[b, 0])
+    if data.first[b, 1]:
+      error = 0.0
+    np.testing.assert_allclose(found[b], error + 1e-6, rtol=1e-3, atol=1e-4)
+    kinds.add((t == 9, bool(factor)))
+  assert {(True, True), (False, True)} <= kinds
+
+
 def test_actors_get_the_average_of_networks():
   config = make_config(**{"learner.averaging": 0.4})
   learner = collected.make_learner(config)
