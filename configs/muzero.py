@@ -78,6 +78,13 @@ _MUZERO_FIELDS: fields.Fields = {
     "networks in which actors search; 0: they get the newest network",
     checks.within(0, 1, "the average would diverge", "0: no average"),
   ),
+  "learner.return_age": Field(
+    0,
+    "A, the age in updates at which a step's return has become as short as 5 "
+    "steps, in proportion to its age, since older policies had lower returns; "
+    "Ye et al. 2021, section 4.3; 0: adder.n_step steps at any age",
+    checks.at_least(0, "an age is never negative", "0: none"),
+  ),
   "learner.value_weight": Field(
     0.25,
     "weight of the values' loss, where those of rewards and policies are 1; "
@@ -125,6 +132,7 @@ _TASKS = {
     # of 333 by the end.
     "adder.discount": 0.99,
     "adder.n_step": 50,
+    "learner.return_age": 3_000,
     "replay.min_size": 500,
     "replay.samples_per_insert": 64.0,  # an update per two environment steps
     "search.simulations": 25,

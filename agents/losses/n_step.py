@@ -11,6 +11,7 @@ def compute_returns(
   n: int,
   concat: typing.Any,
   where: typing.Any,
+  lengths: typing.Any = None,
 ) -> typing.Any:
   """Returns the n-step return of each step, within a sequence.
 
@@ -27,12 +28,16 @@ def compute_returns(
     n: steps, at least 1.
     concat: the function `np.concatenate` or `tf.concat`.
     where: the function `np.where` or `tf.where`.
+    lengths: steps of each sequence's returns in place of n, 1 to n, int [B].
 
   Returns:
     G(n), [B, T].
   """
   targets = reward + discount * values
-  for _ in range(n - 1):
+  for i in range(1, n):
     later = concat([targets[:, 1:], values[:, -1:]], 1)
-    targets = reward + discount * where(ended, values, later)
+    longer = reward + discount * where(ended, values, later)
+    if lengths is not None:
+      longer = where((lengths > i)[:, None], longer, targets)
+    targets = longer
   return targets

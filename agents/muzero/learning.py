@@ -24,6 +24,9 @@ from slipway.agents.networks import tf_network, tf_ops
 from slipway.replay.items import priorities, sequences
 from slipway.replay.tables import dataset
 
+# Least steps of old sequences' returns: Ye et al. 2021, td_steps of their code.
+_SHORTEST_RETURN = 5
+
 
 class Unrolled(typing.NamedTuple):
   """Outputs of a model that is unrolled over K steps from an observation.
@@ -91,13 +94,18 @@ class UnrolledNetwork:
     )
 
   def observe(
-    self, layers: layers_lib.Layers, observation: tf.Tensor, ended: tf.Tensor
+    self,
+    layers: layers_lib.Layers,
+    observation: tf.Tensor,
+    ended: tf.Tensor,
+    lengths: tf.Tensor,
   ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns values and projections of observed states, [B, ...] each.
 
     Args:
       observation: observations of T = K + n steps, [B, T + 1, ...].
       ended: whether a step was the last one of its episode, [B, T].
+      lengths: steps of returns, int32 [B].
 
     Returns:
       Values of the observations with which returns of the first episode can
@@ -109,9 +117,15 @@ class UnrolledNetwork:
     # Behind the end of the first episode, or anywhere if none ends.
     is_last = tf.cast(ended, tf.int32)
     end = 1 + tf.argmax(is_last, axis=1, output_type=tf.int32)
-    first = tf.gather(observation, end, axis=1, batch_dims=1)
+    # Behind the last step of each return, and behind that end.
+    places = lengths[:, None] + tf.range(k + 1)
+    places = tf.concat([places, end[:, None]], 1)
     seen = tf.concat(
-      [observation[:, 1 : k + 1], observation[:, -k - 1 :], first[:, None]], 1
+      [
+        observation[:, 1 : k + 1],
+        tf.gather(observation, places, axis=1, batch_dims=1),
+      ],
+      1,
     )
     state = network.represent(layers, merge(seen))
     projected = network.project(
@@ -122,12 +136,13 @@ class UnrolledNetwork:
       tf_ops, network.predict(layers, merge(last)).value_logits
     )
     value = tf.reshape(value, (-1, k + 2))
-    values = tf.pad(value[:, :-1], ((0, 0), (steps - k, 0)))
-    is_end = tf.one_hot(end, steps + 1, on_value=True, off_value=False)
-    return (
-      tf.where(is_end, value[:, -1:], values),
-      _split_time(projected, k),
+    # The end may also be one of the other places.
+    counts = tf.one_hot(places, steps + 1)
+    values = tf.math.divide_no_nan(
+      tf.reduce_sum(counts * value[:, :, None], axis=1),
+      tf.reduce_sum(counts, axis=1),
     )
+    return values, _split_time(projected, k)
 
 
 class MuZeroLearner:
@@ -145,7 +160,8 @@ class MuZeroLearner:
   ):
     self._learner = config.learner.copy_and_resolve_references()
     self._replay = config.replay.copy_and_resolve_references()
-    self._unroll = config.adder.unroll
+    self._unroll, self._n_step = config.adder.unroll, config.adder.n_step
+    self._publish_period = config.variables.publish_period
     self._normalizer = normalizer.Normalizer(config, spec)
     self._declaration = network_lib.MuZeroNetwork(config.network, spec)
     self._unrolled = UnrolledNetwork(self._declaration, self._unroll)
@@ -173,12 +189,13 @@ class MuZeroLearner:
     self._normalizer.add_observations(data.observation, weights=rates)
     observation = self._normalizer.normalize_observations(data.observation)
     action = data.action[:, : self._unroll]
+    lengths = self._choose_lengths(batch.versions[:, 0])
     values, projected = self._unrolled.observe(
-      self._network.layers, observation, data.ended
+      self._network.layers, observation, data.ended, lengths
     )
     target = muzero.compute_targets(
       *(data.reward, data.discount, data.ended, data.first, values),
-      self._unroll,
+      *(self._unroll, lengths),
     )
     policy = data.extras[acting.POLICY][:, : self._unroll + 1]
     observation = observation[:, 0]
@@ -234,6 +251,27 @@ class MuZeroLearner:
     observation = self._normalizer.normalize_observations(observation)
     root: typing.Any = self._declaration(self._network.layers, observation)
     return root.value
+
+  def _choose_lengths(self, versions: tf.Tensor) -> tf.Tensor:
+    """Returns the steps of returns of sequences, int32 [B].
+
+      l = clip(n (1 - age / A), 5, n)
+
+    with an age in updates and A = `learner.return_age`: Ye et al. 2021,
+    "Mastering Atari games with limited data"
+    (https://arxiv.org/abs/2111.00210), section 4.3, whose A is a part of all
+    updates.
+
+    Args:
+      versions: versions of the variables that acted first, int64 [B].
+    """
+    n, limit = self._n_step, self._learner.return_age
+    if not limit:
+      return tf.fill(tf.shape(versions), n)
+    age = self.steps - (versions - 1) * self._publish_period
+    share = 1.0 - tf.cast(age, tf.float32) / float(limit)
+    shortest = min(n, _SHORTEST_RETURN)
+    return tf.cast(tf.clip_by_value(tf.round(n * share), shortest, n), tf.int32)
 
   def _compute_log_probs(
     self, logits: tf.Tensor, extras: Mapping[str, tf.Tensor]

@@ -18,7 +18,7 @@ def make_config(**changes):
   config.network.update(hidden_sizes=(16, 12), latent_size=6)
   config.adder.update(n_step=N_STEP, unroll=UNROLL, period=2, discount=0.997)
   config.search.simulations = 4
-  config.learner.update(batch_size=64, averaging=0.0)
+  config.learner.update(batch_size=64, averaging=0.0, return_age=0)
   config.topology.environments_per_worker = ENVS
   config.update_from_flattened_dict(changes)
   return config
@@ -137,10 +137,22 @@ def test_priorities_are_errors_of_the_first_return():
   np.testing.assert_allclose(found, expected, atol=0.5)
 
 
-def test_returns_end_with_the_values_of_the_last_observations():
-  config = make_config(**{"environment.time_limit": 12, "adder.n_step": 9})
+@pytest.mark.parametrize("age", [0, 20, 60, 1_000])
+def test_returns_end_with_the_values_of_the_last_observations(age):
+  """Those of older steps are shorter, but have at least 5 steps."""
+  config = make_config(
+    **{
+      "environment.time_limit": 12,
+      "adder.n_step": 9,
+      "variables.publish_period": 10,
+      "learner.return_age": 200,
+    }
+  )
   learner = collected.make_learner(config)
   batch = make_batch(config, learner)
+  learner.steps.assign(age + 40)
+  batch = batch._replace(versions=5 * tf.ones_like(batch.versions))
+  n = {0: 9, 20: 8, 60: 6, 1_000: 5}[age]
   random = np.random.default_rng(0)
   for variable in learner.checkpointed["network"].variables:
     variable.assign(variable + 0.3 * random.normal(size=variable.shape))
@@ -160,13 +172,13 @@ def test_returns_end_with_the_values_of_the_last_observations():
       z += factor * data.reward[b, t].numpy()
       factor *= data.discount[b, t].numpy()
       t += 1
-      if data.ended[b, t - 1] or t == 9:
+      if data.ended[b, t - 1] or t == n:
         break
     error = abs(z + factor * values[b, t] - values[b, 0])
     if data.first[b, 1]:
       error = 0.0
     np.testing.assert_allclose(found[b], error + 1e-6, rtol=1e-3, atol=1e-4)
-    kinds.add((t == 9, bool(factor)))
+    kinds.add((t == n, bool(factor)))
   assert {(True, True), (False, True)} <= kinds
 
 
