@@ -59,6 +59,13 @@ _MUZERO_FIELDS: fields.Fields = {
     "which a search chooses; Hubert et al. 2021, section 5.1",
     checks.at_least(2, "a search would have no choice", most=1_000),
   ),
+  "search.uniform_share": Field(
+    0.25,
+    "share of equal probabilities in the root's prior of workers' searches, "
+    "without which a sure prior is never overruled; discrete actions only; "
+    "Schrittwieser et al. 2020: 0.25, of Dirichlet noise",
+    checks.within(0, 1, "probabilities would be negative", "0: none"),
+  ),
   "search.value_scale": Field(
     0.1,
     "c_scale, the weight of Q-values, which the search scales to [0, 1], "
@@ -128,11 +135,11 @@ _PAPER = {
 _TASKS = {
   "cartpole": {
     **tasks.CARTPOLE,
-    # Long returns, since values that bootstrap every 10 steps grew to only 105
-    # of 333 by the end.
+    # Values that bootstrap after 10 steps grew to only 105 of 333 by the end.
+    # With 50 steps at any age, returns of older policies keep them low.
     "adder.discount": 0.99,
     "adder.n_step": 50,
-    "learner.return_age": 3_000,
+    "learner.return_age": 3_000,  # 6,000 environment steps
     "replay.min_size": 500,
     "replay.samples_per_insert": 64.0,  # an update per two environment steps
     "search.simulations": 25,

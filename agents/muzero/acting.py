@@ -17,6 +17,8 @@ from slipway.replay.items import adder
 # which it searched, [B, A, D].
 POLICY, VALUE = "search_policy", epsilon_greedy.VALUE_OF_STATE
 SAMPLES = "sampled_actions"
+# Least probability of an action in the prior.
+_MIN_PRIOR = np.finfo(np.float32).tiny
 
 
 class SearchActor:
@@ -38,6 +40,7 @@ class SearchActor:
     settings: search.Settings,
     random: np.random.Generator | None,
     sampled_actions: int,
+    uniform_share: float,
     mask_splitter: action_masks.MaskSplitter | None = None,
   ):
     """Makes the actor; `load` must be called before `act`.
@@ -48,13 +51,15 @@ class SearchActor:
         samples are the policy's mode and the same deviations from it in all
         states.
       sampled_actions: number of samples of continuous actions.
+      uniform_share: share of equal probabilities in the prior of discrete
+        actions at the root, unless the actor is greedy.
       mask_splitter: splitter of masked observations, or None if observations
         have no masks.
     """
     self._root = acting_lib.make_acting(network)
     self._step = acting_lib.make_acting(network_lib.Step(network))
     self._network, self._settings, self._random = network, settings, random
-    self._mask_splitter = mask_splitter
+    self._mask_splitter, self._uniform_share = mask_splitter, uniform_share
     # Deviations of a greedy actor's samples from the mode.
     shape = (1, sampled_actions, *network.actions.shape)
     self._noise = np.random.default_rng(0).standard_normal(shape, np.float32)
@@ -67,6 +72,10 @@ class SearchActor:
     root, model = self._root(observation), self._step
     if self._network.is_continuous:
       root, model = self._add_samples(root), self._step_samples
+    elif self._random is not None:
+      prior = numpy_ops.softmax(root.logits)
+      prior += np.float32(self._uniform_share) * (1 / prior.shape[1] - prior)
+      root = root._replace(logits=np.log(np.maximum(prior, _MIN_PRIOR)))
     gumbel = np.zeros(root.logits.shape, np.float32)
     if self._random is not None:
       gumbel = self._random.gumbel(size=gumbel.shape).astype(np.float32)

@@ -32,6 +32,9 @@ class Builder:
     muzero.check(config)
     if _is_continuous(spec):
       torsos.check(config.network, spec)
+      rules.check_effect(
+        config, self.fields, "search.uniform_share", "continuous"
+      )
     else:
       discrete.check(config, spec)
       rules.check_effect(
@@ -118,6 +121,7 @@ class Builder:
       ),
       random,
       config.search.sampled_actions,
+      config.search.uniform_share,
       discrete.make_mask_splitter(spec),
     )
 

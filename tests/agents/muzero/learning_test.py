@@ -254,6 +254,30 @@ def test_another_actor_continues_equally():
   assert (np.array(actions) != first).any()
 
 
+def test_workers_overrule_a_sure_prior():
+  """Without a share of equal probabilities, its action is the only one."""
+  found = {}
+  for share in (0.0, 0.25):
+    config = make_config(**{"search.uniform_share": share})
+    builder, spec = collected.build(config)
+    learner = builder.make_learner(config, spec)
+    for variable in learner.checkpointed["network"].trainable_variables:
+      if variable.shape == (2,):  # the bias of the policy's logits
+        variable.assign([40.0, 0.0])
+    actor = builder.make_actor(config, spec, 0)
+    actor.load(learner.get_variables())
+    zeros = np.zeros(200, np.float32)
+    observation = np.random.default_rng(0).normal(size=(200, 4))
+    output = actor.act(observation.astype(np.float32), zeros, zeros > 0)
+    found[share] = output.action.mean()
+    greedy = builder.make_greedy_actor(config, spec)
+    greedy.load(learner.get_variables())
+    best = greedy.act(observation.astype(np.float32), zeros, zeros > 0).action
+    assert not best.any()
+  assert found[0.0] == 0
+  assert 0.02 < found[0.25] < 0.6
+
+
 def test_continuous_actions_become_those_that_searches_prefer():
   config = make_continuous_config()
   builder, spec = collected.build(config)
