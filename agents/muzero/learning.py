@@ -127,13 +127,10 @@ class UnrolledNetwork:
       ],
       1,
     )
-    state = network.represent(layers, merge(seen))
-    projected = network.project(
-      layers, merge(_split_time(state, 2 * k + 2)[:, :k])
-    )
-    last = _split_time(state, 2 * k + 2)[:, k:]
+    state = _split_time(network.represent(layers, merge(seen)), 2 * k + 2)
+    projected = network.project(layers, merge(state[:, :k]))
     value = network.decode(
-      tf_ops, network.predict(layers, merge(last)).value_logits
+      tf_ops, network.predict(layers, merge(state[:, k:])).value_logits
     )
     value = tf.reshape(value, (-1, k + 2))
     # The end may also be one of the other places.
@@ -229,7 +226,11 @@ class MuZeroLearner:
     # the iterator may end in this step.
     with tf.control_dependencies([norm]):
       self.steps.assign_add(1)
-      self._update_average()
+      if self._average:
+        targets.add_to_average(
+          *(self._average.variables, self._network.variables),
+          *(self.steps, self._learner.averaging),
+        )
     value = self._declaration.decode(tf_ops, found.value_logits[:, 0])
     td_error = (target.value[:, 0] - value) * target.is_step[:, 0]
     metrics = {
@@ -282,16 +283,6 @@ class MuZeroLearner:
     samples = extras[acting.SAMPLES][:, : self._unroll + 1]
     policy = self._declaration.distribution(tf_ops, logits[:, :, None])
     return policy.log_prob(samples)
-
-  def _update_average(self) -> None:
-    """Adds the network to the average, which actors get; see `QLearner`."""
-    if self._average:
-      weight = tf.maximum(
-        self._learner.averaging, 1.0 / tf.cast(self.steps, tf.float32)
-      )
-      targets.soft_update(
-        self._average.variables, self._network.variables, weight
-      )
 
   def get_variables(self) -> dict[str, np.ndarray]:
     network = self._average or self._network
