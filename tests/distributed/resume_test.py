@@ -1,6 +1,6 @@
 """Resumes: a stopped or killed run continues from its last snapshot."""
 
-import os
+import pathlib
 import shutil
 import signal
 import time
@@ -116,23 +116,38 @@ def _kill_during_snapshot(run):
   Returns:
     The number of the half-written snapshot.
   """
-  group = run.launcher.pid
   while True:
     deadline_s = time.monotonic() + 60.0
     while (half := _half_written(run)) is None:
       assert time.monotonic() < deadline_s, run.stdout
       time.sleep(0.001)
-    os.killpg(group, signal.SIGSTOP)  # It may be complete by now.
-    if _half_written(run) == half:
+    processes = run.processes()
+    for process in processes:
+      process.suspend()
+    while not all(map(_is_stopped, processes)):
+      time.sleep(0.001)  # A thread stops when its system call has ended.
+    if _half_written(run) == half:  # It may be complete by now.
       break
-    os.killpg(group, signal.SIGCONT)
-  processes = run.processes()
-  os.killpg(group, signal.SIGKILL)
+    for process in processes:
+      process.resume()
+  for process in processes:
+    process.kill()
   assert run.wait() == -signal.SIGKILL
-  psutil.wait_procs(processes, timeout=30.0)
+  _, alive = psutil.wait_procs(processes, timeout=30.0)
+  assert not alive
   for folder in run.memory():  # No process is left to remove it.
     shutil.rmtree(folder)
   return half
+
+
+def _is_stopped(process):
+  """Returns whether no thread of a process runs."""
+  threads = pathlib.Path(f"/proc/{process.pid}/task").glob("*/stat")
+  try:
+    states = {path.read_text().rpartition(") ")[2][0] for path in threads}
+  except OSError:  # A thread has ended.
+    return False
+  return states <= set("TXZ")
 
 
 def _half_written(run):

@@ -6,6 +6,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -212,10 +213,10 @@ def test_episodes_that_do_not_fit_into_memory_are_counted(
 
 def test_a_slow_disk_does_not_block_the_environments(tmp_path, monkeypatch):
   monkeypatch.setattr(recorder_lib, "_PART_BYTES", 30_000)
-  fsync = os.fsync
+  fsync, is_quick = os.fsync, threading.Event()
 
   def wait_and_fsync(descriptor):
-    time.sleep(1.0)
+    is_quick.wait(1.0)
     fsync(descriptor)
 
   monkeypatch.setattr(os, "fsync", wait_and_fsync)
@@ -229,6 +230,7 @@ def test_a_slow_disk_does_not_block_the_environments(tmp_path, monkeypatch):
     longest_s = max(longest_s, time.monotonic() - before_s)
     time.sleep(0.001)
   assert longest_s < 0.5
+  is_quick.set()
   assert recorder.close() == 0
   episodes = recordings.read(tmp_path, counted.environment.spec)
   assert len(episodes.lengths) == recorder.episodes
