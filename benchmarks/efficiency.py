@@ -276,7 +276,8 @@ def _train(config: str, env_steps: int, seed: int) -> tuple[float, float]:
         *(
           sys.executable,
           "-m",
-          "slipway.launch.commands.evaluate",
+          "slipway.launch.commands.cli",
+          "evaluate",
           "--which=latest",
         ),
         *(f"--run={run_dir / 'run'}", f"--episodes={_EPISODES}"),

@@ -148,7 +148,8 @@ def _measure(
     stop = [
       sys.executable,
       "-m",
-      "slipway.launch.commands.control",
+      "slipway.launch.commands.cli",
+      "control",
       f"--run={path}",
       "stop",
     ]

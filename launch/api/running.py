@@ -19,7 +19,7 @@ _SAVE_TIMEOUT_S = 120.0  # seconds in which a requested snapshot must be written
 _POLL_S = 0.1  # seconds between two checks whether it is
 
 
-class RunUnavailableError(Exception):
+class RunUnavailableError(ConnectionError):
   """Error for a run that can't be reached from this machine.
 
   The run has ended, has not started, is on another machine, or does not reply.
@@ -95,12 +95,34 @@ def has_ended(folder: run_folder.RunFolder) -> bool:
   return run_address.read(folder) is None and folder.summary.exists()
 
 
-def save(folder: run_folder.RunFolder) -> None:
-  """Lets an active run write a snapshot, and waits for it.
+def find_snapshot(
+  folder: run_folder.RunFolder, saves: bool
+) -> snapshot_store.Snapshot:
+  """Returns the newest snapshot of a run.
+
+  Args:
+    saves: whether the run, an active one, writes a new one first.
 
   Raises:
     RunUnavailableError: as `connect`, or the snapshot takes too long.
+    ValueError: there is none.
   """
+  if saves:
+    _save(folder)
+  snapshot = snapshot_store.SnapshotStore(folder).newest()
+  if snapshot is None:
+    advice = "it has ended without one, and will have none"
+    if run_lock.is_held(folder):
+      advice = "request one, by --save"
+    raise ValueError(
+      f"{str(folder.path)!r} has no complete snapshot, so there is nothing to "
+      f"read: {advice}"
+    )
+  return snapshot
+
+
+def _save(folder: run_folder.RunFolder) -> None:
+  """Lets an active run write a snapshot, and waits for it."""
   with connect(folder) as control:
     end_s = time.monotonic() + _SAVE_TIMEOUT_S
     before = control.status().snapshots.written

@@ -131,6 +131,16 @@ class Flags(flags.FlagValues):
     self.reject(line.others + (not has_words) * line.words, argv[0])
     return line.words
 
+  def parse_run(self, argv: Sequence[str], usage: str) -> str:
+    """As `parse`, for a command of one run; returns the run's folder."""
+    runs = self.parse(argv, usage, has_words=True)
+    if len(runs) != 1:
+      raise ValueError(
+        f"{len(runs)} runs are given, and the command is for one: give the "
+        "folder of a run, such as runs/first"
+      )
+    return runs[0]
+
   def parse_known(self, argv: Sequence[str], usage: str) -> CommandLine:
     """As `parse`, but returns a command line that may have other flags."""
     line = self._parse(argv, usage)

@@ -80,6 +80,10 @@ _PACKAGES = (
   *("reverb", "rich", "slipway", "tensorboard", "tensorflow", "tf2onnx"),
   *("uvloop", "werkzeug"),
 )
+# Commands that play an environment or load a snapshot.
+_PLAYING = ("evaluate", "play", "record", "export", "inspect", "envs")
+# Errors of user code, and of calls of an active run.
+_FAILURES = (RuntimeError, ConnectionError, TimeoutError)
 # Text of `slipway --help`, in which the list of commands is filled in.
 _USAGE = """\
 Slipway: distributed reinforcement learning.
@@ -106,10 +110,12 @@ def main() -> typing.NoReturn:
 def run(argv: Sequence[str]) -> int:
   """Runs the command that is the first argument of `slipway`.
 
+  An error of the command is printed as one line, but for a bug of Slipway.
+
   Returns:
-    Exit status of the command; 2 if there is no such command or the working
-    directory was deleted, or 1 if the command was interrupted or the reader of
-    standard output has closed it.
+    Exit status of the command. If it has raised an error: 1 if code of the user
+    or a call of an active run failed, it was interrupted, or the reader of
+    standard output has closed it; 2 if the command was rejected.
   """
   name, *arguments = argv[1:] or ["--help"]
   if name in ("--help", "-h", "help"):
@@ -151,6 +157,13 @@ def run(argv: Sequence[str]) -> int:
       )
       return 2
   _add_to_path(working_folder)
+  if name in _PLAYING:
+    from slipway.launch.display import plain_warnings
+    from slipway.launch.processes import processors
+
+    plain_warnings.enable()
+    # TensorFlow would take all memory of a GPU, which a trainer needs.
+    os.environ.update(processors.NO_GPU)
   try:
     module = importlib.import_module(f"slipway.launch.{_COMMANDS[name][0]}")
     status = module.main([f"slipway {name}", *arguments])
@@ -161,7 +174,22 @@ def run(argv: Sequence[str]) -> int:
   except KeyboardInterrupt:
     print(f"{name}: interrupted", file=sys.stderr)
     return 1
+  except BaseException as error:
+    return _report(name, error)
   return status
+
+
+def _report(name: str, error: BaseException) -> int:
+  """Prints the error of a command, or raises a bug; returns the status."""
+  from slipway.environments import user_code  # takes time
+
+  if not isinstance(error, ValueError | OSError):
+    error = user_code.wrap(error)
+  print(f"{name}: {error}", file=sys.stderr)
+  # Code in a config's file is part of the question that these commands answer.
+  if name in ("list", "config"):
+    return 2
+  return 1 if isinstance(error, _FAILURES) else 2
 
 
 def _add_to_path(working_folder: str) -> None:

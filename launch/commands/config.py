@@ -1,6 +1,5 @@
 """The command `slipway config CONFIG`, which shows all fields of a config."""
 
-import sys
 from collections.abc import Sequence
 
 from slipway.environments import user_code
@@ -20,15 +19,15 @@ def main(argv: Sequence[str]) -> int:
   """Prints each field of a config, with its flag, value and meaning.
 
   Returns:
-    Exit status: 0, or 2 if there is no such config or a further argument.
+    Exit status 0.
+
+  Raises:
+    ValueError: there is no such config, or a further argument is given.
+    UserCodeError: the config's file failed.
   """
-  try:
-    config = overrides.load(_find_name(argv))
-    declared = overrides.declared_fields(config)
-    print(overrides.help_text(config, declared))
-  except (ValueError, user_code.UserCodeError) as error:
-    print(f"config: {error}", file=sys.stderr)
-    return 2
+  config = overrides.load(_find_name(argv))
+  declared = overrides.declared_fields(config)
+  print(overrides.help_text(config, declared))
   return 0
 
 
@@ -49,7 +48,3 @@ def _find_name(argv: Sequence[str]) -> str:
       f"ALGORITHM:PRESET, such as {overrides.DEFAULT_CONFIG}"
     )
   return given[0]
-
-
-if __name__ == "__main__":
-  sys.exit(main(sys.argv))

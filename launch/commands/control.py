@@ -5,7 +5,6 @@ TensorFlow nor Reverb, so that it starts at once.
 """
 
 import contextlib
-import sys
 import time
 from collections.abc import Sequence
 
@@ -50,23 +49,20 @@ def main(argv: Sequence[str]) -> int:
   """Executes the command line of `slipway control`.
 
   Returns:
-    Exit status: 0 if the command succeeded; 1 if the run has ended (`status`
-    then prints its summary), does not reply, or does not end in time after
-    `stop`; 2 if the command was rejected.
+    Exit status 0.
+
+  Raises:
+    ValueError: the command was rejected.
+    RunUnavailableError: the run has ended (`status` then prints its summary),
+      or does not reply.
+    TimeoutError: the run does not end in time after `stop`.
   """
-  try:
-    flags, words = _parse(argv)
-    folder = run_folder.RunFolder.open(flags.run, True)
-    if words == ["status"] and running.has_ended(folder):
-      # The call below raises RunUnavailableError, which reports the end.
-      _show_status(run_status.read_summary(folder), flags.json)
-    _execute(folder, words, flags.json)
-  except ValueError as error:
-    print(f"control: {error}", file=sys.stderr)
-    return 2
-  except (running.RunUnavailableError, TimeoutError) as error:
-    print(f"control: {error}", file=sys.stderr)
-    return 1
+  flags, words = _parse(argv)
+  folder = run_folder.RunFolder.open(flags.run, True)
+  if words == ["status"] and running.has_ended(folder):
+    # The call below raises RunUnavailableError, which reports the end.
+    _show_status(run_status.read_summary(folder), flags.json)
+  _execute(folder, words, flags.json)
   return 0
 
 
@@ -176,7 +172,3 @@ def _parse(argv: Sequence[str]) -> tuple[flags_lib.Flags, list[str]]:
   if flags.json and word != "status":
     raise ValueError(f"--json is an option of status only: {word} has none")
   return flags, words
-
-
-if __name__ == "__main__":
-  sys.exit(main(sys.argv))

@@ -7,10 +7,15 @@ import numpy as np
 
 from slipway.agents.networks import torsos
 from slipway.configs import catalog, fields
-from slipway.environments import ids, probe_layers, random_play, spaces
+from slipway.environments import (
+  ids,
+  probe_layers,
+  random_play,
+  spaces,
+  user_code,
+)
 from slipway.launch.checks import environment_check, overrides, train_flags
 from slipway.launch.checks import flags as flags_lib
-from slipway.launch.commands import evaluate
 from slipway.launch.diagnosis import environment, finding
 from slipway.launch.display import formatting
 from slipway.launch.processes import hung_process
@@ -25,17 +30,17 @@ _USAGE = (
 _MAX_ELEMENTS = 16  # of an observation, whose ranges are listed
 
 
+@user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
   """Measures one environment, or lists those registered.
 
   Returns:
-    Exit status: 0; 1 if the environment failed; 2 if there is no such one.
+    Exit status 0.
+
+  Raises:
+    ValueError: there is no such environment.
+    UserCodeError: the environment failed.
   """
-  return evaluate.run_command("envs", lambda: _run(argv))
-
-
-def _run(argv: Sequence[str]) -> int:
-  """Prints the description or the list; returns the exit status."""
   flags = flags_lib.Flags()
   line = flags.split(argv)
   if ("help", "true") in line.own:

@@ -1,10 +1,8 @@
 """The command `slipway evaluate`, which plays episodes with a run's policy."""
 
 import math
-import os
 import statistics
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import ml_collections
 import numpy as np
@@ -20,9 +18,8 @@ from slipway.launch.api import policy as policy_lib
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.checks import run_config
 from slipway.launch.commands import off_policy
-from slipway.launch.display import lines, plain_warnings
+from slipway.launch.display import lines
 from slipway.launch.nodes import evaluation
-from slipway.launch.processes import processors
 from slipway.launch.runs import recorded_spaces, run_folder
 
 # Sentence that begins the help.
@@ -34,43 +31,17 @@ _MAX_ENVS = 20  # maximum number of environments that are stepped together
 WARN_AFTER_S = 5.0  # seconds without an episode's end before a warning
 
 
+@user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
   """Plays episodes, and prints statistics of their returns.
 
   Returns:
-    Exit status: 0 if all episodes were played; 1 if the environment failed; 2
-    if a flag is invalid or there is nothing to play.
+    Exit status 0.
+
+  Raises:
+    ValueError: a flag is invalid, or there is nothing to play.
+    UserCodeError: the environment failed.
   """
-  return run_command("evaluate", lambda: _evaluate(argv))
-
-
-@user_code.exit_as_error()
-def run_command(name: str, command: Callable[[], int]) -> int:
-  """Runs a command that plays episodes; prints its error in one line.
-
-  Returns:
-    The command's exit status; 2 after a ValueError or OSError, 1 after others.
-  """
-  plain_warnings.enable()
-  # TensorFlow, which loads a snapshot, would take all memory of a GPU.
-  os.environ.update(processors.NO_GPU)
-  try:
-    return command()
-  except user_code.UserCodeError as error:
-    print(f"{name}: {error}", file=sys.stderr)
-    return 1
-  except BrokenPipeError:  # the command line's program handles it
-    raise
-  except (ValueError, OSError) as error:
-    print(f"{name}: {error}", file=sys.stderr)
-    return 2
-  except BaseException as error:
-    print(f"{name}: {user_code.wrap(error)}", file=sys.stderr)
-    return 1
-
-
-def _evaluate(argv: Sequence[str]) -> int:
-  """Plays the episodes; returns the exit status."""
   flags = define_flags()
   flags.parse(argv, _USAGE)
   off_policy.check_flags(flags)
@@ -182,7 +153,3 @@ def describe(
     f"{statistics.fmean(episodes.lengths):.1f} environment steps"
     f"{lines.describe_info(episodes.mean_info)}{cut}"
   )
-
-
-if __name__ == "__main__":
-  sys.exit(main(sys.argv))

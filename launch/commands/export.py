@@ -1,7 +1,6 @@
 """The command `slipway export RUN`, which writes the episodes of a table."""
 
 import pathlib
-import sys
 import typing
 from collections.abc import Sequence
 
@@ -9,14 +8,13 @@ import ml_collections
 import numpy as np
 
 from slipway.agents import core, registry
-from slipway.environments import factory
+from slipway.environments import factory, user_code
 from slipway.environments import recorder as recorder_lib
 from slipway.launch.api import running
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.checks import run_config
-from slipway.launch.commands import evaluate
 from slipway.launch.nodes import snapshot_writer
-from slipway.launch.runs import recorded_spaces, run_folder, snapshot_store
+from slipway.launch.runs import recorded_spaces, run_folder
 from slipway.replay.items import transitions
 from slipway.replay.tables import saved_table, table_spec
 
@@ -56,15 +54,60 @@ class Steps(typing.NamedTuple):
   reward: np.ndarray
 
 
+@user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
   """Writes the episodes, and prints how many there are.
 
   Returns:
-    Exit status: 0 if all episodes were written; 1 if the environment can't be
-    made, or the run does not save itself; 2 if a flag is invalid, the table's
-    items are no single steps, or the disk has rejected episodes.
+    Exit status: 0 if all episodes were written; 2 if the disk has rejected
+    some.
+
+  Raises:
+    ValueError: a flag is invalid, or the table's items are no single steps.
+    RunUnavailableError: the run does not save itself.
+    UserCodeError: the environment can't be made.
   """
-  return evaluate.run_command("export", lambda: _export(argv))
+  flags = flags_lib.Flags()
+  flags.add_text("out", None, "New folder in which the episodes are saved.")
+  flags.add_bool("save", False, "Let an active run write a new snapshot first.")
+  flags.add_trust()
+  run = flags.parse_run(argv, _USAGE)
+  if flags.out is None:
+    raise ValueError(
+      "--out is missing, so the episodes have no place: give --out=FOLDER"
+    )
+  folder = run_folder.RunFolder.open(run, flags.trust)
+  config = run_config.read(folder.path, flags.trust)
+  environment = factory.make(config.environment, 1, 0)
+  environment.close()
+  recorded_spaces.check(folder, environment.name, environment.spec)
+  builder = registry.make_builder(config.agent)
+  schema = builder.make_table(config, environment.spec).schema
+  schema = _check_items(config, schema)
+  snapshot = running.find_snapshot(folder, flags.save)
+  recorder_lib.check_new_folder(f"--out={flags.out}", flags.out)
+  steps = _read_steps(snapshot.path, config, schema)
+  episodes, out, lost = find_episodes(steps), pathlib.Path(flags.out), 0
+  recorder = recorder_lib.Recorder(
+    out, out.name, config.environment, environment
+  )
+  size = 0
+  for i in episodes:
+    observations = np.concatenate((steps.before[i], steps.after[i[-1:]]))
+    ended = bool(steps.terminated[i[-1]])
+    recorder.add_episode(
+      *(observations, steps.action[i], steps.reward[i], ended, not ended)
+    )
+    size += observations.nbytes
+    if size > _WRITTEN_BYTES:
+      lost, size = lost + recorder.close(), 0
+  lost += recorder.close()
+  clip = config.environment.reward_clip
+  print(
+    f"{len(episodes) - lost:,} episodes, {len(steps.reward):,} steps: "
+    f"{flags.out}" + f"; rewards are clipped to {clip:g}" * bool(clip)
+  )
+  return 2 if lost else 0
 
 
 def find_episodes(steps: Steps) -> list[np.ndarray]:
@@ -90,60 +133,6 @@ def find_episodes(steps: Steps) -> list[np.ndarray]:
       key = stream, steps.after[i].tobytes()
       unfinished.setdefault(key, []).append(episode)
   return [np.array(episode) for episode in episodes]
-
-
-def _export(argv: Sequence[str]) -> int:
-  """Writes the episodes; returns the exit status."""
-  flags = flags_lib.Flags()
-  flags.add_text("out", None, "New folder in which the episodes are saved.")
-  flags.add_bool("save", False, "Let an active run write a new snapshot first.")
-  flags.add_trust()
-  runs = flags.parse(argv, _USAGE, has_words=True)
-  if len(runs) != 1 or flags.out is None:
-    raise ValueError(
-      f"{len(runs)} runs and --out={flags.out} are given, and the command "
-      "writes the episodes of one run to a folder: give the run's folder, such "
-      "as runs/first, and --out=FOLDER"
-    )
-  folder = run_folder.RunFolder.open(runs[0], flags.trust)
-  config = run_config.read(folder.path, flags.trust)
-  environment = factory.make(config.environment, 1, 0)
-  environment.close()
-  recorded_spaces.check(folder, environment.name, environment.spec)
-  builder = registry.make_builder(config.agent)
-  schema = builder.make_table(config, environment.spec).schema
-  schema = _check_items(config, schema)
-  if flags.save:
-    running.save(folder)
-  snapshot = snapshot_store.SnapshotStore(folder).newest()
-  if snapshot is None:
-    raise ValueError(
-      f"{str(folder.path)!r} has no complete snapshot, so there is nothing to "
-      "export: let an active run write one, by --save"
-    )
-  recorder_lib.check_new_folder(f"--out={flags.out}", flags.out)
-  steps = _read_steps(snapshot.path, config, schema)
-  episodes, out, lost = find_episodes(steps), pathlib.Path(flags.out), 0
-  recorder = recorder_lib.Recorder(
-    out, out.name, config.environment, environment
-  )
-  size = 0
-  for i in episodes:
-    observations = np.concatenate((steps.before[i], steps.after[i[-1:]]))
-    ended = bool(steps.terminated[i[-1]])
-    recorder.add_episode(
-      *(observations, steps.action[i], steps.reward[i], ended, not ended)
-    )
-    size += observations.nbytes
-    if size > _WRITTEN_BYTES:
-      lost, size = lost + recorder.close(), 0
-  lost += recorder.close()
-  clip = config.environment.reward_clip
-  print(
-    f"{len(episodes) - lost:,} episodes, {len(steps.reward):,} steps: "
-    f"{flags.out}" + f"; rewards are clipped to {clip:g}" * bool(clip)
-  )
-  return 2 if lost else 0
 
 
 def _check_items(
@@ -189,7 +178,3 @@ def _read_steps(
     found.a_tm1.numpy(),
     found.r_t.numpy() / np.float32(config.environment.reward_scale),
   )
-
-
-if __name__ == "__main__":
-  sys.exit(main(sys.argv))

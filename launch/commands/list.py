@@ -1,6 +1,5 @@
 """The command `slipway list`, which shows algorithms and presets."""
 
-import sys
 import typing
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +8,7 @@ import ml_collections
 from slipway.agents import core, registry
 from slipway.configs import catalog
 from slipway.configs import fields as fields_lib
-from slipway.environments import factory, ids, user_code
+from slipway.environments import factory, ids
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.checks import memory, overrides
 from slipway.launch.control import limits
@@ -22,26 +21,24 @@ def main(argv: Sequence[str]) -> int:
   """Prints all algorithms and presets, or the description of one algorithm.
 
   Returns:
-    Exit status: 0, or 2 if there is no such algorithm or flag.
+    Exit status 0.
+
+  Raises:
+    ValueError: there is no such algorithm or flag.
+    UserCodeError: the config's file failed.
   """
-  try:
-    flags = flags_lib.Flags()
-    flags.add_text(
-      "algorithm",
-      None,
-      "Algorithm to describe: a built-in name, or the path of your own "
-      "config's file, which ends in .py. Default: list all algorithms.",
-    )
-    flags.parse(argv, _USAGE)
-    lines = (
-      _describe_algorithm(flags.algorithm)
-      if flags.algorithm
-      else _describe_all()
-    )
-    print("\n".join(lines))
-  except (ValueError, user_code.UserCodeError) as error:
-    print(f"list: {error}", file=sys.stderr)
-    return 2
+  flags = flags_lib.Flags()
+  flags.add_text(
+    "algorithm",
+    None,
+    "Algorithm to describe: a built-in name, or the path of your own "
+    "config's file, which ends in .py. Default: list all algorithms.",
+  )
+  flags.parse(argv, _USAGE)
+  lines = (
+    _describe_algorithm(flags.algorithm) if flags.algorithm else _describe_all()
+  )
+  print("\n".join(lines))
   return 0
 
 
@@ -116,7 +113,3 @@ def _describe_needs(config: ml_collections.ConfigDict) -> str:
 def _read_first_paragraph(module: typing.Any) -> str:
   """Returns the paragraph of a config module that names its paper."""
   return " ".join((module.__doc__ or "").split("\n\n")[0].split())
-
-
-if __name__ == "__main__":
-  sys.exit(main(sys.argv))

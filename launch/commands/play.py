@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from slipway.configs import base
-from slipway.environments import video
+from slipway.environments import user_code, video
 from slipway.launch.api import policy as policy_lib
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.checks import run_config
@@ -22,30 +22,23 @@ _USAGE = (
 )
 
 
+@user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
   """Plays episodes until the window is closed, or films one.
 
   Returns:
-    Exit status: 0; 1 if the environment failed; 2 if there is nothing to play,
-    no display, or a flag is invalid.
+    Exit status 0.
+
+  Raises:
+    ValueError: there is nothing to play, no display, or a flag is invalid.
+    UserCodeError: the environment failed.
   """
-  return evaluate.run_command("play", lambda: _play(argv))
-
-
-def _play(argv: Sequence[str]) -> int:
-  """Plays the episodes; returns the exit status."""
   flags = flags_lib.Flags()
   flags.add_bool("video", False, "Write one episode to videos/ of the run.")
   flags.add_policy()
   flags.add_source("latest")
   flags.add_trust()
-  runs = flags.parse(argv, _USAGE, has_words=True)
-  if len(runs) != 1:
-    raise ValueError(
-      f"{len(runs)} runs are given, and the command plays one: give the folder "
-      "of a run, such as runs/first"
-    )
-  run = runs[0]
+  run = flags.parse_run(argv, _USAGE)
   evaluate.check_playable(run, flags.trust)
   if not flags.video:
     _show(run, flags)

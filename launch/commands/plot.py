@@ -2,7 +2,6 @@
 
 import os
 import pathlib
-import sys
 from collections.abc import Iterator, Sequence
 
 from slipway.launch.checks import flags as flags_lib
@@ -24,7 +23,10 @@ def main(argv: Sequence[str]) -> int:
   """Draws the picture, and prints a line per group of runs.
 
   Returns:
-    Exit status: 0, or 2 if a run can't be drawn or a flag is invalid.
+    Exit status 0.
+
+  Raises:
+    ValueError: a run can't be drawn, or a flag is invalid.
   """
   flags = flags_lib.Flags()
   flags.add_text(
@@ -34,23 +36,19 @@ def main(argv: Sequence[str]) -> int:
     "file at a path that you give is replaced; one of the default name is not: "
     "the picture is then comparison-2.png and so on.",
   )
-  try:
-    runs = flags.parse(argv, _USAGE, has_words=True)
-    if not runs:
-      raise ValueError(
-        "no run is given, so there is nothing to draw: give the folders of "
-        "runs, such as runs/first"
-      )
-    output = pathlib.Path(flags.output)
-    file_format = _get_format(output)
-    groups = comparison.read(
-      [run_folder.RunFolder.open(run, True) for run in runs]
+  runs = flags.parse(argv, _USAGE, has_words=True)
+  if not runs:
+    raise ValueError(
+      "no run is given, so there is nothing to draw: give the folders of "
+      "runs, such as runs/first"
     )
-    content = comparison.draw(groups, file_format)
-    output = _write(output, content, replace=bool(flags["output"].present))
-  except ValueError as error:
-    print(f"plot: {error}", file=sys.stderr)
-    return 2
+  output = pathlib.Path(flags.output)
+  file_format = _get_format(output)
+  groups = comparison.read(
+    [run_folder.RunFolder.open(run, True) for run in runs]
+  )
+  content = comparison.draw(groups, file_format)
+  output = _write(output, content, replace=bool(flags["output"].present))
   print("\n".join(_describe(groups)))
   print(f"picture: {output}")
   return 0

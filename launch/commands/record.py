@@ -1,7 +1,6 @@
 """The command `slipway record`, which records episodes of a policy."""
 
 import pathlib
-import sys
 import typing
 from collections.abc import Callable, Sequence
 
@@ -33,15 +32,64 @@ _USAGE = (
 _RANDOM = "random"
 
 
+@user_code.exit_as_error()
 def main(argv: Sequence[str]) -> int:
   """Plays and records episodes, and prints statistics of their returns.
 
   Returns:
-    Exit status: 0 if all episodes were recorded; 1 if the environment or the
-    user's policy failed; 2 if a flag is invalid, there is nothing to play, or
-    the disk has rejected episodes.
+    Exit status: 0 if all episodes were recorded; 2 if the disk has rejected
+    some.
+
+  Raises:
+    ValueError: a flag is invalid, or there is nothing to play.
+    UserCodeError: the environment or the user's policy failed.
   """
-  return evaluate.run_command("record", lambda: _record(argv))
+  flags = define_flags()
+  line = flags.parse_known(argv, _USAGE)
+  changes = []
+  if flags.environment:
+    changes = overrides.find_changes_of_environment(line.others)
+  flags.reject([x for x in line.others if x not in changes], argv[0])
+  _check_flags(flags)
+  if flags.run:
+    evaluate.check_playable(flags.run, flags.trust)
+    config = run_config.read(flags.run, flags.trust)
+  else:
+    config = overrides.load(overrides.GENERIC_CONFIGS[False])
+    config.environment.name = flags.environment
+    overrides.apply(config, changes)
+    fields.validate(config, overrides.declared_fields(config))
+  environment = evaluate.make_environment(flags, config)
+  actor = _Actor(environment, flags.epsilon, flags.seed)
+  name = f"policy {flags.policy}"
+  if flags.policy in (None, *groups.POLICIES):
+    policy = policy_lib.load(flags.run, flags.which, flags.trust, flags.policy)
+    name, actor.choose = f"version {policy.version}", policy.actor.act
+  elif flags.policy != _RANDOM:
+    actor.choose = _load_function(flags.policy, environment)
+  folder = pathlib.Path(flags.out)
+  recorder_lib.check_new_folder(f"--out={flags.out}", folder)
+  recorder = recorder_lib.Recorder(
+    folder,
+    folder.name,
+    base.get_evaluation_environment(config),
+    environment,
+  )
+  try:
+    episodes = evaluation.play(
+      environment,
+      typing.cast(core.Actor, actor),  # whose method `act` only is called
+      flags.episodes,
+      observe=recorder.add,
+      warn_after_s=evaluate.WARN_AFTER_S,
+    )
+  finally:
+    lost = recorder.close()
+  environment.close()
+  assert episodes is not None
+  print(evaluate.describe(episodes, name, environment.name))
+  print(f"{recorder.episodes - lost} episodes recorded: {flags.out}")
+  return 2 if lost else 0
 
 
 def define_flags() -> flags_lib.Flags:
@@ -96,56 +144,6 @@ def _check_flags(flags: flags_lib.Flags) -> None:
       f"{_RANDOM}, so it is not known how to act: give one of them, or the "
       "module:name of a function"
     )
-
-
-def _record(argv: Sequence[str]) -> int:
-  """Plays and records the episodes; returns the exit status."""
-  flags = define_flags()
-  line = flags.parse_known(argv, _USAGE)
-  changes = []
-  if flags.environment:
-    changes = overrides.find_changes_of_environment(line.others)
-  flags.reject([x for x in line.others if x not in changes], argv[0])
-  _check_flags(flags)
-  if flags.run:
-    evaluate.check_playable(flags.run, flags.trust)
-    config = run_config.read(flags.run, flags.trust)
-  else:
-    config = overrides.load(overrides.GENERIC_CONFIGS[False])
-    config.environment.name = flags.environment
-    overrides.apply(config, changes)
-    fields.validate(config, overrides.declared_fields(config))
-  environment = evaluate.make_environment(flags, config)
-  actor = _Actor(environment, flags.epsilon, flags.seed)
-  name = f"policy {flags.policy}"
-  if flags.policy in (None, *groups.POLICIES):
-    policy = policy_lib.load(flags.run, flags.which, flags.trust, flags.policy)
-    name, actor.choose = f"version {policy.version}", policy.actor.act
-  elif flags.policy != _RANDOM:
-    actor.choose = _load_function(flags.policy, environment)
-  folder = pathlib.Path(flags.out)
-  recorder_lib.check_new_folder(f"--out={flags.out}", folder)
-  recorder = recorder_lib.Recorder(
-    folder,
-    folder.name,
-    base.get_evaluation_environment(config),
-    environment,
-  )
-  try:
-    episodes = evaluation.play(
-      environment,
-      typing.cast(core.Actor, actor),  # whose method `act` only is called
-      flags.episodes,
-      observe=recorder.add,
-      warn_after_s=evaluate.WARN_AFTER_S,
-    )
-  finally:
-    lost = recorder.close()
-  environment.close()
-  assert episodes is not None
-  print(evaluate.describe(episodes, name, environment.name))
-  print(f"{recorder.episodes - lost} episodes recorded: {flags.out}")
-  return 2 if lost else 0
 
 
 class _Actor:
@@ -213,7 +211,3 @@ def _load_function(
     )
 
   return choose
-
-
-if __name__ == "__main__":
-  sys.exit(main(sys.argv))

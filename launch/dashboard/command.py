@@ -2,7 +2,6 @@
 
 import pathlib
 import secrets
-import sys
 from collections.abc import Sequence
 
 from slipway.launch.checks import flags as flags_lib
@@ -28,7 +27,10 @@ def main(argv: Sequence[str]) -> int:
   """Serves the page until Ctrl-C.
 
   Returns:
-    Exit status: 0, or 2 if there is no such run or the address is in use.
+    Exit status 0.
+
+  Raises:
+    ValueError: there is no such run, or the address is in use.
   """
   flags = flags_lib.Flags()
   flags.add_integer(
@@ -42,18 +44,14 @@ def main(argv: Sequence[str]) -> int:
     "encrypted.",
   )
   token = secrets.token_urlsafe(24)
-  try:
-    words = flags.parse(argv, _USAGE, has_words=True)
-    folders = words or [sources.find_newest(_RUN_DIR)]
-    paths = [run_folder.expand(folder).resolve() for folder in folders]
-    for path in paths:
-      if not sources.find([path]):
-        run_folder.RunFolder.open(path, trust=True)  # raises, with advice
-    app = server_lib.Dashboard(paths, token, flags.host)
-    server = server_lib.make_server(app, flags.host, flags.port)
-  except ValueError as error:
-    print(f"dashboard: {error}", file=sys.stderr)
-    return 2
+  words = flags.parse(argv, _USAGE, has_words=True)
+  folders = words or [sources.find_newest(_RUN_DIR)]
+  paths = [run_folder.expand(folder).resolve() for folder in folders]
+  for path in paths:
+    if not sources.find([path]):
+      run_folder.RunFolder.open(path, trust=True)  # raises, with advice
+  app = server_lib.Dashboard(paths, token, flags.host)
+  server = server_lib.make_server(app, flags.host, flags.port)
   print(f"http://{flags.host}:{server.port}/#token={token}", flush=True)
   server.serve_forever()
   return 0

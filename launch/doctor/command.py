@@ -1,7 +1,6 @@
 """The command `slipway doctor`, which examines this machine, or a run."""
 
 import pathlib
-import sys
 from collections.abc import Iterable, Sequence
 
 from slipway.environments import user_code
@@ -31,8 +30,11 @@ def main(argv: Sequence[str]) -> int:
   """Prints the findings.
 
   Returns:
-    Exit status: 0 if all is ok; 1 with findings, warnings included; 2 if a flag
-    is invalid, the folder is no run's, or the run has no results yet.
+    Exit status: 0 if all is ok; 1 with findings, warnings included.
+
+  Raises:
+    ValueError: a flag is invalid, the folder is no run's, or the run has no
+      results yet.
   """
   flags = flags_lib.Flags()
   flags.add_bool("json", False, "Print JSON.")
@@ -40,19 +42,15 @@ def main(argv: Sequence[str]) -> int:
   flags.add_text("run_dir", "runs", "Folder of runs, whose disk is tested.")
   flags.add_trust()
   found = []
-  try:
-    words = flags.parse(argv, _USAGE, has_words=True)
-    with (
-      standard_streams.diverting_output(flags.json),
-      hung_process.ending(0, 2, "doctor", lambda: None),
-    ):
-      for x in _examine(words, flags):
-        found.append(x)
-        if not flags.json:
-          print(f"{x.severity:<8} {x.name}: {x.sentence}", flush=True)
-  except ValueError as error:
-    print(f"doctor: {error}", file=sys.stderr)
-    return 2
+  words = flags.parse(argv, _USAGE, has_words=True)
+  with (
+    standard_streams.diverting_output(flags.json),
+    hung_process.ending(0, 2, "doctor", lambda: None),
+  ):
+    for x in _examine(words, flags):
+      found.append(x)
+      if not flags.json:
+        print(f"{x.severity:<8} {x.name}: {x.sentence}", flush=True)
   if flags.json:
     print(records.to_json(found).decode(), end="")
   return int(any(x.severity != finding.OK for x in found))

@@ -4,9 +4,7 @@ A snapshot is read by this process from its files, so a running trainer is not
 disturbed. To request samples of its server would change the counts of samples.
 """
 
-import os
 import pathlib
-import sys
 import time
 from collections.abc import Sequence
 
@@ -19,15 +17,14 @@ from slipway.environments import factory, user_code
 from slipway.launch.api import running
 from slipway.launch.checks import flags as flags_lib
 from slipway.launch.checks import run_config
-from slipway.launch.display import plain_warnings, standard_streams
+from slipway.launch.display import standard_streams
 from slipway.launch.inspection import report
-from slipway.launch.processes import hung_process, processors
+from slipway.launch.processes import hung_process
 from slipway.launch.runs import (
   recorded_spaces,
   records,
   run_counters,
   run_folder,
-  run_lock,
   snapshot_store,
 )
 
@@ -49,47 +46,17 @@ def main(argv: Sequence[str]) -> int:
   """Inspects a run, and prints what it has found.
 
   Returns:
-    Exit status: 0; 1 if the run does not save itself, or its environment
-    failed; 2 if a flag is invalid or there is nothing to inspect.
+    Exit status 0.
+
+  Raises:
+    ValueError: a flag is invalid, or there is nothing to inspect.
+    RunUnavailableError: the run does not save itself.
+    UserCodeError: the environment failed.
   """
-  plain_warnings.enable()
-  # TensorFlow would take all memory of a GPU, which the trainer needs.
-  os.environ.update(processors.NO_GPU)
-  try:
-    _execute(argv)
-    return 0
-  except (running.RunUnavailableError, user_code.UserCodeError) as error:
-    print(f"inspect: {error}", file=sys.stderr)
-    return 1
-  except BrokenPipeError:  # the command line's program handles it
-    raise
-  except (ValueError, OSError) as error:
-    print(f"inspect: {error}", file=sys.stderr)
-    return 2
-
-
-def _execute(argv: Sequence[str]) -> None:
-  """Executes the command."""
   flags = _define_flags()
-  runs = flags.parse(argv, _USAGE, has_words=True)
-  if len(runs) != 1:
-    raise ValueError(
-      f"{len(runs)} runs are given, and the command inspects one: give the "
-      "folder of a run, such as runs/first"
-    )
-  folder = run_folder.RunFolder.open(runs[0], flags.trust)
+  folder = run_folder.RunFolder.open(flags.parse_run(argv, _USAGE), flags.trust)
   config = run_config.read(folder.path, flags.trust)
-  advice = "it has ended without one, and will have none"
-  if run_lock.is_held(folder):
-    advice = "request one, by --save"
-  if flags.save:
-    running.save(folder)
-  snapshot = snapshot_store.SnapshotStore(folder).newest()
-  if snapshot is None:
-    raise ValueError(
-      f"{str(folder.path)!r} has no complete snapshot, so there is nothing to "
-      f"inspect: {advice}"
-    )
+  snapshot = running.find_snapshot(folder, flags.save)
   timeout_s = config.environment.step_timeout_s
   with (
     standard_streams.diverting_output(flags.json),
@@ -101,6 +68,7 @@ def _execute(argv: Sequence[str]) -> None:
   else:
     console = rich.console.Console(highlight=False)
     console.print(*report.render(found), sep="\n")
+  return 0
 
 
 def _inspect(

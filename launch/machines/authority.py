@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import socket
-import sys
 import typing
 from collections.abc import Sequence
 
@@ -47,7 +46,10 @@ def main(argv: Sequence[str]) -> int:
     argv: the program's name, the folder, and flags.
 
   Returns:
-    Exit status: 0, or 2 if a certificate can't be made or a flag is invalid.
+    Exit status 0.
+
+  Raises:
+    ValueError: a certificate can't be made, or a flag is invalid.
   """
   flags = flags_lib.Flags()
   flags.add_text(
@@ -56,22 +58,18 @@ def main(argv: Sequence[str]) -> int:
     "Names or addresses of the machines, separated by commas. A/B/C is one "
     "machine with three names, or several machines that share a certificate.",
   )
-  try:
-    folders = flags.parse(argv, _USAGE, has_words=True)
-    hosts = [x.strip() for x in flags.hosts.split(",")] if flags.hosts else []
-    if len(folders) != 1 or not hosts:
-      raise ValueError(
-        "a folder and --hosts are needed, so nothing was made: give, for "
-        "example, slipway certificates certificates --hosts=10.0.0.1,10.0.0.2"
-      )
-    all_names = [_find_names(host) for host in hosts]
-    authority = Authority(run_folder.expand(folders[0]))
-    for names in all_names:
-      identity = authority.issue(names)
-      print(f"{os.path.dirname(identity.key)}: {', '.join(names)}")
-  except ValueError as error:
-    print(f"certificates: {error}", file=sys.stderr)
-    return 2
+  folders = flags.parse(argv, _USAGE, has_words=True)
+  hosts = [x.strip() for x in flags.hosts.split(",")] if flags.hosts else []
+  if len(folders) != 1 or not hosts:
+    raise ValueError(
+      "a folder and --hosts are needed, so nothing was made: give, for "
+      "example, slipway certificates certificates --hosts=10.0.0.1,10.0.0.2"
+    )
+  all_names = [_find_names(host) for host in hosts]
+  authority = Authority(run_folder.expand(folders[0]))
+  for names in all_names:
+    identity = authority.issue(names)
+    print(f"{os.path.dirname(identity.key)}: {', '.join(names)}")
   return 0
 
 

@@ -30,43 +30,35 @@ def main(argv: Sequence[str]) -> int:
   """Executes the command line of `slipway profile`.
 
   Returns:
-    Exit status: 0 if the profile was taken; 1 if the run is not active or does
-    not reply; 2 if the command was rejected.
+    Exit status 0.
+
+  Raises:
+    ValueError: the command was rejected.
+    RunUnavailableError: the run is not active or does not reply.
+    OSError: a file can't be written.
   """
   flags = flags_lib.Flags()
   flags.add_integer("seconds", 10, "Duration of the profile.", 1, 60)
   flags.add_integer("samples_per_s", 100, "Samples per second.", 1, 1_000)
   flags.add_text("trace", None, "Path of a timeline for ui.perfetto.dev.")
-  try:
-    words = flags.parse(argv, _USAGE, has_words=True)
-    if len(words) != 1:
-      raise ValueError(
-        f"{len(words)} runs are given, and a profile is of one: give the "
-        "folder of an active run, such as runs/first"
-      )
-    if flags.trace and not pathlib.Path(flags.trace).parent.is_dir():
-      raise ValueError(
-        f"--trace={flags.trace} is in a folder that does not exist, so the "
-        "timeline could not be written: make the folder first"
-      )
-    folder = run_folder.RunFolder.open(words[0], True)
-    profiles = _profile(folder, flags.seconds, flags.samples_per_s)
-    print(views.make_table(profiles))
-    flame_graph = folder.path / "profile.collapsedstack.txt"
-    written = {flame_graph: views.make_flame_graph(profiles)}
-    if flags.trace is not None:
-      written[pathlib.Path(flags.trace)] = views.make_timeline(profiles)
-    for path, text in written.items():
-      # A link, such as one of another user, is replaced instead of followed.
-      with run_folder.replacing(path) as temporary:
-        temporary.write_text(text)
-      print(path)
-  except (ValueError, OSError) as error:
-    print(f"profile: {error}", file=sys.stderr)
-    return 2
-  except running.RunUnavailableError as error:
-    print(f"profile: {error}", file=sys.stderr)
-    return 1
+  run = flags.parse_run(argv, _USAGE)
+  if flags.trace and not pathlib.Path(flags.trace).parent.is_dir():
+    raise ValueError(
+      f"--trace={flags.trace} is in a folder that does not exist, so the "
+      "timeline could not be written: make the folder first"
+    )
+  folder = run_folder.RunFolder.open(run, True)
+  profiles = _profile(folder, flags.seconds, flags.samples_per_s)
+  print(views.make_table(profiles))
+  flame_graph = folder.path / "profile.collapsedstack.txt"
+  written = {flame_graph: views.make_flame_graph(profiles)}
+  if flags.trace is not None:
+    written[pathlib.Path(flags.trace)] = views.make_timeline(profiles)
+  for path, text in written.items():
+    # A link, such as one of another user, is replaced instead of followed.
+    with run_folder.replacing(path) as temporary:
+      temporary.write_text(text)
+    print(path)
   return 0
 
 

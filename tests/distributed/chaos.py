@@ -118,7 +118,8 @@ def _set_target(run, target):
       *(
         sys.executable,
         "-m",
-        "slipway.launch.commands.control",
+        "slipway.launch.commands.cli",
+        "control",
         f"--run={run.path}",
       ),
       *("set", "limits.target_return", str(target)),

@@ -259,7 +259,8 @@ def control():
       [
         sys.executable,
         "-m",
-        "slipway.launch.commands.control",
+        "slipway.launch.commands.cli",
+        "control",
         f"--run={run.path}",
         *words,
       ],

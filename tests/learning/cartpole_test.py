@@ -67,7 +67,8 @@ def test_behaviour_cloning_reaches_the_recorded_policy(train, tmp_path):
       *(
         sys.executable,
         "-m",
-        "slipway.launch.commands.record",
+        "slipway.launch.commands.cli",
+        "record",
         f"--run={tmp_path / 'a-run'}",
       ),
       *("--episodes=20", f"--out={recorded}"),

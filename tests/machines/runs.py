@@ -68,7 +68,8 @@ class MachineRun:
     command = [
       sys.executable,
       "-m",
-      "slipway.launch.commands.control",
+      "slipway.launch.commands.cli",
+      "control",
       f"--run={self.path}",
     ]
     output = self.cluster.head.run([*command, "status", "--json"]).stdout

@@ -9,7 +9,7 @@ import pytest
 import slipway
 from slipway.configs import dqn
 from slipway.launch.checks import train_flags
-from slipway.launch.commands import evaluate
+from slipway.launch.commands import cli
 from slipway.launch.runs import run_folder
 from tests.launch import errors, saved
 
@@ -79,10 +79,10 @@ def test_a_run_of_another_user_needs_trust(run, make_foreign, capsys):
   with errors.one_line("trust=True", run.path):
     slipway.load(run.path)
   slipway.load(run.path, trust=True)
-  assert evaluate.main(["evaluate", f"--run={run.path}"]) == 2
+  assert cli.run(["slipway", "evaluate", f"--run={run.path}"]) == 2
   assert "--trust" in capsys.readouterr().err
   played = ["--trust", "--episodes=1"]
-  assert evaluate.main(["evaluate", f"--run={run.path}", *played]) == 0
+  assert cli.run(["slipway", "evaluate", f"--run={run.path}", *played]) == 0
   with pytest.raises(ValueError, match="--trust"):
     train_flags.parse(["train", f"--resume={run.path}"], "Trains.")
   resumed = ["train", f"--resume={run.path}", "--trust"]

@@ -136,11 +136,13 @@ def test_a_closed_standard_output_is_no_error():
 # Imports as root, because another user may have no access to the interpreter.
 _OTHER_USER = """
 import os, sys
-from slipway.launch.commands import control, plot
+from slipway.environments import user_code
+from slipway.launch.commands import cli, control, plot
+os.chdir("/")
 if os.getuid() == 0:
   os.setuid(65_534)
-print(control.main(["control", f"--run={sys.argv[1]}", "status"]))
-print(plot.main(["plot", sys.argv[1]]))
+print(cli.run(["slipway", "control", f"--run={sys.argv[1]}", "status"]))
+print(cli.run(["slipway", "plot", sys.argv[1]]))
 """
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from slipway.configs import dqn
 from slipway.environments import factory
+from slipway.launch.commands import cli
 from slipway.launch.commands import control as control_command
 from slipway.launch.control import calls, control_service, messages
 from slipway.launch.nodes import link
@@ -120,9 +121,7 @@ def control(capsys):
   """
 
   def control(folder, *arguments):
-    status = control_command.main(
-      ["control", f"--run={folder.path}", *arguments]
-    )
+    status = cli.run(["slipway", "control", f"--run={folder.path}", *arguments])
     return status, *capsys.readouterr()
 
   return control
@@ -201,7 +200,7 @@ def test_a_process_of_its_own(run):
   done = subprocess.run(
     [
       *(sys.executable, "-X", "importtime"),
-      *("-m", "slipway.launch.commands.control"),
+      *("-m", "slipway.launch.commands.cli", "control"),
       "status", "--run", str(run.path), "--json",
     ],
     capture_output=True, text=True, timeout=60,
@@ -238,14 +237,14 @@ def test_no_run(tmp_path, control, capsys):
   status, _, err = control(run_folder.RunFolder(tmp_path / "nothing"), "status")
   assert status == 2
   assert "is not a run" in err
-  assert control_command.main(["control", "status"]) == 2
+  assert cli.run(["slipway", "control", "status"]) == 2
   err = capsys.readouterr().err
   assert "--run is missing" in err and "None" not in err
 
 
 def test_help(capsys):
   with pytest.raises(SystemExit) as end:
-    control_command.main(["control", "--help"])
+    cli.run(["slipway", "control", "--help"])
   assert not end.value.code
   out = capsys.readouterr().out
   for words in ("stop, save, set FIELD VALUE, workers N", "--run"):

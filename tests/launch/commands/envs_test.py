@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from gymnasium.envs.classic_control import cartpole
 
-from slipway.launch.commands import envs
+from slipway.launch.commands import cli
 from tests.environments import given
 from tests.launch import errors
 
@@ -31,7 +31,7 @@ class Endless(gymnasium.Env):
 
 
 def run(capsys, *arguments):
-  assert envs.main(["slipway envs", *arguments]) == 0
+  assert cli.run(["slipway", "envs", *arguments]) == 0
   printed = capsys.readouterr().out
   assert max(map(len, printed.splitlines())) <= 80 or not arguments
   return " ".join(printed.split())
@@ -95,5 +95,5 @@ def test_registered_environments_are_listed(capsys):
   ],
 )
 def test_what_is_rejected(capsys, arguments, words):
-  assert envs.main(["slipway envs", *arguments]) == 2
+  assert cli.run(["slipway", "envs", *arguments]) == 2
   errors.check_printed(capsys, *words)

@@ -11,7 +11,7 @@ import slipway
 from slipway.agents import registry
 from slipway.configs import ddpg, dqn, ppo, r2d2
 from slipway.environments import factory
-from slipway.launch.commands import evaluate, play
+from slipway.launch.commands import cli, evaluate
 from slipway.launch.runs import (
   best_variables,
   recorded_spaces,
@@ -49,7 +49,7 @@ def test_a_loaded_policy_scales_rewards_as_its_training_did(tmp_path):
 @pytest.mark.parametrize("episodes", [1, 2])
 def test_a_single_episode_has_no_error(run, capsys, episodes):
   flags = [f"--run={run.path}", f"--episodes={episodes}"]
-  assert evaluate.main(["evaluate", *flags]) == 0
+  assert cli.run(["slipway", "evaluate", *flags]) == 0
   printed = capsys.readouterr().out
   assert "nan" not in printed
   assert ("(standard error)" in printed) == (episodes > 1)
@@ -57,7 +57,9 @@ def test_a_single_episode_has_no_error(run, capsys, episodes):
 
 def test_an_atari_game_has_a_human_normalized_mean(tmp_path, capsys):
   run = saved.write_run(dqn.get_config("pong"), tmp_path / "runs")
-  assert evaluate.main(["evaluate", f"--run={run.path}", "--episodes=1"]) == 0
+  assert (
+    cli.run(["slipway", "evaluate", f"--run={run.path}", "--episodes=1"]) == 0
+  )
   printed = capsys.readouterr().out
   found = re.search(r"mean return (-[\d.]+).*normalized (-?[\d.]+)", printed)
   assert found is not None
@@ -71,7 +73,7 @@ def test_other_variables_than_the_best(run, capsys):
     saved.write_snapshot(run, version)
   for which, version in (("best", 7), ("1", 8), ("2", 9), ("latest", 9)):
     flags = [f"--run={run.path}", f"--which={which}", "--episodes=1"]
-    assert evaluate.main(["evaluate", *flags]) == 0
+    assert cli.run(["slipway", "evaluate", *flags]) == 0
     assert f"1 episodes of version {version}:" in capsys.readouterr().out
   assert "--which=3" in rejection_of(run, capsys, "--which=3")
   assert "nor a number" in rejection_of(run, capsys, "--which=newest")
@@ -81,7 +83,7 @@ def test_other_variables_than_the_best(run, capsys):
 
 def rejection_of(run, capsys, *flags):
   arguments = [f"--run={run.path}", "--episodes=1", *flags]
-  assert evaluate.main(["evaluate", *arguments]) == 2
+  assert cli.run(["slipway", "evaluate", *arguments]) == 2
   error = capsys.readouterr().err
   assert error.count("\n") == 1
   return error
@@ -119,7 +121,7 @@ def test_an_environment_that_gives_spaces_only(run, capsys):
   config = run.read_config()
   config.environment.external, config.topology.workers = True, 0
   run.write_config(config)
-  assert evaluate.main(["evaluate", f"--run={run.path}"]) == 2
+  assert cli.run(["slipway", "evaluate", f"--run={run.path}"]) == 2
   errors.check_printed(capsys, "defines spaces only, so no episode can")
   with pytest.raises(ValueError, match="which='latest'"):
     slipway.load(run.path)
@@ -146,7 +148,7 @@ def test_a_task_that_never_ends(tmp_path, capsys, monkeypatch, caplog):
   run = saved.write_run(config, tmp_path / "runs")
   flags = [f"--run={run.path}", "--episodes=3", "--max_steps=40"]
   with caplog.at_level("WARNING"):
-    assert evaluate.main(["evaluate", *flags]) == 0
+    assert cli.run(["slipway", "evaluate", *flags]) == 0
   printed = capsys.readouterr().out
   assert "mean return 20.00" in printed and "mean length 40.0" in printed
   assert "3 of them had not ended after --max_steps=40" in printed
@@ -159,11 +161,13 @@ def test_evaluations_have_their_own_environment(tmp_path, capsys):
   config.evaluation.environment.kwargs = {"sutton_barto_reward": True}
   run = saved.write_run(config, tmp_path / "runs")
   flags = [f"--run={run.path}", "--episodes=4"]
-  assert evaluate.main(["evaluate", *flags]) == 0
+  assert cli.run(["slipway", "evaluate", *flags]) == 0
   printed = capsys.readouterr().out
   # There is no reward but -1 where the pole falls, which takes longer.
   assert "mean return 0.00" in printed and "mean length 3.0" in printed
-  assert play.main(["play", str(run.path), "--video", "--which=best"]) == 0
+  assert (
+    cli.run(["slipway", "play", str(run.path), "--video", "--which=best"]) == 0
+  )
   assert "video of an episode with return 0.00" in capsys.readouterr().out
   policy = slipway.load(run.path)
   environment = policy.make_environment()
@@ -179,7 +183,7 @@ def test_evaluations_with_other_spaces_than_the_runs(tmp_path, capsys):
   config.evaluation.environment.name = "Acrobot-v1"
   run = saved.write_run(config, tmp_path / "runs")
   recorded_spaces.write(run, factory.make_spec(config.environment))
-  assert evaluate.main(["evaluate", f"--run={run.path}"]) == 2
+  assert cli.run(["slipway", "evaluate", f"--run={run.path}"]) == 2
   errors.check_printed(capsys, "Acrobot-v1 has other observations")
 
 
@@ -188,7 +192,7 @@ def test_a_policy_acts_as_the_user_wants(tmp_path, capsys):
   printed = {}
   for policy in ("greedy", "sampled"):
     flags = [f"--run={run.path}", "--episodes=2", f"--policy={policy}"]
-    assert evaluate.main(["evaluate", *flags]) == 0
+    assert cli.run(["slipway", "evaluate", *flags]) == 0
     printed[policy] = capsys.readouterr().out
   assert printed["greedy"] != printed["sampled"]
   observation = np.tile(np.float32([0.1, -0.2, 0.3, -0.4]), (64, 1))

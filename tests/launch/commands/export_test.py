@@ -6,7 +6,7 @@ import pytest
 import slipway
 from slipway.configs import dqn
 from slipway.environments import factory, recordings
-from slipway.launch.commands import export
+from slipway.launch.commands import cli, export
 from tests.environments import given
 from tests.launch import errors, saved
 
@@ -40,7 +40,9 @@ def test_episodes_are_those_of_the_workers(
     config.evaluation.period_steps = 0
   slipway.train(config, name="run", run_dir=tmp_path, mode=mode)
   out = tmp_path / "exported"
-  assert export.main(["export", str(tmp_path / "run"), f"--out={out}"]) == 0
+  assert (
+    cli.run(["slipway", "export", str(tmp_path / "run"), f"--out={out}"]) == 0
+  )
   exported = read(out, config.environment.name)
   assert f"{len(exported)} episodes" in capsys.readouterr().out
 
@@ -93,7 +95,7 @@ def test_environments_with_equal_observations_stay_apart():
       {"adder.n_step": 1, "topology.workers": 0, "dataset.path": "d"},
       ["dataset.path='d'", "no table"],
     ),
-    ({"adder.n_step": 1}, ["no complete snapshot", "--save"]),
+    ({"adder.n_step": 1}, ["no complete snapshot", "ended without"]),
   ],
 )
 def test_tables_without_steps_are_rejected(tmp_path, capsys, changes, words):
@@ -101,6 +103,6 @@ def test_tables_without_steps_are_rejected(tmp_path, capsys, changes, words):
   config.update_from_flattened_dict(changes)
   run = saved.write_run(config, tmp_path / "runs")
   out = tmp_path / "out"
-  assert export.main(["export", str(run.path), f"--out={out}"]) == 2
+  assert cli.run(["slipway", "export", str(run.path), f"--out={out}"]) == 2
   errors.check_printed(capsys, "export: ", *words)
   assert not out.exists()

@@ -5,11 +5,11 @@ import sys
 import pytest
 
 from slipway.configs import catalog
-from slipway.launch.commands import list as list_lib
+from slipway.launch.commands import cli
 
 
 def run(capfd, *flags):
-  status = list_lib.main(["list", *flags])
+  status = cli.run(["slipway", "list", *flags])
   out, err = capfd.readouterr()
   return status, out, err
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from slipway.configs import ddpg, dqn, ppo, r2d2
-from slipway.launch.commands import evaluate
+from slipway.launch.commands import cli
 from tests.environments import recorded
 from tests.launch import errors, saved
 
@@ -21,7 +21,7 @@ def make_run(tmp_path, config, steps=60):
 
 def test_estimates_of_one_policy(tmp_path, capsys):
   _, flags = make_run(tmp_path, ppo.get_config())
-  assert evaluate.main(["evaluate", *flags, "--policy=sampled"]) == 0
+  assert cli.run(["slipway", "evaluate", *flags, "--policy=sampled"]) == 0
   recording, notice, line = capsys.readouterr().out.splitlines()
   assert re.match(r"\d+ recorded episodes with \d+ steps: return", recording)
   assert "probabilities of recorded actions" in notice
@@ -35,7 +35,7 @@ def test_estimates_of_one_policy(tmp_path, capsys):
 
 def test_one_episode_has_no_standard_error(tmp_path, capsys):
   _, flags = make_run(tmp_path, dqn.get_config("cartpole"), steps=13)
-  assert evaluate.main(["evaluate", *flags]) == 0
+  assert cli.run(["slipway", "evaluate", *flags]) == 0
   recording, _, line = capsys.readouterr().out.splitlines()
   assert recording.startswith("1 recorded episodes")
   assert "+-" not in recording + line
@@ -44,11 +44,11 @@ def test_one_episode_has_no_standard_error(tmp_path, capsys):
 def test_the_best_snapshot_is_that_of_the_highest_value(tmp_path, capsys):
   run, flags = make_run(tmp_path, dqn.get_config("cartpole"))
   flags += ["--which=all"]
-  assert evaluate.main(["evaluate", *flags]) == 2
+  assert cli.run(["slipway", "evaluate", *flags]) == 2
   errors.check_printed(capsys, "has no snapshot")
   for version in (8, 9):
     saved.write_snapshot(run, version)
-  assert evaluate.main(["evaluate", *flags]) == 0
+  assert cli.run(["slipway", "evaluate", *flags]) == 0
   *_, first, second, best = capsys.readouterr().out.splitlines()
   values = {}
   for number, line in ((1, first), (2, second)):
@@ -62,7 +62,7 @@ def test_continuous_actions_have_no_importance_sampling(tmp_path, capsys):
   config = ddpg.get_config()
   config.environment.time_limit = 20
   _, flags = make_run(tmp_path, config)
-  assert evaluate.main(["evaluate", *flags]) == 0
+  assert cli.run(["slipway", "evaluate", *flags]) == 0
   _, notice, line = capsys.readouterr().out.splitlines()
   assert notice.startswith("no importance sampling")
   assert line.startswith("--which=best, version 7: fitted Q -")
@@ -80,11 +80,11 @@ def test_continuous_actions_have_no_importance_sampling(tmp_path, capsys):
 )
 def test_flags_without_an_effect_are_rejected(tmp_path, capsys, more, part):
   _, flags = make_run(tmp_path, dqn.get_config("cartpole"))
-  assert evaluate.main(["evaluate", *flags, *more]) == 2
+  assert cli.run(["slipway", "evaluate", *flags, *more]) == 2
   errors.check_printed(capsys, part)
 
 
 def test_recurrent_policies_are_rejected(tmp_path, capsys):
   _, flags = make_run(tmp_path, r2d2.get_config("cartpole"))
-  assert evaluate.main(["evaluate", *flags]) == 2
+  assert cli.run(["slipway", "evaluate", *flags]) == 2
   errors.check_printed(capsys, "has a recurrent network")

@@ -5,7 +5,7 @@ import pygame
 import pytest
 
 from slipway.configs import dqn
-from slipway.launch.commands import play
+from slipway.launch.commands import cli
 from slipway.launch.display import window
 from slipway.launch.nodes import filming
 from tests.launch import errors, saved
@@ -32,7 +32,7 @@ def test_a_window_is_played_in_until_it_is_closed(run, capsys, monkeypatch):
 
   counted = []
   monkeypatch.setattr(window.Window, "show", show_and_close_later)
-  assert play.main(["play", str(run.path)]) == 0
+  assert cli.run(["slipway", "play", str(run.path)]) == 0
   line = "version 7: an episode with return 5.00"
   assert capsys.readouterr().out.splitlines() == [line, line]
 
@@ -40,12 +40,12 @@ def test_a_window_is_played_in_until_it_is_closed(run, capsys, monkeypatch):
 def test_without_a_display_a_video_is_advised(run, capsys, monkeypatch):
   for variable in ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER"):
     monkeypatch.delenv(variable, raising=False)
-  assert play.main(["play", str(run.path)]) == 2
+  assert cli.run(["slipway", "play", str(run.path)]) == 2
   errors.check_printed(capsys, "no display", "DISPLAY", "--video")
 
 
 def test_a_video_of_one_episode(run, capsys):
-  assert play.main(["play", str(run.path), "--video"]) == 0
+  assert cli.run(["slipway", "play", str(run.path), "--video"]) == 0
   assert "return 5.00" in capsys.readouterr().out
   (path,) = run.videos.iterdir()
   with imageio.get_reader(path) as reader:
@@ -54,14 +54,14 @@ def test_a_video_of_one_episode(run, capsys):
 
 def test_a_video_of_a_part_of_an_episode_says_so(run, capsys, monkeypatch):
   monkeypatch.setattr(filming, "MAX_STEPS", 3)
-  assert play.main(["play", str(run.path), "--video"]) == 0
+  assert cli.run(["slipway", "play", str(run.path), "--video"]) == 0
   assert "the first 3 steps of an episode" in capsys.readouterr().out
 
 
 def test_a_video_that_cannot_be_written(run, capsys):
   run.videos.rmdir()
   run.videos.write_text("")  # a file in the place of the folder
-  assert play.main(["play", str(run.path), "--video"]) == 2
+  assert cli.run(["slipway", "play", str(run.path), "--video"]) == 2
   errors.check_printed(capsys, "videos' can't be written")
 
 
@@ -73,5 +73,5 @@ def test_a_video_that_cannot_be_written(run, capsys):
   ],
 )
 def test_what_is_rejected(run, capsys, flags, words):
-  assert play.main(["play", str(run.path), *flags]) == 2
+  assert cli.run(["slipway", "play", str(run.path), *flags]) == 2
   errors.check_printed(capsys, *words)

@@ -8,7 +8,7 @@ import pytest
 
 from slipway.configs import dqn
 from slipway.environments import factory, recordings
-from slipway.launch.commands import record
+from slipway.launch.commands import cli
 from tests.environments import given
 from tests.launch import errors, saved
 
@@ -29,7 +29,7 @@ def run(tmp_path):
 def test_recorded_episodes_are_those_it_reports(run, tmp_path, capsys):
   out = tmp_path / "b"
   flags = [f"--run={run.path}", "--episodes=23", f"--out={out}"]
-  assert record.main(["record", *flags]) == 0
+  assert cli.run(["slipway", "record", *flags]) == 0
   printed = capsys.readouterr().out
   episodes = read(out)
   assert len(episodes.lengths) == 23
@@ -72,7 +72,7 @@ def half_torque(observations):
 )
 def test_policies_that_need_no_run(tmp_path, policy, share):
   flags = [CARTPOLE, f"--out={tmp_path}", f"--policy={policy}"]
-  assert record.main(["record", *" ".join(flags).split()]) == 0
+  assert cli.run(["slipway", "record", *" ".join(flags).split()]) == 0
   episodes = read(tmp_path)
   assert len(episodes.lengths) == 20
   tolerance = 0 if share in (0.0, 1.0) else 4 / len(episodes.actions) ** 0.5
@@ -81,7 +81,7 @@ def test_policies_that_need_no_run(tmp_path, policy, share):
 
 def test_actions_of_an_own_policy_are_the_environments(tmp_path):
   flags = [f"--out={tmp_path}", f"--policy={__name__}:half_torque"]
-  assert record.main(["record", PENDULUM, "--episodes=2", *flags]) == 0
+  assert cli.run(["slipway", "record", PENDULUM, "--episodes=2", *flags]) == 0
   assert (read(tmp_path, "Pendulum-v1").actions == 0.5).all()
 
 
@@ -91,14 +91,14 @@ def test_random_actions_in_the_environment_of_a_run(run, tmp_path):
   run.write_config(config)
   run.best.unlink()
   flags = [f"--run={run.path}", "--policy=random", f"--out={tmp_path / 'b'}"]
-  assert record.main(["record", *flags]) == 0
+  assert cli.run(["slipway", "record", *flags]) == 0
   assert read(tmp_path / "b").lengths.tolist() == [3] * 20
 
 
 def test_an_environment_is_changed(tmp_path):
   flags = [CARTPOLE, "--policy=random", f"--out={tmp_path}"]
   limit = "--config.environment.time_limit=3"
-  assert record.main(["record", *flags, limit]) == 0
+  assert cli.run(["slipway", "record", *flags, limit]) == 0
   assert read(tmp_path).lengths.tolist() == [3] * 20
 
 
@@ -126,24 +126,24 @@ REJECTED = [
 @pytest.mark.parametrize(("flags", "part"), REJECTED)
 def test_flags_that_record_rejects(tmp_path, flags, part, capsys):
   out = [] if "--out" in flags else [f"--out={tmp_path / 'a'}"]
-  assert record.main(["record", *flags.split(), *out]) == 2
+  assert cli.run(["slipway", "record", *flags.split(), *out]) == 2
   errors.check_printed(capsys, "record: ", part)
   assert not (tmp_path / "a").exists()
 
 
 def test_it_needs_a_new_folder(tmp_path, capsys):
   flags = [CARTPOLE, "--policy=random"]
-  assert record.main(["record", *flags]) == 2
+  assert cli.run(["slipway", "record", *flags]) == 2
   errors.check_printed(capsys, "--out is missing")
   (tmp_path / "notes.txt").touch()
-  assert record.main(["record", *flags, f"--out={tmp_path}"]) == 2
+  assert cli.run(["slipway", "record", *flags, f"--out={tmp_path}"]) == 2
   errors.check_printed(capsys, "already has files")
 
 
 @pytest.mark.parametrize("name", ["too_few", "outside"])
 def test_actions_that_the_environment_cannot_take(tmp_path, capsys, name):
   flags = [CARTPOLE, f"--policy={__name__}:{name}", f"--out={tmp_path / 'a'}"]
-  assert record.main(["record", *flags]) == 1
+  assert cli.run(["slipway", "record", *flags]) == 1
   errors.check_printed(capsys, f"{name}' returned ", "actions of Discrete(2)")
 
 
@@ -168,7 +168,6 @@ class Stops(gymnasium.Env):
 def test_what_is_whole_stays_after_an_interrupt(tmp_path):
   name = f"{__name__}:Stops"
   flags = [f"--environment={name}", "--policy=random", f"--out={tmp_path}"]
-  with pytest.raises(KeyboardInterrupt):
-    record.main(["record", "--episodes=1000", *flags])
+  assert cli.run(["slipway", "record", "--episodes=1000", *flags]) == 1
   # Steps of 20 environments, and then resets of all.
   assert read(tmp_path, name).lengths.tolist() == [1] * 40

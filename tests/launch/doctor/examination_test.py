@@ -10,8 +10,9 @@ import gymnasium
 import pytest
 
 from slipway.configs import catalog
+from slipway.launch.commands import cli
 from slipway.launch.diagnosis import finding
-from slipway.launch.doctor import command, examination, machine
+from slipway.launch.doctor import examination, machine
 from slipway.launch.runs import curves, results, run_folder
 from tests.launch import errors, saved
 
@@ -62,7 +63,7 @@ def run(tmp_path):
 
 
 def test_a_healthy_run(run, capsys):
-  assert command.main(["slipway doctor", str(run)]) == 0
+  assert cli.run(["slipway", "doctor", str(run)]) == 0
   printed = capsys.readouterr().out
   assert "random play" in printed
   assert all(line.startswith("ok ") for line in printed.splitlines())
@@ -75,7 +76,7 @@ def test_findings_come_from_config_metrics_and_environment(tmp_path, capsys):
     learner__learning_rate=0.5,
     environment__wrappers=(f"{__name__}:Negated",),
   )
-  assert command.main(["slipway doctor", str(path), "--json"]) == 1
+  assert cli.run(["slipway", "doctor", str(path), "--json"]) == 1
   found = json.loads(capsys.readouterr().out)
   names = list_names(found)
   assert names == [
@@ -97,7 +98,7 @@ def test_a_run_without_updates_cannot_be_judged(tmp_path, capsys):
   config = catalog.algorithms()["dqn"].get_config("cartpole")
   folder = run_folder.RunFolder.create(tmp_path, "a", overwrite=False)
   folder.write_config(config)
-  assert command.main(["slipway doctor", str(folder.path)]) == 2
+  assert cli.run(["slipway", "doctor", str(folder.path)]) == 2
   errors.check_printed(capsys, "has made no update")
 
 
@@ -110,7 +111,7 @@ def test_a_run_without_updates_cannot_be_judged(tmp_path, capsys):
   ],
 )
 def test_what_is_rejected(arguments, words, capsys):
-  assert command.main(["slipway doctor", *arguments]) == 2
+  assert cli.run(["slipway", "doctor", *arguments]) == 2
   errors.check_printed(capsys, words)
 
 
@@ -168,7 +169,7 @@ def test_a_real_run_and_the_parts_of_the_data_path(tmp_path, capsys):
   )
   found = examination.examine(tmp_path / "a")
   assert {"learning rate", "target network"} <= {x.name for x in found}
-  status = command.main(["slipway doctor", "--json", f"--run_dir={tmp_path}"])
+  status = cli.run(["slipway", "doctor", "--json", f"--run_dir={tmp_path}"])
   found = json.loads(capsys.readouterr().out)
   assert {"environment", "writer", "updates", "variables"} <= {
     x["name"] for x in found

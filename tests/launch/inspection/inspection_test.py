@@ -9,7 +9,7 @@ import pytest
 from matplotlib import image
 
 import slipway
-from slipway.launch.inspection import command
+from slipway.launch.commands import cli
 from tests.launch import errors, saved
 
 pytestmark = pytest.mark.runs
@@ -56,7 +56,7 @@ def inspect(capsys):
 
   def inspect(run, *flags):
     capsys.readouterr()  # that of the training
-    assert command.main(["inspect", str(run), "--json", *flags]) == 0
+    assert cli.run(["slipway", "inspect", str(run), "--json", *flags]) == 0
     return json.loads(capsys.readouterr().out)
 
   return inspect
@@ -162,7 +162,7 @@ def test_a_queue_is_no_table(train, inspect, capsys):
   assert [*found["table"]] == ["none"]
   assert found["policy"]["actions_are"] == "sampled"
   assert 0 < found["policy"]["entropy"] <= np.log(2)
-  assert command.main(["inspect", str(run), "--episodes=2"]) == 0
+  assert cli.run(["slipway", "inspect", str(run), "--episodes=2"]) == 0
   shown = capsys.readouterr().out
   assert "queue" in shown
   assert "explained variance" in shown
@@ -189,19 +189,19 @@ def test_continuous_actions(train, inspect, algorithm, actions_are):
 
 
 def test_a_run_that_is_not_active_can_not_save(prioritized, capsys):
-  assert command.main(["inspect", str(prioritized), "--save"]) == 1
+  assert cli.run(["slipway", "inspect", str(prioritized), "--save"]) == 1
   errors.check_printed(capsys, "has ended")
 
 
 @pytest.mark.parametrize("words", [[], ["a", "b"]])
 def test_the_command_takes_one_run(words, capsys):
-  assert command.main(["inspect", *words]) == 2
+  assert cli.run(["slipway", "inspect", *words]) == 2
   errors.check_printed(capsys, f"{len(words)} runs are given")
 
 
 def test_an_ended_run_without_a_snapshot(tmp_path, capsys):
   folder = saved.write_run(slipway.load_config("dqn:cartpole"), tmp_path)
-  assert command.main(["inspect", str(folder.path)]) == 2
+  assert cli.run(["slipway", "inspect", str(folder.path)]) == 2
   errors.check_printed(capsys, "no complete snapshot", "has ended without one")
 
 

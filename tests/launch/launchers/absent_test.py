@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import slipway
-from slipway.launch.commands import evaluate
+from slipway.launch.commands import cli
 from slipway.launch.runs import run_folder
 from tests.environments import recorded
 from tests.launch import errors
@@ -59,13 +59,13 @@ def test_a_run_without_an_environment(tmp_path, mode, capsys):
   assert policy.action_space.high == [2.0]
   action = policy(np.float32([[1, 0, 0], [0, 1, 3]]))
   assert action.shape == (2, 1) and (abs(action) <= 2.0).all()
-  assert evaluate.main(["evaluate", f"--run={run}"]) == 2
+  assert cli.run(["slipway", "evaluate", f"--run={run}"]) == 2
   errors.check_printed(capsys, "--dataset=FOLDER")
   flags = [f"--dataset={tmp_path / 'elsewhere'}", "--updates=100"]
-  assert evaluate.main(["evaluate", f"--run={run}", *flags]) == 2
+  assert cli.run(["slipway", "evaluate", f"--run={run}", *flags]) == 2
   errors.check_printed(capsys, "which='latest'")
   flags += [f"--run={run}", "--which=latest"]
-  assert evaluate.main(["evaluate", *flags]) == 0
+  assert cli.run(["slipway", "evaluate", *flags]) == 0
   assert "fitted Q -" in capsys.readouterr().out
 
 

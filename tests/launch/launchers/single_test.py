@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from tensorboard.backend.event_processing import event_accumulator
 
-from slipway.launch.commands import evaluate
+from slipway.launch.commands import cli
 from slipway.launch.runs import (
   best_variables,
   curves,
@@ -143,7 +143,7 @@ def test_numbers_of_infos_are_recorded(train, capsys):
   reader.Reload()
   scalars = [event.value for event in reader.Scalars(name)]
   assert scalars[-1] == pytest.approx(share)
-  assert evaluate.main(["evaluate", f"--run={folder.path}"]) == 0
+  assert cli.run(["slipway", "evaluate", f"--run={folder.path}"]) == 0
   assert "environment steps, mean is_success " in capsys.readouterr().out
 
 

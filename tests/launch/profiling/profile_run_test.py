@@ -12,8 +12,7 @@ from prometheus_client import parser
 
 import slipway
 from slipway.launch.api import running
-from slipway.launch.commands import prometheus
-from slipway.launch.profiling import command
+from slipway.launch.commands import cli, prometheus
 from slipway.launch.runs import run_folder
 from tests import polling
 from tests.launch import errors
@@ -79,8 +78,8 @@ def test_each_process_is_measured_and_profiled(mode, tmp_path, capsys):
     (tmp_path / "other").write_text("of the user")
     flame_graph = run.folder / "profile.collapsedstack.txt"
     flame_graph.symlink_to(tmp_path / "other")
-    argv = ["slipway profile", str(run.folder), "--seconds=2"]
-    assert command.main([*argv, f"--trace={path}"]) == 0
+    argv = ["slipway", "profile", str(run.folder), "--seconds=2"]
+    assert cli.run([*argv, f"--trace={path}"]) == 0
     assert (tmp_path / "other").read_text() == "of the user"
   finally:
     run.stop()
@@ -97,7 +96,7 @@ def test_each_process_is_measured_and_profiled(mode, tmp_path, capsys):
   named = {x["args"]["name"] for x in events if x.get("name") == "process_name"}
   assert named == {*wanted}
   # A run that has ended has no processes.
-  assert command.main(argv) == 1
+  assert cli.run(argv) == 1
   errors.check_printed(capsys, "has ended")
 
 
@@ -113,7 +112,7 @@ def test_each_process_is_measured_and_profiled(mode, tmp_path, capsys):
   ],
 )
 def test_a_wrong_command_is_rejected(arguments, part, capsys):
-  assert command.main(["slipway profile", *arguments]) == 2
+  assert cli.run(["slipway", "profile", *arguments]) == 2
   errors.check_printed(capsys, part)
 
 
@@ -134,8 +133,8 @@ def endless(tmp_path):
 
 def test_a_profile_ends_with_its_run(endless, capsys):
   threading.Timer(1.0, endless.stop).start()
-  argv = ["slipway profile", str(endless.folder), "--seconds=60"]
-  assert command.main(argv) in (1, 2)
+  argv = ["slipway", "profile", str(endless.folder), "--seconds=60"]
+  assert cli.run(argv) in (1, 2)
   error = capsys.readouterr().err
   assert "the run is stopping" in error or "has ended" in error
 
@@ -152,12 +151,12 @@ def test_an_interrupted_profile_ends_soon(endless):
         return True
     return False
 
-  argv = ["profile", str(folder.path)]
+  argv = ["slipway", "profile", str(folder.path)]
   program = "from slipway.launch.commands import cli; cli.main()"
-  first = subprocess.Popen([sys.executable, "-c", program, *argv])
+  first = subprocess.Popen([sys.executable, "-c", program, *argv[1:]])
   polling.wait_until(is_profiled)
-  assert command.main(argv) == 2
+  assert cli.run(argv) == 2
   first.send_signal(signal.SIGINT)
   assert first.wait(timeout=60) == 1
   polling.wait_until(lambda: not is_profiled(), timeout_s=10.0)
-  assert command.main([*argv, "--seconds=1"]) == 0
+  assert cli.run([*argv, "--seconds=1"]) == 0
