@@ -105,11 +105,9 @@ def _make_items(
 def _list_steps(
   config: ml_collections.ConfigDict, episode: recordings.Episodes
 ) -> Iterator[tuple[np.ndarray, ...]]:
-  """Yields each step of one episode, and a reset, for an adder.
-
-  A step is: observation, action, reward, terminated, truncated, first and next
-  observation, [1, ...] each.
-  """
+  """Yields each step of one episode, and a reset, for an adder."""
+  # A step is: observation, action, reward, terminated, truncated, first and
+  # next observation, [1, ...] each.
   rewards, observations = episode.rewards, episode.observations
   transform = wrappers.make_reward_transform(config.environment)
   if transform is not None:

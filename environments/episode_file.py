@@ -105,12 +105,7 @@ class _Objects:
   def add_group(
     self, links: Mapping[str, int], attributes: Sequence[str] = ()
   ) -> int:
-    """Adds a group; returns the offset of its header.
-
-    Args:
-      links: offsets of the headers of its members, by name.
-      attributes: names of attributes, which are integers.
-    """
+    """Adds a group; returns the offset of its header."""
     integer = _encode(h5py.h5t.STD_I64LE)
     scalar = struct.pack("<B7x", 1)
     return self._add_header(
@@ -132,12 +127,7 @@ class _Objects:
     )
 
   def copy(self, address: int, numbers: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Returns the headers of all E episodes, uint8 [E, bytes].
-
-    Args:
-      address: address of the first episode's headers in the file.
-      numbers: the numbers that differ, int64 [E] by name.
-    """
+    """Returns the headers of all E episodes, uint8 [E, bytes]."""
     count = len(numbers["id"])
     copies = np.tile(np.frombuffer(self.content, np.uint8), (count, 1))
     starts = address + len(self.content) * np.arange(count)
@@ -169,12 +159,7 @@ class _Objects:
 
 
 def _format_root(addresses: np.ndarray, start: int) -> tuple[bytes, bytes]:
-  """Returns the superblock of the file, and the root group.
-
-  Args:
-    addresses: those of the headers of all episodes, int64 [E]; at most 65,535.
-    start: address of the root group, which is the file's last part.
-  """
+  """Returns the superblock, and the root of up to 65,535 episodes' headers."""
   count = len(addresses)
   names = [_pad(b"episode_%d\0" % i) for i in range(count)]
   heap = bytes(8) + b"".join(names)  # begins with the root's own, empty name

@@ -199,11 +199,9 @@ def _measure(
 def _measure_hidden_state(
   played: _Steps, observations: np.ndarray, first: np.ndarray
 ) -> float:
-  """Returns `Probe.unpredictable`, given all steps, [T + 1, B, ...].
-
-  The next change of each number is fitted to the products of observation and
-  action, with and without the previous change and action.
-  """
+  """Returns `Probe.unpredictable`, given all steps, [T + 1, B, ...]."""
+  # The next change of each number is fitted to the products of observation and
+  # action, with and without the previous change and action.
   x = observations.astype(np.float64)
   actions = np.stack([x for x, _ in played[1:] if x is not None])
   actions = actions.reshape(*x[1:, :, 0].shape, -1)

@@ -139,11 +139,9 @@ class BonusLearner:
   def _prepare(
     self, observation: tf.Tensor, action: tf.Tensor, after: tf.Tensor
   ) -> novelty.Steps:
-    """Returns steps whose observations have no masks, and are whitened.
-
-    Each number and each pixel, to mean 0 and deviation 1: Burda et al. 2019,
-    section 2.4.
-    """
+    """Returns steps whose observations have no masks, and are whitened."""
+    # Each number and each pixel, to mean 0 and deviation 1: Burda et al. 2019,
+    # section 2.4.
     shape = (-1, *self._observations.shape)
     observation, after = (
       tf.reshape(self._splitter.split(tf_ops, x)[0], shape)

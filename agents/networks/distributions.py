@@ -231,13 +231,9 @@ class TanhGaussian:
     )
 
   def _log_probs_before_tanh(self, x: Array) -> Array:
-    """Returns the log-density of each component of tanh(x), for x [B, A].
-
-      log p(tanh(x)) = log N(x) - log(1 - tanh(x)^2)
-
-    Haarnoja et al. 2018, appendix C, equation 21, with a stable form of the
-    last logarithm.
-    """
+    """Returns the log-density of each component of tanh(x), for x [B, A]."""
+    # log p(tanh(x)) = log N(x) - log(1 - tanh(x)^2): Haarnoja et al. 2018,
+    # appendix C, equation 21, with a stable form of the last logarithm.
     ops = self._ops
     log_slope = 2.0 * (math.log(2.0) - x - ops.softplus(-2.0 * x))
     return self.normal.log_probs(x) - log_slope

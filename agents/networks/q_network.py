@@ -225,11 +225,9 @@ class Streams:
 def _make_start(
   config: ml_collections.ConfigDict, head: heads.Head
 ) -> initializers.LayerInitializer | None:
-  """Returns the initializer of the outputs, or None for the scheme's.
-
-  Without a given support, the outermost atoms are so large that values of
-  random logits would be, too.
-  """
+  """Returns the initializer of the outputs, or None for the scheme's."""
+  # Without a given support, the outermost atoms are so large that values of
+  # random logits would be, too.
   if head.atoms is None or heads.has_support(config):
     return None
   return initializers.returns_at_zero(head.atoms)

@@ -395,10 +395,7 @@ def _load_user_torso(kind: str) -> typing.Any:
 
 
 def _makes_module(found: typing.Any) -> bool:
-  """Returns whether a torso is a class or function that makes a tf.Module.
-
-  Other functions have parameters.
-  """
+  """Returns whether a torso is a class or function that makes a tf.Module."""
   return inspect.isclass(found) or (
     inspect.isfunction(found) and not inspect.signature(found).parameters
   )

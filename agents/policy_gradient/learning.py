@@ -274,10 +274,8 @@ class PolicyGradientLearner:
 def _explained_variance(
   values: tf.Tensor, targets: tf.Tensor, learned: tf.Tensor
 ) -> tf.Tensor:
-  """Returns the explained variance [] of values.
-
-  1 - Var(targets - values) / Var(targets)
-  """
+  """Returns the explained variance [] of values."""
+  # 1 - Var(targets - values) / Var(targets)
   total = tf.reduce_sum(learned)
   count = tf.maximum(total, 1.0)
 

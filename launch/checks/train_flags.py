@@ -211,11 +211,9 @@ def parse(
 def _choose_config(
   given: Sequence[str], make_spec: environment_check.SpecFunction
 ) -> str:
-  """Returns the generic config for the actions of the environment in `given`.
-
-  Overrides that suit none of these configs are rejected first, since making the
-  environment may take long.
-  """
+  """Returns the generic config for the actions of the environment `given`."""
+  # Overrides that suit none of these configs are rejected first, since making
+  # the environment may take long.
   errors = []
   for path in overrides.GENERIC_CONFIGS.values():
     config = overrides.load(path)
@@ -307,20 +305,12 @@ def _adapt_to_task(
   before: tuple[str, str],
   changed: Collection[str],
 ) -> None:
-  """Sets a new run's name, target return and support by its environment.
-
-  A preset's target is one of its own environment. For another environment, it
-  may be out of reach, or met by a policy that has learned nothing. So the run
-  gets the reward threshold with which this environment is registered, or no
-  target. A preset's support of returns, too, is for its environment; without
-  one, atoms fit any returns.
-
-  Args:
-    flags: the flags, whose `name` is set if the user has given none.
-    config: the config, whose target return and support may be replaced.
-    before: the preset's environment and game.
-    changed: names of the fields that the user has given.
-  """
+  """Sets a new run's name, target return and support by its environment."""
+  # A preset's target is one of its own environment. For another environment, it
+  # may be out of reach, or met by a policy that has learned nothing. So the run
+  # gets the reward threshold with which this environment is registered, or no
+  # target. A preset's support of returns, too, is for its environment; without
+  # one, atoms fit any returns.
   environment, limits = config.environment, config.limits
   algorithm, _, task = flags.config.partition(":")
   # A generic preset has no target, as its environment is yet to be named.

@@ -193,12 +193,10 @@ def _report(name: str, error: BaseException) -> int:
 
 
 def _add_to_path(working_folder: str) -> None:
-  """Makes user modules be found that a config names.
-
-  They are found in the working directory, before installed packages but after
-  the standard library, whose modules a file `queue.py` would hide otherwise.
-  Those of an existing run are found where its folder records them.
-  """
+  """Makes user modules be found that a config names."""
+  # They are found in the working directory, before installed packages but after
+  # the standard library, whose modules a file `queue.py` would hide otherwise.
+  # Those of an existing run are found where its folder records them.
   if working_folder in sys.path:
     return
   installed = (

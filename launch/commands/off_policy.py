@@ -65,11 +65,7 @@ class _Estimator:
   """Estimates the values of one run's policies on recorded episodes."""
 
   def __init__(self, flags: flags_lib.Flags, policy: policy_lib.Policy):
-    """Reads the episodes, and prints lines about them.
-
-    Args:
-      policy: any policy of the run.
-    """
+    """Reads the episodes, and prints lines about them."""
     # Imported here: evaluations in an environment don't need TensorFlow.
     from slipway.agents.off_policy import behaviour, fitted_q
 

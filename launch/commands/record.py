@@ -180,13 +180,8 @@ class _Actor:
 def _load_function(
   name: str, environment: vector.VectorEnvironment
 ) -> Callable[..., adder.ActorOutput]:
-  """Imports a function of the user, whose actions are checked.
-
-  Args:
-    name: 'module:name' of a function of observations [B, ...], as agents get
-      them, which returns B actions of the environment's space; or of a class
-      whose instance, made without arguments, is such a function.
-  """
+  """Imports a function of the user, whose actions are checked."""
+  # Or a class, whose instance, made without arguments, is such a function.
   space = environment.action_space
   prefix, needed = f"--policy={name!r}", f"actions of {spaces.one_line(space)}"
   function = user_code.load(prefix, name, f"a function that returns {needed}")

@@ -192,11 +192,7 @@ class _Client:
     )
 
   def __getattr__(self, name: str) -> typing.Any:
-    """Returns a function that calls the service's method `name`.
-
-    Raises:
-      AttributeError: the service has no such method.
-    """
+    """Returns a function that calls the service's method `name`."""
     if name not in self.__dict__.get("_methods", ()):
       raise AttributeError(name)
     return functools.partial(self._call, name)

@@ -364,10 +364,7 @@ class NodeStates:
         yield role, index, node
 
   def _present_nodes(self, role: str) -> list[NodeState]:
-    """Returns the states of a role's present nodes.
-
-    A node that has never reported may have no state.
-    """
+    """Returns the states of a role's present nodes."""
     return [
       node
       for index, node in self._nodes.get(role, {}).items()

@@ -234,11 +234,9 @@ class RunState:
     return _mean(report.training_return for report in self._collectors())
 
   def _unwritten(self) -> list[str]:
-    """Returns the names of the files that nodes can't write.
-
-    The name 'snapshot' stands for a complete snapshot, and 'episodes' for those
-    that workers record.
-    """
+    """Returns the names of the files that nodes can't write."""
+    # The name 'snapshot' stands for a complete snapshot, and 'episodes' for
+    # those that workers record.
     names = ["snapshot"] if self._trainer().snapshots.unwritten else []
     evaluators = self.nodes.reports("evaluator", messages.EvaluatorReport)
     for report in (*evaluators, *self._collectors()):
@@ -246,10 +244,7 @@ class RunState:
     return names
 
   def _wall_s(self) -> float:
-    """Returns the run's duration in seconds, including time before a resume.
-
-    Steps of the system clock do not change it.
-    """
+    """Returns the run's duration in seconds, including time before a resume."""
     return time.monotonic() - self._began_s + self._before.wall_s
 
   @property
@@ -285,20 +280,14 @@ class RunState:
     return reports[0] if reports else messages.TrainerReport()
 
   def _trainer_steps(self) -> int:
-    """Returns the run's trainer steps, by the trainer's newest report.
-
-    Before the first report, the result is the count at the resume, or 0.
-    """
+    """Returns the run's trainer steps, by the trainer's newest report."""
     if self.nodes.reports("trainer", messages.TrainerReport):
       return self._trainer().trainer_steps
     resumed = self._resumed
     return resumed.status.trainer_steps if resumed else 0
 
   def _loads_per_trainer_step(self) -> float | None:
-    """Returns the mean number of variable loads per worker and trainer step.
-
-    The result is None if the trainer makes no steps or there are no workers.
-    """
+    """Returns the mean number of variable loads per worker and trainer step."""
     expected = self.nodes.expected()
     workers = sum(expected.get(role, 0) for role in node_states.COLLECTING)
     trainer_steps_per_s = self._rates.get("trainer_steps", 0.0)
@@ -313,10 +302,7 @@ class RunState:
     return table is not None and table.shards > 1
 
   def _table_counts(self) -> table_status.TableStatus | None:
-    """Returns the counts of the table, or sums over all shards.
-
-    The result is None before the first report of the table's host.
-    """
+    """Returns the counts of the table, or sums over all shards."""
     servers = [
       node.report.replay
       for node in self.nodes.by_index("replay").values()
@@ -331,10 +317,8 @@ class RunState:
     )
 
   def _replay(self) -> run_status.ReplayStatus | None:
-    """Returns the status's section about replay, or None without a table.
-
-    What no server has reported yet is as in the snapshot of a resumed run.
-    """
+    """Returns the status's section about replay, or None without a table."""
+    # What no server has reported yet is as in the snapshot of a resumed run.
     spec, resumed = self._table_spec, self._resumed
     if spec is None:
       return None
@@ -377,10 +361,8 @@ class RunState:
     )
 
   def _workers(self) -> dict[int, run_status.WorkerStatus]:
-    """Returns the status of each worker, by index.
-
-    Its streams are in the report of its proxy.
-    """
+    """Returns the status of each worker, by index."""
+    # Its streams are in the report of its proxy.
     workers = self._statuses("worker")
     for report in self.nodes.reports("proxy", messages.ProxyReport):
       for index, streams in report.workers.items():

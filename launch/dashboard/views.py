@@ -190,10 +190,8 @@ def read_file(run: sources.Source, path: str) -> pathlib.Path | str | None:
 
 
 def _list_files(folder: run_folder.RunFolder) -> dict[str, pathlib.Path]:
-  """Returns the logs and videos of a run, by their paths in its folder.
-
-  Links are left out, which might lead to any other file.
-  """
+  """Returns the logs and videos of a run, by their paths in its folder."""
+  # Links are left out, which might lead to any other file.
   paths = [*folder.logs.rglob("*"), *folder.videos.glob("[!.]*.mp4")]
   return {
     str(path.relative_to(folder.path)): path

@@ -143,10 +143,7 @@ class Panel:
     self._output.flush_timeout_s = _LAST_WRITE_TIMEOUT_S * is_debugged
 
   def _print_lines(self, status: run_status.RunStatus) -> None:
-    """Prints lines with new phases, evaluations, failures, and the progress.
-
-    The progress is printed every 5 s, and when the run has stopped.
-    """
+    """Prints lines with new phases, evaluations, failures, and the progress."""
     lines, printed = [], self._printed
     if printed is None or status.phase != printed.phase:
       lines.append(lines_lib.phase_line(status))
@@ -175,11 +172,9 @@ class Panel:
 
 
 def _open_output() -> output_lib.Output | None:
-  """Returns standard output, or None if it is closed or a notebook's stream.
-
-  Text written to the descriptor of a notebook's stream would not appear in the
-  cell's output.
-  """
+  """Returns standard output, or None if it is closed or a notebook's stream."""
+  # Text written to the descriptor of a notebook's stream would not appear in
+  # the cell's output.
   if not isinstance(sys.stdout, io.TextIOWrapper):
     return None
   try:

@@ -77,10 +77,8 @@ def examine(
 def _read_metrics(
   folder: run_folder.RunFolder, status: run_status.RunStatus
 ) -> dict[str, float | None]:
-  """Returns medians of the last part of the learner's metrics, by name.
-
-  What is not finite in the newest status is None.
-  """
+  """Returns medians of the last part of the learner's metrics, by name."""
+  # What is not finite in the newest status is None.
   metrics = dict(status.learner)
   for name, values in events.read_scalars(folder.events).items():
     name = name.removeprefix("learner/")

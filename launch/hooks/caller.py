@@ -117,10 +117,7 @@ class _HookThread:
     self._thread.start()
 
   def send(self, event: event_lib.Event) -> None:
-    """Queues an event for the hook; if the queue is full, drops the oldest one.
-
-    An event after the hook's failure is ignored. Not thread-safe.
-    """
+    """Queues an event for the hook, in place of the oldest in a full queue."""
     if self.error is not None:
       return
     if self._events.full():
@@ -134,11 +131,7 @@ class _HookThread:
     self._events.put(event)
 
   def close(self, timeout_s: float) -> None:
-    """Waits until the hook has handled all queued events.
-
-    Args:
-      timeout_s: seconds after which the wait ends with a warning.
-    """
+    """Waits until the hook has handled all queued events."""
     end_s = time.monotonic() + timeout_s
     if self.error is None:
       with contextlib.suppress(queue.Full):

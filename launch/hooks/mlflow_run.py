@@ -52,10 +52,7 @@ class MlflowRun:
       )
 
   def _continue_or_create_run(self, event: event_lib.Event) -> str:
-    """Continues or creates the MLflow run of a run; returns the MLflow id.
-
-    A new MLflow run gets the config's values as its parameters.
-    """
+    """Continues or creates the MLflow run of a run; returns the MLflow id."""
     path = event.folder / _RUN_ID_FILE
     if path.exists():
       run_id = path.read_text(encoding="utf-8")

@@ -155,11 +155,9 @@ def _describe_actions(
 
 
 def _calibrate(played: _Played, discount: float) -> list[report.Row]:
-  """Compares the values of steps with the discounted returns that followed.
-
-  Where a limit cuts an episode off, the value of its last observation stands
-  for the rest of the return.
-  """
+  """Compares the values of steps with the discounted returns that followed."""
+  # Where a limit cuts an episode off, the value of its last observation stands
+  # for the rest of the return.
   value, targets = played.value.astype(np.float64), []
   following = value[-1]
   for t in reversed(range(len(played.reward))):
@@ -184,11 +182,9 @@ def _calibrate(played: _Played, discount: float) -> list[report.Row]:
 def _perturb(
   actor: core.Actor, spec: specs.EnvironmentSpec, observations: np.ndarray
 ) -> list[report.Row]:
-  """Returns how much greedy actions depend on each part of observations.
-
-  The part gets its values from another observation, at random (permutation
-  importance, Breiman 2001, section 10). Masks of actions stay as they are.
-  """
+  """Returns how much greedy actions depend on each part of observations."""
+  # The part gets its values from another observation, at random (permutation
+  # importance, Breiman 2001, section 10). Masks of actions stay as they are.
 
   def act(changed: np.ndarray) -> np.ndarray:
     zeros = np.zeros(len(changed), np.float32)

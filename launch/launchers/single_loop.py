@@ -288,11 +288,9 @@ class SingleLoop:
     return reply
 
   def _should_end(self) -> bool:
-    """Returns whether to end the run now, after a check of the limits.
-
-    Limits on steps and episodes are checked at every step. The control is asked
-    several times a second, because this takes as long as a step.
-    """
+    """Returns whether to end the run now, after a check of the limits."""
+    # Limits on steps and episodes are checked at every step. The control is
+    # asked several times a second, because this takes as long as a step.
     is_complete = self._is_complete()
     if time.monotonic() >= self._report_due_s or (
       is_complete and self._has_reached_step_limit()
@@ -312,10 +310,7 @@ class SingleLoop:
     return self._rates.is_update_due(self._updates.statuses()[0])
 
   def _is_evaluation_due(self) -> bool:
-    """Returns whether the period since the last evaluation has passed.
-
-    A run that ends before its first evaluation evaluates its final policy.
-    """
+    """Returns whether the period since the last evaluation has passed."""
     period = self._config.evaluation.period_steps
     if self._evaluator is None or period == 0:
       return False
@@ -404,10 +399,8 @@ class SingleLoop:
       self._table.sampled = max(0, math.ceil(granted))
 
   def _close(self) -> None:
-    """Closes the environments, and logs their errors instead of raising them.
-
-    All state is saved by now, and an earlier error must not be replaced.
-    """
+    """Closes the environments, and logs their errors."""
+    # All state is saved by now, and an earlier error must not be replaced.
     if self._worker is not None:
       _close_and_log_error(self._worker.close)
     if self._evaluator is not None:
@@ -430,10 +423,7 @@ class SingleLoop:
 def _test_saving(
   config: ml_collections.ConfigDict, should_stop: Callable[[], bool]
 ) -> bool | None:
-  """Tests whether environments can be saved, and logs if that takes long.
-
-  The environments of evaluations are tested, too, if they differ.
-  """
+  """Tests whether environments can be saved, and logs if that takes long."""
   notice_due_s = time.monotonic() + _NOTICE_AFTER_S
 
   def check() -> bool:

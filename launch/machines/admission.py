@@ -85,11 +85,7 @@ def find_identity() -> certificates.Identity | None:
 
 
 def _parse_address(given: str | None) -> str:
-  """Returns the given address, or else the value of RAY_ADDRESS.
-
-  Raises:
-    ValueError: the address is missing, or is not 'host:port'.
-  """
+  """Returns the given address, or else the value of RAY_ADDRESS."""
   address = given or os.environ.get("RAY_ADDRESS", "")
   host, _, port = address.rpartition(":")
   if not host or not port.isdecimal():
@@ -101,11 +97,7 @@ def _parse_address(given: str | None) -> str:
 
 
 def _probe(address: str, identity: certificates.Identity | None) -> None:
-  """Checks that a head node replies, with TLS if there is an identity.
-
-  Raises:
-    ValueError: there is no reply, or no valid certificate of the authority.
-  """
+  """Checks that a head node replies, with TLS if there is an identity."""
   host, _, port = address.rpartition(":")
   if identity is not None:
     context = identity.client_context()

@@ -127,11 +127,7 @@ class Authority:
 
 
 def _find_names(host: str) -> list[str]:
-  """Returns the names in A/B/C, and the addresses of these names.
-
-  Raises:
-    ValueError: a name is invalid, or no other machine can reach the host.
-  """
+  """Returns the names in A/B/C, and the addresses of these names."""
   names, addresses = host.split("/"), set()
   for name in names:
     if not _NAME.fullmatch(name):

@@ -34,11 +34,9 @@ _IDLE_S = 0.05
 
 @contextlib.contextmanager
 def _link_package() -> Iterator[pathlib.Path]:
-  """Yields a temporary folder 'slipway' with links to the package's files.
-
-  Ray names a package by its folder. The folder of a checkout may have any name,
-  and contains more than the package.
-  """
+  """Yields a temporary folder 'slipway' with links to the package's files."""
+  # Ray names a package by its folder. The folder of a checkout may have any
+  # name, and contains more than the package.
   with tempfile.TemporaryDirectory() as folder:
     package = pathlib.Path(folder, "slipway")
     package.mkdir()

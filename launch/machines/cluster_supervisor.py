@@ -116,10 +116,7 @@ class ClusterSupervisor(crew.Crew):
     return self._placement.expected
 
   def _kill_all(self) -> None:
-    """Calls `close` of all agents, and kills the agents within 3 s.
-
-    Agents that do not end in time leave their temporary folders behind.
-    """
+    """Calls `close` of all agents, and kills the agents within 3 s."""
     agents = [member.agent for member in self._members.values()]
     for agent in agents:
       agent.shut_down()
@@ -148,10 +145,7 @@ class ClusterSupervisor(crew.Crew):
     return bool(live)
 
   def _start_agents(self) -> None:
-    """Assigns node groups to the current machines, and starts their agents.
-
-    It does so once a second, and also replaces agents whose machine is down.
-    """
+    """Assigns node groups to the current machines, and starts their agents."""
     now_s = time.monotonic()
     if self._stopping or now_s < self._machines_due_s:
       return
@@ -244,18 +238,10 @@ class ClusterSupervisor(crew.Crew):
   def _replace_lost(
     self, member: _Member, why: str, crashed: bool = False
   ) -> None:
-    """Kills a lost agent, and makes its node group wait for another machine.
-
-    If the group has a state, or is that of the driver host, by which the others
-    reach the control, the run is resumed. It fails if agents of a group have
-    crashed too often.
-
-    Args:
-      member: the agent and its node group.
-      why: reason of the loss, for the log.
-      crashed: whether the agent's process has died, while its machine may still
-        be alive.
-    """
+    """Kills a lost agent, and makes its node group wait for another machine."""
+    # If the group has a state, or is that of the driver host, by which the
+    # others reach the control, the run is resumed. It fails if agents of a
+    # group have crashed too often.
     name, machine = member.group.name, member.machine
     del self._members[name]
     self._usages.pop(name, None)

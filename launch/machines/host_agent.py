@@ -278,10 +278,7 @@ class HostAgent:
     return line.replace(str(self._folder.logs), str(self._run.folder.logs))
 
   def _read_new_logs(self) -> dict[str, bytes]:
-    """Returns the bytes appended to each log since the last call, by its name.
-
-    A name is the path of the log below the folder of all logs.
-    """
+    """Returns the bytes appended to each log since the last call, by path."""
     found = {}
     for path in sorted(self._folder.logs.rglob("*")):
       if path.is_file():

@@ -181,10 +181,8 @@ class Evaluator:
     return episodes
 
   def _may_be_best(self, episodes: evaluation.Episodes) -> bool:
-    """Returns whether an evaluation is at least as good as the best so far.
-
-    A restarted evaluator knows of no earlier evaluation, so the result of its
-    first one is True.
-    """
+    """Returns whether an evaluation is at least as good as the best so far."""
+    # A restarted evaluator knows of no earlier evaluation, so the result of its
+    # first one is True.
     best = self._best_return
     return best is None or float(np.mean(episodes.returns)) >= best

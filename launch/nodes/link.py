@@ -155,10 +155,7 @@ class Link:
     self._due.set()
 
   def _run(self) -> None:
-    """Sends reports periodically, as the function of the link's thread.
-
-    It ends when the link is closed, or when the node's report cannot be made.
-    """
+    """Sends reports periodically, as the function of the link's thread."""
     # Counted from the first failed report instead of the last reply, because
     # this process itself may have been stopped in between.
     failing_since_s: float | None = None

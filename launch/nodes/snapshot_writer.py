@@ -159,10 +159,9 @@ class SnapshotWriter:
     )
 
   def _begin(self, variables_version: int) -> threading.Event:
-    """Starts the thread that writes a snapshot.
-
-    The returned event is set once learner and tables are copied, or on failure.
-    """
+    """Starts the thread that writes a snapshot."""
+    # The returned event is set once learner and tables are copied, or on
+    # failure.
     self._copied.clear()
     self._error = None
     self._thread = threading.Thread(
@@ -183,10 +182,7 @@ class SnapshotWriter:
       self._copied.set()
 
   def _write(self, variables_version: int) -> None:
-    """Writes a snapshot; sets the event `_copied` once the state is copied.
-
-    After that, the learner may continue.
-    """
+    """Writes a snapshot; sets the event `_copied` once the state is copied."""
     # The trainer's own counts replace those of the control, which are as
     # old as the trainer's last report.
     counters = self._control.counters()

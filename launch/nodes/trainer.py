@@ -162,19 +162,9 @@ class Trainer:
 
 
 def _measure_ages(versions: np.ndarray | None, newest: int) -> dict[str, float]:
-  """Returns by how many versions a batch's policies lag the newest variables.
-
-  A version is published every `variables.publish_period` trainer steps, or
-  after each call of the learner's updates if one call runs more steps.
-
-  Args:
-    versions: int64 [B, ...], versions of the variables that chose the actions
-      of a batch of B items, or None if the data was recorded.
-    newest: newest version that was published before the update.
-
-  Returns:
-    Mean and maximum by metric name; none for recorded data.
-  """
+  """Returns by how many versions a batch's policies lag, mean and maximum."""
+  # A version is published every `variables.publish_period` trainer steps, or
+  # after each call of the learner's updates if one call runs more steps.
   if versions is None:
     return {}
   return {

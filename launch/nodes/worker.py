@@ -191,11 +191,9 @@ class Worker:
       self._items.write(*items)
 
   def _may_step(self, command: messages.Command) -> bool:
-    """Returns whether the environments may step now; waits briefly if not.
-
-    Once the worker's share of a round is collected and all its items are
-    confirmed, this method also updates `collected_version`.
-    """
+    """Returns whether the environments may step now; waits briefly if not."""
+    # Once the worker's share of a round is collected and all its items are
+    # confirmed, this method also updates `collected_version`.
     if self._published_at_s is None:
       time.sleep(self._rates.idle_s)
       return False
@@ -215,10 +213,7 @@ class Worker:
     return self._record_wait(self._items.wait(_MAX_WAIT_S))
 
   def _has_collected_share(self, command: messages.Command) -> bool:
-    """Returns whether this worker has made its steps of the current round.
-
-    It is False in runs without rounds.
-    """
+    """Returns whether this worker has made its steps of the current round."""
     workers = command.workers or self._config.topology.workers
     share = self._rates.worker_steps(workers)
     return share is not None and self._round_steps >= share
@@ -240,12 +235,10 @@ class Worker:
     return False
 
   def _load_variables(self, command: messages.Command) -> None:
-    """Loads the next version of the variables, if any, and begins a round.
-
-    A trainer that was restarted may publish it within a round, which then goes
-    on: its steps complete the rollouts that have begun. Otherwise each later
-    rollout would have steps of two rounds.
-    """
+    """Loads the next version of the variables, if any, and begins a round."""
+    # A trainer that was restarted may publish it within a round, which then
+    # goes on: its steps complete the rollouts that have begun. Otherwise each
+    # later rollout would have steps of two rounds.
     snapshot = self._variables.poll()
     if snapshot is None:
       return

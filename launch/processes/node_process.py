@@ -90,10 +90,8 @@ def run(
     ).start()
 
     def end_by_user_error(args: threading.ExceptHookArgs) -> None:
-      """Is `threading.excepthook`: ends the process at once.
-
-      The main thread may hang in user code.
-      """
+      """Is `threading.excepthook`: ends the process at once."""
+      # The main thread may hang in user code.
       if not isinstance(args.exc_value, user_code.UserCodeError):
         threading.__excepthook__(args)
         return
@@ -152,10 +150,8 @@ def _open_log(descriptor: int) -> typing.TextIO:
 
 
 def _wait_for_shutdown(stop_event: threading.Event) -> None:
-  """Sets an event at the shutdown signal; the function of thread 'shutdown'.
-
-  A handler would wait until the main thread returns from C++ code. The fork
-  server blocks the signal, so that no other thread receives it.
-  """
+  """Sets an event at the shutdown signal; the function of thread 'shutdown'."""
+  # A handler would wait until the main thread returns from C++ code. The fork
+  # server blocks the signal, so that no other thread receives it.
   signal.sigwait([signals.SHUTDOWN_SIGNAL])
   stop_event.set()

@@ -100,11 +100,9 @@ def create() -> Iterator[PrivateNetwork]:
 
 
 def _enter_new_namespaces() -> list[str]:
-  """Moves this process into a new network namespace with a loopback interface.
-
-  If this user has no right to make a network namespace, a new user namespace is
-  made first, which gives that right.
-  """
+  """Moves this process into a new network namespace with a loopback."""
+  # If this user has no right to make a network namespace, a new user namespace
+  # is made first, which gives that right.
   try:
     _call_libc("unshare", _CLONE_NEWNET)
     kinds = ["net"]

@@ -135,10 +135,7 @@ def gpu_index(device: str) -> int:
 
 
 def _visible_gpus() -> list[str]:
-  """Returns the indices or names of the GPUs that CUDA shows to this process.
-
-  Without CUDA_VISIBLE_DEVICES, they are all of the machine.
-  """
+  """Returns the indices or names of the GPUs that CUDA shows to us."""
   given = os.environ.get(_VISIBLE_GPUS)
   if given is None:
     # Under WSL, /dev/dxg stands for all GPUs; mostly there is one.

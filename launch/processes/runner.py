@@ -230,11 +230,9 @@ class Runner(crew.Crew):
     self._kill([node for node in self._nodes if node.alive])
 
   def _kill(self, nodes: Sequence[node_lib.Node]) -> None:
-    """Kills nodes with what they have left, and waits up to 5 s for their ends.
-
-    A process that does not end, because it waits for a disk, for example, is
-    logged and then ignored.
-    """
+    """Kills nodes with what they have left, and waits up to 5 s for the end."""
+    # A process that does not end, because it waits for a disk, for example, is
+    # logged and then ignored.
     descendants.kill_marked({x.mark for x in nodes}, {x.pid for x in nodes})
     for node in nodes:
       node.alive = False

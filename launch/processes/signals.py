@@ -147,10 +147,7 @@ class Signals:
     signal.signal(signal.SIGUSR1, self._handle_save)
 
   def _handle_stop(self, number: int, frame: typing.Any) -> None:
-    """Handles a stop signal: records the first one, and a second Ctrl-C.
-
-    Before `begin_run`, it ends this process instead.
-    """
+    """Handles a stop signal: records the first one, and a second Ctrl-C."""
     if not self._run_has_begun:
       # An import in progress could catch an exception, so none is raised.
       text = (

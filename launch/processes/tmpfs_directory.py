@@ -80,11 +80,9 @@ def remove_own() -> None:
 
 
 def _is_unused(path: pathlib.Path) -> bool:
-  """Returns whether a directory of this user belongs to a run that has ended.
-
-  The run has ended if its launcher, whose pid is in the directory's name, is
-  dead, and the directory has not changed for 60 s.
-  """
+  """Returns whether a directory of this user is that of an ended run."""
+  # The run has ended if its launcher, whose pid is in the directory's name, is
+  # dead, and the directory has not changed for 60 s.
   name = re.fullmatch(rf"{_PREFIX}(?P<pid>\d+)-.*", path.name)
   try:
     found = path.stat()

@@ -148,10 +148,8 @@ def is_row(line: bytes, max_trainer_steps: float = np.inf) -> bool:
 
 
 def _parse_row(line: bytes) -> list[float] | None:
-  """Returns the numbers of a line of curves.csv, or None if it is damaged.
-
-  The numbers have the order of `COLUMNS`, with nan for an empty cell.
-  """
+  """Returns the numbers of a line of curves.csv, or None if it is damaged."""
+  # The numbers have the order of `COLUMNS`, with nan for an empty cell.
   cells = line.split(b",")
   try:
     row = [float(cell.strip() or b"nan") for cell in cells]

@@ -174,10 +174,8 @@ def read_scalars(folder: pathlib.Path) -> dict[str, list[float]]:
 
 
 def _hyperparameter(value: Any) -> bool | int | float | str:
-  """Converts a config value to a type that TensorBoard's HParams supports.
-
-  Finite numbers and strings stay as they are; other values become strings.
-  """
+  """Converts a config value to a type that TensorBoard's HParams supports."""
+  # Finite numbers and strings stay as they are; other values become strings.
   is_finite = isinstance(value, int | float) and math.isfinite(value)
   return value if is_finite or isinstance(value, str) else str(value)
 
@@ -185,12 +183,10 @@ def _hyperparameter(value: Any) -> bool | int | float | str:
 def _next_path(
   folder: pathlib.Path, older: Iterable[pathlib.Path]
 ) -> pathlib.Path:
-  """Returns the path of a new event file, sorted after all older files.
-
-  TensorBoard reads files in the order of their names, which contain unix
-  seconds. A resume may start within the same second, or on a machine whose
-  clock is behind. The seconds are then set past those of the newest file.
-  """
+  """Returns the path of a new event file, sorted after all older files."""
+  # TensorBoard reads files in the order of their names, which contain unix
+  # seconds. A resume may start within the same second, or on a machine whose
+  # clock is behind. The seconds are then set past those of the newest file.
   taken = [int(path.name.removeprefix(_PREFIX).split(".")[0]) for path in older]
   seconds = max([int(time.time()), *(second + 1 for second in taken)])
   return folder / f"{_PREFIX}{seconds:010}.{socket.gethostname()}.{os.getpid()}"

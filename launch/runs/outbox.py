@@ -116,10 +116,8 @@ def _replace_file(path: pathlib.Path, data: bytearray) -> None:
 
 
 def _append_to_file(path: pathlib.Path, data: bytearray) -> None:
-  """Appends data to a file, and removes the written bytes from `data`.
-
-  After an error, `data` thus has the bytes that are still to be written.
-  """
+  """Appends data to a file, and removes the written bytes from `data`."""
+  # After an error, `data` thus has the bytes that are still to be written.
   with open(path, "ab", buffering=0) as file:
     while data:
       del data[: file.write(data)]

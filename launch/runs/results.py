@@ -171,11 +171,10 @@ class Results:
       )
 
   def _open_curves(self, evaluations: int | None, trainer_steps: float) -> None:
-    """Writes the header of a new curves.csv, or removes rows of an old one.
-
-    An unfinished line of a killed process is always removed. In a resumed run,
-    damaged lines and rows after the first `evaluations` are removed, too.
-    """
+    """Writes the header of a new curves.csv, or removes rows of an old one."""
+    # An unfinished line of a killed process is always removed. In a resumed
+    # run, damaged lines and rows after the first `evaluations` are removed,
+    # too.
     path = self._folder.curves_csv
     with run_folder.writing(path):
       text = path.read_bytes() if path.exists() else b""

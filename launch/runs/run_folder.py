@@ -488,12 +488,10 @@ def _check_disk(run_dir: pathlib.Path) -> None:
 
 
 def _advise_on_run(path: pathlib.Path) -> str:
-  """Returns the advice that ends an error message about a wrong path of a run.
-
-  A run that contains `path` is suggested first, then one of the same or a
-  similar name in the nearest existing folder of `path` and its parents, or in
-  its folder `runs`. If no name is similar, the newest of these runs is named.
-  """
+  """Returns the advice that ends an error about a wrong path of a run."""
+  # A run that contains `path` is suggested first, then one of the same or a
+  # similar name in the nearest existing folder of `path` and its parents, or in
+  # its folder `runs`. If no name is similar, the newest of these runs is named.
   for parent in path.parents:
     if RunFolder(parent).is_run():
       return f"did you mean {str(parent)!r}?"

@@ -279,11 +279,9 @@ class SnapshotStore:
 
   @contextlib.contextmanager
   def _new_snapshot(self, number: int) -> Iterator[pathlib.Path]:
-    """Yields a hidden folder, which becomes snapshot `number` after the block.
-
-    The folder is synced to the disk and renamed. If the block raises an error,
-    the folder is removed.
-    """
+    """Yields a hidden folder, which becomes snapshot `number` after it."""
+    # The folder is synced to the disk and renamed. If the block raises an
+    # error, the folder is removed.
     # Remove the hidden folders of writers that were killed.
     for path in self._folder.glob(".*"):
       if path.is_dir() and not path.is_symlink():

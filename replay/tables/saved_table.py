@@ -203,13 +203,12 @@ def _parse(
 
 
 def _decompress(blocks: Sequence[bytes], size: int) -> np.ndarray:
-  """Returns the contents of M blocks of Snappy, uint8 [M, size].
-
-  TensorFlow decompresses an element of a dataset. One call per block would take
-  a millisecond. A block is its size, as a varint, and operations whose offsets
-  are relative. So the operations of all blocks, joined, are those of one block.
-  See https://github.com/google/snappy/blob/main/format_description.txt.
-  """
+  """Returns the contents of M blocks of Snappy, uint8 [M, size]."""
+  # TensorFlow decompresses an element of a dataset. One call per block would
+  # take a millisecond. A block is its size, as a varint, and operations whose
+  # offsets are relative. So the operations of all blocks, joined, are those of
+  # one block. See
+  # https://github.com/google/snappy/blob/main/format_description.txt.
   if not blocks:
     return np.empty((0, size), np.uint8)
   total, start = size * len(blocks), len(_to_varint(size))
