@@ -113,9 +113,9 @@ def run(argv: Sequence[str]) -> int:
   An error of the command is printed as one line, but for a bug of Slipway.
 
   Returns:
-    Exit status of the command. If it has raised an error: 1 if code of the user
-    or a call of an active run failed, it was interrupted, or the reader of
-    standard output has closed it; 2 if the command was rejected.
+    Exit status of the command, 0 if it has none. If it has raised an error: 1
+    if code of the user or a call of an active run failed, it was interrupted,
+    or the reader of standard output has closed it; 2 if it was rejected.
   """
   name, *arguments = argv[1:] or ["--help"]
   if name in ("--help", "-h", "help"):
@@ -166,7 +166,7 @@ def run(argv: Sequence[str]) -> int:
     os.environ.update(processors.NO_GPU)
   try:
     module = importlib.import_module(f"slipway.launch.{_COMMANDS[name][0]}")
-    status = module.main([f"slipway {name}", *arguments])
+    status = module.main([f"slipway {name}", *arguments]) or 0
     sys.stdout.flush()
   except BrokenPipeError:  # as in `slipway list | head`
     standard_streams.discard(sys.stdout.fileno())

@@ -15,11 +15,8 @@ _USAGE = (
 
 
 @user_code.exit_as_error()
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
   """Prints each field of a config, with its flag, value and meaning.
-
-  Returns:
-    Exit status 0.
 
   Raises:
     ValueError: there is no such config, or a further argument is given.
@@ -28,7 +25,6 @@ def main(argv: Sequence[str]) -> int:
   config = overrides.load(_find_name(argv))
   declared = overrides.declared_fields(config)
   print(overrides.help_text(config, declared))
-  return 0
 
 
 def _find_name(argv: Sequence[str]) -> str:

@@ -45,11 +45,8 @@ _END_TIMEOUT_S = 45.0
 _POLL_S = 0.1  # seconds between two checks whether the run has stopped
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
   """Executes the command line of `slipway control`.
-
-  Returns:
-    Exit status 0.
 
   Raises:
     ValueError: the command was rejected.
@@ -63,7 +60,6 @@ def main(argv: Sequence[str]) -> int:
     # The call below raises RunUnavailableError, which reports the end.
     _show_status(run_status.read_summary(folder), flags.json)
   _execute(folder, words, flags.json)
-  return 0
 
 
 def _execute(

@@ -31,11 +31,8 @@ _MAX_ELEMENTS = 16  # of an observation, whose ranges are listed
 
 
 @user_code.exit_as_error()
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
   """Measures one environment, or lists those registered.
-
-  Returns:
-    Exit status 0.
 
   Raises:
     ValueError: there is no such environment.
@@ -58,7 +55,6 @@ def main(argv: Sequence[str]) -> int:
     rows = [(x, "  ".join(names)) for x, names in ids.list_registered().items()]
   for label, text in rows:
     print("\n".join(formatting.wrap_row(label, text)))
-  return 0
 
 
 def _measure(name: str, changes: Sequence[str]) -> Iterator[tuple[str, str]]:

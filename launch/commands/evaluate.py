@@ -32,11 +32,8 @@ WARN_AFTER_S = 5.0  # seconds without an episode's end before a warning
 
 
 @user_code.exit_as_error()
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
   """Plays episodes, and prints statistics of their returns.
-
-  Returns:
-    Exit status 0.
 
   Raises:
     ValueError: a flag is invalid, or there is nothing to play.
@@ -47,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
   off_policy.check_flags(flags)
   if flags.dataset:
     off_policy.evaluate(flags)
-    return 0
+    return
   check_playable(flags.run, flags.trust)
   policy = policy_lib.load(flags.run, flags.which, flags.trust, flags.policy)
   environment = make_environment(flags, policy.config)
@@ -61,7 +58,6 @@ def main(argv: Sequence[str]) -> int:
   environment.close()
   assert episodes is not None
   print(describe(episodes, f"version {policy.version}", environment.name))
-  return 0
 
 
 def make_environment(

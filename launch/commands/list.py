@@ -17,11 +17,8 @@ from slipway.launch.control import limits
 _USAGE = "Lists all algorithms and presets, or describes one algorithm."
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
   """Prints all algorithms and presets, or the description of one algorithm.
-
-  Returns:
-    Exit status 0.
 
   Raises:
     ValueError: there is no such algorithm or flag.
@@ -39,7 +36,6 @@ def main(argv: Sequence[str]) -> int:
     _describe_algorithm(flags.algorithm) if flags.algorithm else _describe_all()
   )
   print("\n".join(lines))
-  return 0
 
 
 def _describe_all() -> Iterator[str]:

@@ -23,11 +23,8 @@ _USAGE = (
 
 
 @user_code.exit_as_error()
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
   """Plays episodes until the window is closed, or films one.
-
-  Returns:
-    Exit status 0.
 
   Raises:
     ValueError: there is nothing to play, no display, or a flag is invalid.
@@ -42,14 +39,13 @@ def main(argv: Sequence[str]) -> int:
   evaluate.check_playable(run, flags.trust)
   if not flags.video:
     _show(run, flags)
-    return 0
+    return
   policy = _load(run, flags)
   path = run_folder.RunFolder(run).videos / f"version-{policy.version}.mp4"
   environment = base.get_evaluation_environment(policy.config)
   act, steps = filming.make_act(policy.actor), filming.MAX_STEPS
   played = video.record(environment, act, path, flags.seed, steps)
   print(f"video of {_describe(*played)}: {path}")
-  return 0
 
 
 def _show(run: str, flags: flags_lib.Flags) -> None:

@@ -19,11 +19,8 @@ mean of its evaluations in the last tenth of its environment steps."""
 _FORMATS = ("png", "pdf", "svg")  # of pictures
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
   """Draws the picture, and prints a line per group of runs.
-
-  Returns:
-    Exit status 0.
 
   Raises:
     ValueError: a run can't be drawn, or a flag is invalid.
@@ -51,7 +48,6 @@ def main(argv: Sequence[str]) -> int:
   output = _write(output, content, replace=bool(flags["output"].present))
   print("\n".join(_describe(groups)))
   print(f"picture: {output}")
-  return 0
 
 
 def _get_format(path: pathlib.Path) -> str:

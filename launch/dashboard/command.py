@@ -23,11 +23,8 @@ end, the token, lets only you read the runs. Ctrl-C ends the page, not a run."""
 _RUN_DIR = pathlib.Path("runs")
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
   """Serves the page until Ctrl-C.
-
-  Returns:
-    Exit status 0.
 
   Raises:
     ValueError: there is no such run, or the address is in use.
@@ -54,4 +51,3 @@ def main(argv: Sequence[str]) -> int:
   server = server_lib.make_server(app, flags.host, flags.port)
   print(f"http://{flags.host}:{server.port}/#token={token}", flush=True)
   server.serve_forever()
-  return 0

@@ -42,11 +42,8 @@ _SEED = 3_000_000  # of the environments; differs from those of training
 
 
 @user_code.exit_as_error()
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
   """Inspects a run, and prints what it has found.
-
-  Returns:
-    Exit status 0.
 
   Raises:
     ValueError: a flag is invalid, or there is nothing to inspect.
@@ -68,7 +65,6 @@ def main(argv: Sequence[str]) -> int:
   else:
     console = rich.console.Console(highlight=False)
     console.print(*report.render(found), sep="\n")
-  return 0
 
 
 def _inspect(

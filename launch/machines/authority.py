@@ -39,14 +39,11 @@ _NAME = re.compile(r"[A-Za-z0-9:][A-Za-z0-9.:_-]*")
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
   """Makes a certificate per host, and prints its folder.
 
   Args:
     argv: the program's name, the folder, and flags.
-
-  Returns:
-    Exit status 0.
 
   Raises:
     ValueError: a certificate can't be made, or a flag is invalid.
@@ -70,7 +67,6 @@ def main(argv: Sequence[str]) -> int:
   for names in all_names:
     identity = authority.issue(names)
     print(f"{os.path.dirname(identity.key)}: {', '.join(names)}")
-  return 0
 
 
 class Authority:

@@ -26,11 +26,8 @@ the run gets a flame graph for https://speedscope.app."""
 _RENEW_S = 0.5  # seconds between two requests to sample
 
 
-def main(argv: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> None:
   """Executes the command line of `slipway profile`.
-
-  Returns:
-    Exit status 0.
 
   Raises:
     ValueError: the command was rejected.
@@ -59,7 +56,6 @@ def main(argv: Sequence[str]) -> int:
     with run_folder.replacing(path) as temporary:
       temporary.write_text(text)
     print(path)
-  return 0
 
 
 def _profile(
