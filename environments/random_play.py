@@ -61,7 +61,7 @@ class Probe:
       previous observation to be predicted; nan if unknown.
     is_reproducible: whether another batch with the same seed does the same.
     starts_vary: whether environments with other seeds began their episodes with
-      other observations; False for a single environment.
+      other observations.
   """
 
   name: str
@@ -86,26 +86,23 @@ class Probe:
   starts_vary: bool
 
 
-def play(
-  config: ml_collections.ConfigDict,
-  seconds: float = 1.0,
-  num_envs: int = ENVIRONMENTS,
-) -> Probe:
+def play(config: ml_collections.ConfigDict, seconds: float = 1.0) -> Probe:
   """Plays uniformly random actions, legal ones only.
 
   Args:
     config: section `environment` of a config.
     seconds: processor time for which to play; twenty steps of each environment
       are played at least.
-    num_envs: number of environments, which play as one batch.
 
   Raises:
     Exception: as `factory.make`, and as the environment's `reset`, `step` and
       `close`.
   """
-  with contextlib.closing(factory.make(config, num_envs, seed=0)) as batch:
+  with contextlib.closing(factory.make(config, ENVIRONMENTS, seed=0)) as batch:
     played, times_s = _play(batch, seconds)
-  with contextlib.closing(factory.make(config, num_envs, seed=0)) as repeated:
+  with contextlib.closing(
+    factory.make(config, ENVIRONMENTS, seed=0)
+  ) as repeated:
     is_reproducible = all(
       saving.is_identical(
         step, repeated.reset() if actions is None else repeated.step(actions)

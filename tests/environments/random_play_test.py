@@ -174,10 +174,3 @@ def test_masks_truncation_and_seeds(is_random):
   assert found.is_reproducible == (not is_random)
   assert found.starts_vary == is_random
   assert found.spec == factory.make_spec(given.config_of(name, fields))
-
-
-def test_one_environment_is_a_batch_of_its_own():
-  config = given.config_of("CartPole-v1")
-  found = random_play.play(config, 0.05, num_envs=1)
-  assert found.is_reproducible and not found.starts_vary
-  assert 0 <= found.steps - sum(found.lengths) == found.longest_unfinished
