@@ -41,13 +41,7 @@ class LocalSink:
     priorities: np.ndarray,
     frames: frames_lib.FrameIds | None = None,
   ) -> None:
-    """Inserts N items into the table.
-
-    Args:
-      records: uint8 [N, record_bytes], packed record of each item.
-      priorities: float [N], priority of each item.
-      frames: frames of the items, or None if items have no stacked frames.
-    """
+    """Inserts N items into the table."""
     items = adder_lib.Items(records, priorities, frames)
     self._table.insert(items.data(), priorities)
     self.written += len(records)

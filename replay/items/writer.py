@@ -155,7 +155,7 @@ class ItemWriter:
       writer.create_item(table, priority, writer.history[-1])
 
   def flush(self, timeout_s: float) -> bool:
-    """Waits until no item is in flight."""
+    """Waits until no item is in flight; returns False after the timeout."""
     if self._writer is None:
       return True
     if self._route.is_broken():
