@@ -23,11 +23,7 @@ class MultiDiscreteArray(specs.BoundedArray):
   """
 
   def __init__(self, sizes: Sequence[int], name: str | None = None):
-    """Makes the spec of actions whose component k is in [0, sizes[k] - 1].
-
-    Args:
-      name: Name of the spec, or None.
-    """
+    """Makes the spec of actions whose component k is in [0, sizes[k] - 1]."""
     self.sizes = tuple(int(size) for size in sizes)
     highest = np.array(self.sizes, np.int32) - 1
     super().__init__((len(self.sizes),), np.int32, 0, highest, name)
@@ -46,11 +42,7 @@ class JointActionArray(specs.DiscreteArray):
   """
 
   def __init__(self, sizes: Sequence[int], name: str | None = None):
-    """Makes the spec of all combinations of the components' values.
-
-    Args:
-      name: Name of the spec, or None.
-    """
+    """Makes the spec of all combinations of the components' values."""
     self._sizes = tuple(int(size) for size in sizes)
     super().__init__(math.prod(self._sizes), np.int32, name)
     self.components = list_joint_actions(self._sizes)

@@ -71,7 +71,6 @@ class Player:
     """Plays an episode.
 
     Args:
-      act: policy.
       show: function that is called with each frame, uint8 [H, W, 3]; False ends
         the episode.
       max_steps: steps after which a longer episode is cut, at least 1.
@@ -141,7 +140,6 @@ def record(
 
   Args:
     config: section `environment` of a config.
-    act: policy.
     path: path of the video, ending in `.mp4`; missing folders are created, and
       an existing file is replaced.
     seed: seed of the episode, at least 0.

@@ -68,7 +68,6 @@ def make_environment(
   Args:
     flags: flags with the number of episodes, the seed, and the run, if any,
       whose spaces the environment must have.
-    config: the whole config.
 
   Raises:
     ValueError: it can't be made, or has other spaces.

@@ -15,8 +15,6 @@ class ControlService(typing.Protocol):
     """Records a node's periodic report, and returns the node's command.
 
     Args:
-      role: the node's role, such as 'worker'.
-      index: index of the node among the nodes of its role.
       report: counts of the node's current process.
     """
     ...
@@ -26,12 +24,7 @@ class ControlService(typing.Protocol):
     ...
 
   def register(self, role: str, index: int) -> messages.Registration:
-    """Returns counts of a node's earlier processes, to a process that starts.
-
-    Args:
-      role: the node's role, such as 'worker'.
-      index: index of the node among the nodes of its role.
-    """
+    """Returns counts of earlier processes of a node, to one that starts."""
     ...
 
   def wait_collected(self, version: int, timeout_s: float) -> int:

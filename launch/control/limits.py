@@ -60,7 +60,6 @@ class Counts(typing.NamedTuple):
     """Returns the counts of a run's status that have limits.
 
     Args:
-      status: the status.
       limits: section `limits` of a config, which may be another one.
       returns: mean returns of the run's last evaluations, in their order.
       infos: mean numbers of their infos, by name, in their order.
@@ -94,7 +93,6 @@ def count_at_targets(
   """Returns the numbers of evaluations since the last one below a target.
 
   Args:
-    limits: section `limits` of a config.
     returns: mean returns of a run's last evaluations, in their order.
     infos: mean numbers of their infos, by name, in their order; an evaluation
       without the number is below the target.
@@ -121,9 +119,6 @@ def find_configured(limits: ml_collections.ConfigDict) -> list[str]:
   """Returns the names of the limits that a config sets.
 
   A limit with the default of its field is none.
-
-  Args:
-    limits: section `limits` of a config.
   """
   return [
     name
@@ -147,9 +142,6 @@ def describe(limits: ml_collections.ConfigDict) -> str:
 
   An example is '500,000 environment steps or a mean return of 475 (3
   evaluations in a row)'. The text is '' if there is no limit.
-
-  Args:
-    limits: section `limits` of a config.
   """
   texts = []
   for name in find_configured(limits):
@@ -162,9 +154,6 @@ def describe(limits: ml_collections.ConfigDict) -> str:
 
 def advise(config: ml_collections.ConfigDict) -> str:
   """Returns advice for a run that ends before its first update.
-
-  Args:
-    config: the whole config.
 
   Returns:
     One line; '' if the run has time to learn, as far as its config shows.
@@ -186,12 +175,7 @@ def advise(config: ml_collections.ConfigDict) -> str:
 def find_reached(
   limits: ml_collections.ConfigDict, counts: Counts
 ) -> list[str]:
-  """Returns the names of the limits that a run has reached.
-
-  Args:
-    limits: section `limits` of a config.
-    counts: the run's current counts.
-  """
+  """Returns the names of the limits that a run has reached."""
   values = counts._asdict()
   _, target = base.parse_info_target(limits.target_info)
   targets = {"target_return": limits.target_return, "target_info": target}
@@ -212,10 +196,6 @@ def find_reason(
   A run ends at the first limit that it reaches. With limits.combine='all', it
   ends once it has reached all limits that are set.
 
-  Args:
-    limits: section `limits` of a config.
-    counts: the run's current counts.
-
   Returns:
     The name of a limit, `ALL_LIMITS` if several limits together end the run,
     or None if the run continues.
@@ -233,9 +213,6 @@ def last_trainer_step(limits: ml_collections.ConfigDict) -> int:
 
   With limits.combine='all' and further limits, the trainer must continue until
   the other limits are reached, too. The result is then 0.
-
-  Args:
-    limits: section `limits` of a config.
   """
   ends_run = limits.combine == "any" or find_configured(limits) == [
     "trainer_steps"

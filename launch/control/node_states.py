@@ -82,7 +82,6 @@ class NodeState:
     start after a resume of the run is not a restart.
 
     Args:
-      report: the newest report.
       finished: whether this is the last report, because the node has ended.
     """
     counters = self.counters
@@ -185,10 +184,6 @@ class NodeStates:
     Before its first one, its environment steps are the mean of the other nodes
     of its role, and for the first external process that of the workers: one
     that joins explores as much as those do now.
-
-    Args:
-      role: the node's role.
-      index: index of the node among the nodes of its role.
     """
     nodes = self._nodes.get(role, {})
     if node := nodes.get(index):
@@ -219,7 +214,6 @@ class NodeStates:
     """Returns the newest report of each present node of a role.
 
     Args:
-      role: role of the nodes.
       report_type: type of the role's reports; others are left out.
     """
     reports = [node.report for node in self._present_nodes(role)]

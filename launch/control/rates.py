@@ -40,7 +40,6 @@ class Rates:
     """Makes the schedule from a config and the specification of a table.
 
     Args:
-      config: the whole config, validated.
       table: specification of the algorithm's table, or None if it has none.
     """
     self.table = table
@@ -54,12 +53,7 @@ class Rates:
   def from_config(
     cls, config: ml_collections.ConfigDict, spec: specs.EnvironmentSpec
   ) -> "Rates":
-    """Returns the schedule of a config and the table of its algorithm.
-
-    Args:
-      config: the whole config, validated.
-      spec: specification of one environment.
-    """
+    """Returns the schedule of a config and the table of its algorithm."""
     builder = registry.make_builder(config.agent)
     return cls(config, core.make_collected_table(builder, config, spec))
 

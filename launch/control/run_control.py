@@ -71,11 +71,8 @@ class RunControl(control_service.ControlService):
     """Opens the run's result files, and reads the snapshot of a resumed run.
 
     Args:
-      config: the whole config.
-      folder: the run's folder.
       expected: number of nodes of each role that will report.
       started_at_s: unix seconds of the user's command.
-      rates: the run's schedule.
       workers_fixed_because: message of the error that `set_workers` raises, or
         an empty text if the number of workers can change.
       earlier: what the run had reached when it lost a state, or None at a start
@@ -157,12 +154,7 @@ class RunControl(control_service.ControlService):
       self._record(role, index, report, finished=True)
 
   def command(self, role: str, index: int) -> messages.Command:
-    """Returns the current command for a node.
-
-    Args:
-      role: the node's role, such as 'worker'.
-      index: index of the node among the nodes of its role.
-    """
+    """Returns the current command for a node."""
     with self._lock:
       wanted, share = self._wanted, 0.0
       is_external = role == messages.EXTERNAL

@@ -67,8 +67,6 @@ class RunState:
 
     Args:
       config: the whole config, whose limits may change during the run.
-      schedule: the run's schedule.
-      name: the run's name.
       expected: number of nodes of each role that will report.
       started_at_s: unix seconds of the user's command.
       resumed: counters of the snapshot from which the run is resumed, or None
@@ -109,8 +107,6 @@ class RunState:
     """Records a node's report.
 
     Args:
-      role: the node's role.
-      index: index of the node among the nodes of its role.
       report: the newest report, with counts of the node's current process.
       finished: whether this is the last report, because the node has ended.
     """

@@ -34,7 +34,6 @@ class Watchdog:
 
     Args:
       config: the whole config, which may change during the run.
-      rates: the run's schedule.
     """
     self._config = config
     self._limiter = rates.limiter
@@ -48,7 +47,6 @@ class Watchdog:
     """Records a run's current counts; returns whether a stall has just begun.
 
     Args:
-      status: the run's current status.
       working: whether the counts should grow; False while the run is paused or
         stopping.
       now_s: current monotonic seconds.

@@ -47,7 +47,6 @@ def render(
   but never the last one.
 
   Args:
-    status: the run's status.
     console: the console whose size limits the panel.
   """
   blocks = rows.make_measurements(status)

@@ -44,7 +44,6 @@ class Caller:
 
     Args:
       config: the whole config; the field `hooks` names the hooks.
-      folder: the run's folder.
     """
     self._config = config.copy_and_resolve_references()
     self._config.lock()

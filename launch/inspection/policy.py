@@ -50,7 +50,6 @@ def inspect(
 
   Args:
     snapshot: folder of the snapshot.
-    config: the whole config.
 
   Raises:
     ValueError: the saved state is damaged.

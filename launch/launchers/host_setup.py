@@ -79,7 +79,6 @@ def make_runner(
   """Makes the runner of a machine's nodes.
 
   Args:
-    config: the whole config.
     server: forks the nodes.
     plan: the machine's host plan.
     wiring: the nodes of the plan, and their connections.

@@ -46,8 +46,6 @@ def launch(
   """Executes a run to its end on this machine, with one process per node.
 
   Args:
-    run: the run to execute.
-    signals: handler of the signals that this process receives.
     host: fork server of the nodes.
 
   Raises:

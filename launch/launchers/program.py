@@ -95,7 +95,6 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
   ```
 
   Args:
-    run: the run to execute.
     plan: which nodes run on this machine, and how they reach the others.
   """
   # These nodes' workers are those of all machines: the capacity of a queue

@@ -38,10 +38,6 @@ class _Loop(crew_lib.Crew):
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
   """Executes a run of mode 'single' to its end in this process.
 
-  Args:
-    run: the run to execute.
-    signals: handler of the signals that this process receives.
-
   Raises:
     RuntimeError: the newest snapshot can't be used, or the last snapshot or
       the results could not be written.

@@ -128,10 +128,6 @@ def stop_stage(threads: Sequence[ThreadNode]) -> None:
 def launch(run: run_lib.Run, signals: signals_lib.Signals) -> None:
   """Executes a run to its end in this process, with one thread per node.
 
-  Args:
-    run: the run to execute.
-    signals: handler of the signals that this process receives.
-
   Raises:
     RuntimeError: a node failed.
     user_code.UserCodeError: the user's own code failed in a node.

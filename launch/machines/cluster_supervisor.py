@@ -73,8 +73,6 @@ class ClusterSupervisor(crew.Crew):
     """Makes a supervisor without starting agents.
 
     Args:
-      run: the run to execute.
-      cluster: connection to the cluster.
       secure: whether machines communicate over mutual TLS.
     """
     super().__init__(run.folder.logs / "cluster", {})

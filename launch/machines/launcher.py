@@ -32,7 +32,6 @@ def prepare(
   """Connects to a cluster, and checks that it has enough machines.
 
   Args:
-    config: the whole config, validated.
     address: 'host:port' of Ray's head, from `admission.authenticate`.
     wait: whether to wait for missing machines, instead of raising an error.
     show: function that shows a line to the user.
@@ -70,9 +69,6 @@ def launch(
   """Executes a run to its end, with one host agent per machine.
 
   Args:
-    run: the run to execute.
-    signals: handler of the signals that this process receives.
-    cluster: connection to the cluster.
     secure: whether machines communicate over mutual TLS.
 
   Raises:

@@ -93,9 +93,6 @@ class DataAddresses:
     Processes outside of the private network connect to that socket, and receive
     connected sockets of the server.
 
-    Args:
-      shard: index of the server's shard.
-
     Returns:
       The path, or None if the servers are not in a private network.
     """
@@ -112,11 +109,7 @@ class DataAddresses:
     return self.identity.client_context()
 
   def proxy_listen(self, shard: int) -> str:
-    """Returns 'unix:PATH', where the proxy listens for a shard's workers.
-
-    Args:
-      shard: index of the shard.
-    """
+    """Returns 'unix:PATH', where the proxy listens for a shard's workers."""
     assert self.proxy_dir is not None
     name = f"relay-{shard}.sock" if shard else "relay.sock"
     return "unix:" + os.path.join(self.proxy_dir, name)
@@ -137,9 +130,6 @@ class DataAddresses:
     self, worker: int
   ) -> control_block.WorkerHandle | None:
     """Opens a worker's slot in the machine's shared control block.
-
-    Args:
-      worker: index of the worker in the run.
 
     Returns:
       The handle of the slot, or None if the machine has no proxy.
@@ -185,11 +175,7 @@ class DataAddresses:
     )
 
   def shard_of(self, worker: int) -> int:
-    """Returns the index of the shard to which a worker writes.
-
-    Args:
-      worker: index of the worker in the run.
-    """
+    """Returns the index of the shard to which a worker writes."""
     return worker % len(self.servers)
 
   def make_route(
@@ -198,7 +184,6 @@ class DataAddresses:
     """Returns the route over which a worker writes to its shard's server.
 
     Args:
-      worker: index of the worker in the run.
       handle: handle of the worker's slot in the proxy's control block, or None
         for a direct route without a proxy.
     """

@@ -44,9 +44,6 @@ class Collector:
     """Makes the environments, the actor and the adder.
 
     Args:
-      config: the whole config.
-      spec: specification of one environment.
-      builder: the algorithm's builder.
       worker: index of the worker, from 0; sets its seed and exploration.
       restarts: number of earlier processes of this worker; each process uses
         another seed.

@@ -52,9 +52,6 @@ class Evaluator:
     """Makes the environments and the greedy actor.
 
     Args:
-      config: the whole config.
-      spec: specification of one environment.
-      builder: the algorithm's builder.
       control: receives the results of each evaluation.
       best: path of the file with the best variables.
       restarts: number of earlier processes that evaluated this run.

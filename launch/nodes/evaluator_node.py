@@ -30,11 +30,8 @@ class EvaluatorNode:
     """Registers the evaluator at the control, and makes the evaluator.
 
     Args:
-      config: the whole config.
-      spec: specification of one environment.
       folder: the run's folder, for the best variables and videos.
       data: addresses of the server or proxy that has the variables.
-      control: client of the control.
     """
     self._settings = config.evaluation
     self._step_timeout_s = config.environment.step_timeout_s

@@ -51,7 +51,6 @@ class Link:
     Args:
       control: client of the control, with a timeout of a few seconds.
       role: the node's role, such as 'worker' or `messages.EXTERNAL`.
-      index: index of the node among those of its role.
       report: function that returns the current report, called in the link's
         thread; the link sets the report's `incarnation`.
       period_s: seconds between two reports.

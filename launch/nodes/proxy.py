@@ -37,7 +37,6 @@ class Proxy:
       data: addresses of the replay servers and of the proxy's sockets.
       poll_period_s: shortest time in seconds between two polls of the server
         for new variables.
-      control: client of the control.
     """
     self._index, self._data, self._control = index, data, control
     self._proxy = proxy_lib.WorkerProxy(

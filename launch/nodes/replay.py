@@ -32,9 +32,6 @@ class HostedTables:
     """Starts a server with the tables of a snapshot, or with empty ones.
 
     Args:
-      config: the whole config.
-      spec: specification of one environment.
-      folder: the run's folder.
       snapshot: the snapshot to restore, or None to start with empty tables.
       address: 'host:port' of the server on this machine.
       passing_path: path of the socket at which processes outside of the private
@@ -106,14 +103,11 @@ class Replay:
     """Starts the server with the tables of the run's newest snapshot.
 
     Args:
-      config: the whole config.
-      spec: specification of one environment.
       folder: the run's folder, for snapshots.
       shard: index of the shard, from 0.
       address: 'host:port' of the server on this machine.
       passing_path: path of the socket that passes connections; see
         `HostedTables`.
-      control: client of the control.
 
     Raises:
       ValueError: the saved tables do not fit the config.

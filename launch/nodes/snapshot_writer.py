@@ -51,8 +51,6 @@ class SnapshotWriter:
     """Makes a writer, and uploads the last snapshot unless it is uploaded.
 
     Args:
-      config: the whole config.
-      folder: the run's folder.
       learner: the trainer's learner; it must not change during `start`.
       servers: addresses of the TrajectoryManagers on this machine, by shard.
       control: client of the control, which has the run's counts.

@@ -36,8 +36,6 @@ class Trainer:
     """Publishes the learner's variables, and traces its update.
 
     Args:
-      config: the whole config.
-      rates: the run's schedule.
       learner: the learner, with its state restored.
       updates: the learner's updates and their source of batches.
       variables: publisher of the learner's variables.

@@ -49,8 +49,6 @@ class TrainerNode:
     """Restores the run's newest snapshot, and publishes the variables.
 
     Args:
-      config: the whole config.
-      spec: specification of one environment.
       folder: the run's folder, for snapshots.
       servers: 'host:port' of the TrajectoryManagers, one per shard; the first
         server also has the variables.
@@ -58,7 +56,6 @@ class TrainerNode:
         `replay_node.HostedTables`.
       variables_path: path of this machine's shared variables, or None if its
         nodes fetch them from the server.
-      control: client of the control.
 
     Raises:
       ValueError: the snapshot does not fit the config, or the device of the

@@ -45,10 +45,6 @@ class Worker:
     """Makes the worker's environments, actor and adder.
 
     Args:
-      config: the whole config.
-      spec: specification of one environment.
-      builder: the algorithm's builder.
-      rates: the run's schedule.
       index: index of the worker in the run, from 0.
       items: writer of the items.
       variables: source of the policy's variables.

@@ -58,11 +58,8 @@ class WorkerNode:
     """Registers the worker at the control, and makes the worker.
 
     Args:
-      config: the whole config.
-      spec: specification of one environment.
       index: index of the worker in the run, from 0.
       data: addresses of the servers or the proxy.
-      control: client of the control.
       external_parts: objects of the external process in which this node runs,
         or None if the run has started this node.
     """

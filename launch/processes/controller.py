@@ -63,10 +63,8 @@ class Controller:
     """Opens the run's result files.
 
     Args:
-      run: the run to control.
       crew: what runs the nodes.
       socket: path of the socket at which processes of this user call `control`.
-      signals: the signals that the launcher receives.
       workers_fixed_because: message of the error if a user changes the number
         of workers; empty if it can change.
       earlier: as for `RunControl`.
@@ -228,9 +226,7 @@ def execute(
   within the restart budget of one node.
 
   Args:
-    run: the run to execute.
     memory_dir: the run's tmpfs directory.
-    signals: the signals that the launcher receives.
     make_crew: function that returns what runs the nodes, given the run and the
       path of the socket that leads to its control.
 

@@ -27,7 +27,6 @@ def make_role_variables(
 
   Args:
     role: role of the node; all roles but 'trainer' get one thread and no GPU.
-    config: the whole config.
   """
   # Nodes other than the trainer compute small batches, so further threads would
   # only take cores from the trainer, and a GPU would only lose memory.

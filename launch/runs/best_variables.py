@@ -20,7 +20,6 @@ def save(
 
   Args:
     path: path of the file, which ends in .npz.
-    version: version of the variables.
     variables: the networks' weights, by name.
 
   Raises:
@@ -40,9 +39,6 @@ def to_bytes(version: int, variables: Mapping[str, np.ndarray]) -> bytes:
 
 def load(path: pathlib.Path) -> tuple[int, dict[str, np.ndarray]]:
   """Reads variables from a file that `save` has written.
-
-  Args:
-    path: path of the file.
 
   Returns:
     The version of the variables, and the networks' weights by name.

@@ -57,7 +57,6 @@ def start(
   """Gives a new learner the state with which its run starts or is resumed.
 
   Args:
-    learner: the learner.
     snapshot: the run's newest snapshot, or None at its start.
     init_from: folder of the run whose weights a new run takes; '': none.
 

@@ -65,7 +65,6 @@ def read(
   Damaged lines are left out, with one warning in the log.
 
   Args:
-    path: path of the file.
     missing_ok: whether a missing file counts as one without rows.
 
   Returns:
@@ -140,7 +139,6 @@ def is_row(line: bytes, max_trainer_steps: float = np.inf) -> bool:
   """Returns whether a line of curves.csv is a valid row, not the header.
 
   Args:
-    line: the line.
     max_trainer_steps: the learner's updates above which the result is False.
   """
   row = _parse_row(line) if line.strip() else None

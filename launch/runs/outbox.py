@@ -45,7 +45,6 @@ def append(path: pathlib.Path, data: bytes) -> None:
   """Appends data to a file, which is made if it is missing.
 
   Args:
-    path: path of the file.
     data: whole records of the file's format. They are dropped if the file
       already has 128 MiB of unwritten data.
 

@@ -38,7 +38,6 @@ def check(
   A run of an older version, whose folder has no record, is not checked.
 
   Args:
-    folder: the run's folder.
     environment: gymnasium id, for the error message.
     spec: spec of the environment as it is now.
 

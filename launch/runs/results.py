@@ -108,9 +108,6 @@ class Results:
     """Adds the run's config to TensorBoard's events, not to config.json.
 
     TensorBoard shows the config as a text and as hyperparameters.
-
-    Args:
-      config: the whole config.
     """
     self._events.add_config(fields.flatten(config))
 

@@ -63,9 +63,6 @@ def published(folder: run_folder.RunFolder, address: str) -> Iterator[None]:
 def read(folder: run_folder.RunFolder) -> RunAddress | None:
   """Reads the address of a run's launcher, or returns None without a file.
 
-  Args:
-    folder: the run's folder.
-
   Raises:
     ValueError: the file can't be read, or has another format.
   """

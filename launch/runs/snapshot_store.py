@@ -43,7 +43,6 @@ def open_store(
   """Returns the store of a run's snapshots, by section `snapshot` of a config.
 
   Args:
-    config: the whole config.
     folder: the run's folder, which need not exist yet.
 
   Raises:
@@ -82,7 +81,6 @@ class SnapshotStore:
     """Makes a store, without access to its files.
 
     Args:
-      folder: the run's folder.
       keep: number of the newest snapshots to keep, in addition to the best one.
       url: remote folder of all runs, to which snapshots are uploaded: a URL of
         fsspec or an absolute path, or '' for no uploads.

@@ -44,7 +44,6 @@ class Uploads:
     """Makes the uploads of a run, without access to the URL.
 
     Args:
-      folder: the run's folder.
       url: URL of fsspec, or an absolute path, of the folder of all runs.
       keep: number of the newest snapshots to keep at the URL, in addition to
         the best one.

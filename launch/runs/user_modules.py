@@ -35,9 +35,6 @@ def find_files(config: ml_collections.ConfigDict) -> list[pathlib.Path]:
   A config names a module by a value 'module:Name'. The path is a .py file or a
   package's folder. Installed packages and names that can't be imported are
   skipped.
-
-  Args:
-    config: the whole config.
   """
   found = {}
   for name in _module_names(config):
@@ -55,12 +52,7 @@ def find_files(config: ml_collections.ConfigDict) -> list[pathlib.Path]:
 def write(
   folder: run_folder.RunFolder, config: ml_collections.ConfigDict
 ) -> None:
-  """Writes the folders of a config's user modules to a run's folder.
-
-  Args:
-    folder: the run's folder.
-    config: the whole config.
-  """
+  """Writes the folders of a config's user modules to a run's folder."""
   paths = list(dict.fromkeys(str(path.parent) for path in find_files(config)))
   if paths:
     (folder.path / _FILE).write_text(json.dumps(paths) + "\n", "utf-8")
@@ -78,7 +70,6 @@ def prefer_recorded(
   module.
 
   Args:
-    folder: the run's folder.
     config: the run's config, perhaps with invalid fields.
   """
   if not any(_module_names(config)):

@@ -105,7 +105,6 @@ def score_run(
   """Reads what a run has reached, which may be active or not begun.
 
   Args:
-    run: the run.
     target: mean return of the target, or infinity.
     evaluations: number of evaluations in a row that meet the target.
 
