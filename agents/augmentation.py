@@ -22,7 +22,6 @@ def random_shift(
 
   Args:
     observations: observations [..., *spec.shape] of any type.
-    spec: spec of the observations.
     pixels: largest shift in each direction, at least 1.
     seed: seed int32 [2], by which alone the shifts are chosen.
 

@@ -24,7 +24,6 @@ def warm_up(
       after them.
     inputs: inputs of all steps, [B, T, ...] each.
     state: states before them, [B, S].
-    steps: steps of the burn-in.
   """
   if steps:
     early = recurrent.Inputs(*(x[:, :steps] for x in inputs))

@@ -52,8 +52,6 @@ def constructing(
   """Sets the context of the environments that the block makes.
 
   Args:
-    role: role of the process.
-    worker: index of the worker.
     get_index: function that returns the index of the next environment.
   """
   token = _constructing.set((role, worker, get_index))

@@ -86,7 +86,6 @@ class Exchange:
 
     Args:
       observation_space: space of the loop's observations, which are checked.
-      action_space: space of the actions.
       bounded: whether observations beyond the space's bounds are errors.
       masked: whether the loop passes action masks.
     """

@@ -59,7 +59,6 @@ def find_faults(
 
   Args:
     config: section `environment` of a config.
-    probe: measurements of its random play.
 
   Returns:
     A sentence by the name of each fault: 'reward sign', 'reward scale',

@@ -117,7 +117,6 @@ class Recorder:
       folder: Folder of the parts. Others may write to it, too.
       name: Beginning of the parts' names.
       config: The `environment` section of a config.
-      environment: Environment whose steps will be added.
     """
     self._folder = pathlib.Path(os.path.expanduser(folder)).absolute()
     self._name, self._number = re.sub(r"[^-\w]", "_", name), 0

@@ -60,9 +60,6 @@ def normalized_shape(observations: specs.Array) -> tuple[int, ...]:
 
   It is the observation without its mask, or the numbers of one that has images,
   too. What is not normalized comes after it in a flat observation.
-
-  Args:
-    observations: spec of observations, with or without masks.
   """
   observations = arrays.remove_mask(observations)
   if isinstance(observations, arrays.MixedArray):
@@ -126,7 +123,6 @@ def normalize(
     layers: layers with the network's variables, which include `MEAN` and
       `SCALE`.
     observation: observations [B, ...] without masks.
-    spec: spec of these observations.
 
   Returns:
     Normalized observations, float32 [B, ...].

@@ -28,7 +28,6 @@ def is_small(kind: str, observations: specs.Array) -> bool:
   Args:
     kind: name of the torso, as for `apply_torso`. A user's function counts as
       small unless its attribute `small` is false.
-    observations: spec of observations, with or without masks.
   """
   if checks.is_user_code(kind):
     return getattr(_load_user_torso(kind), "small", True)
@@ -88,9 +87,6 @@ def list_images(
   """Returns the columns, in flat observations, and the shape of each image.
 
   Observations of one array count as an image, whatever their shape.
-
-  Args:
-    observations: spec of observations, with or without masks.
   """
   observations = arrays.remove_mask(observations)
   if isinstance(observations, arrays.MixedArray):
@@ -240,9 +236,6 @@ def apply_torso(
   """Returns features [B, F] of observations [B, ...] without masks.
 
   Applies `encode`, and then linear layers. F is the last of their sizes.
-
-  Args:
-    spec: spec of these observations.
   """
   x = encode(layers, settings, observation, spec)
   if settings.kind == _BFLOAT16_CNN:

@@ -30,7 +30,6 @@ def estimate_log_probs(
 
   Args:
     recording: episodes with one discrete action per step.
-    settings: layers of the network.
     updates: updates of the network, at least 100.
     seed: seed of initial weights and batches, at least 0.
   """

@@ -94,7 +94,6 @@ def evaluate(
   Args:
     recording: the episodes, with the rewards of the environment.
     actions: actions of the policy, `Recording.sample_actions`.  # [S, N + E, A]
-    settings: layers of the network.
     discount: gamma, in [0, 1].
     updates: updates of the network, in regressions of 25 each.
     seed: seed of initial weights and batches, at least 0.
@@ -155,8 +154,6 @@ def make_updates(
   Args:
     compute_loss: function of the numbers of B recorded steps, int64 [B], and of
       a random number from 0, int64 []; returns the losses [B].
-    variables: variables that learn.
-    steps: number of recorded steps.
     seed: seed of the batches, at least 0.
   """
   adam = optimizer.Optimizer(variables, optimizer.Settings())

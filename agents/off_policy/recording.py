@@ -81,7 +81,6 @@ def encode_actions(spec: specs.Array, actions: np.ndarray) -> np.ndarray:
   bounds of the spec.
 
   Args:
-    spec: spec of actions.
     actions: actions of the spec, or numbers of joint actions, int32 [N].
   """
   sizes = arrays.component_sizes(spec)

@@ -18,7 +18,6 @@ def check(
 
   Args:
     config: the whole config of the new run.
-    spec: spec of its environments.
 
   Raises:
     ValueError: there is no such run, it has no snapshot, or its networks or

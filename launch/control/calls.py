@@ -93,7 +93,6 @@ class Server:
 
     Args:
       path: path of the socket; the socket of a dead process is replaced.
-      service: class that declares the methods.
       target: the object whose methods are called, which must be thread-safe.
 
     Raises:
@@ -173,7 +172,6 @@ def connect(
   - UnreachableError if there was no reply or the method failed.
 
   Args:
-    service: class that declares the methods.
     path: path of the server's socket, which need not exist yet.
     timeout_s: timeout in seconds of each socket operation of a call.
   """

@@ -73,7 +73,6 @@ class ControlService(typing.Protocol):
     Args:
       seconds: duration from now on. At most 2 s are used, so that a profile
         whose command was killed ends: repeat the call for a longer one.
-      per_s: samples per second.
       is_first: whether the call begins a profile, or continues one.
 
     Raises:
@@ -139,7 +138,6 @@ class ControlService(typing.Protocol):
 
     Args:
       field: name of a field in `settings.FIELDS`.
-      value: the new value, or its text.
 
     Raises:
       ValueError: the run is stopping, or the field can't have this value.

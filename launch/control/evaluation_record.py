@@ -50,7 +50,6 @@ class EvaluationRecord:
     the best counts as the best, but not as an improvement.
 
     Args:
-      evaluation: the row of the curves.
       repeated: [N], returns of the repetition's episodes; empty if there was
         none.
     """

@@ -131,7 +131,6 @@ def describe_count(name: str, value: float | str) -> str:
   """Returns text such as '500,000 environment steps'.
 
   Args:
-    name: name of a limit.
     value: the limit, or the run's count.
   """
   return _FORMATS[name].format(value)

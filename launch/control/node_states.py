@@ -294,9 +294,6 @@ class NodeStates:
     Shares are proportional to the machines' numbers of live workers and
     external processes, by the newest reports. A proxy without any has the share
     of one, for a worker that is about to connect.
-
-    Args:
-      index: index of the proxy.
     """
     node = self._nodes.get("proxy", {}).get(index)
     report = node.report if node else None

@@ -116,9 +116,6 @@ class Rates:
     The workers share `TableSpec.round_steps` equally, rounded up. If it is
     None, they share the steps that fill one batch of items in each shard.
 
-    Args:
-      workers: number of workers.
-
     Returns:
       The number of steps of all environments of a worker, or None if the run
       has no rounds.
@@ -185,9 +182,6 @@ class Rates:
     """Returns whether an update is due before the next environment step.
 
     Only mode `single` uses it.
-
-    Args:
-      status: counts of the in-process table.
     """
     return self._samples_due(status) > 0
 

@@ -65,9 +65,7 @@ def describe(
   """Returns a text about the waits of a role's nodes, the longest wait first.
 
   Args:
-    role: role of the waiting nodes.
     expected: number of nodes of the role, waiting or not.
-    waits: the wait of each waiting node.
     now_s: current unix seconds.
 
   Returns:

@@ -80,7 +80,6 @@ class Watchdog:
     counts of the table or of each shard.
 
     Args:
-      status: status of the stalled run.
       silent: nodes that no longer report, such as 'worker 1'.
       waiting: sentence about nodes that wait, or None if there are none.
     """

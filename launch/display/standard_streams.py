@@ -103,9 +103,6 @@ def exit_process(status: int) -> typing.NoReturn:
 
   Exit handlers do not run and threads are not waited for, so code of the user
   can't prevent the exit.
-
-  Args:
-    status: exit status of the process.
   """
   for stream in (sys.stdout, sys.stderr):
     with contextlib.suppress(Exception):  # an environment may have closed it

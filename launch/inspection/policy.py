@@ -48,9 +48,6 @@ def inspect(
 ) -> report.Report:
   """Plays an episode in each environment, and returns statistics of the policy.
 
-  Args:
-    snapshot: folder of the snapshot.
-
   Raises:
     ValueError: the saved state is damaged.
     user_code.UserCodeError: the environment failed.

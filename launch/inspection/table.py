@@ -30,7 +30,6 @@ def inspect(
   """Returns the statistics of a table, and some of its items in full.
 
   Args:
-    snapshot: folder of the snapshot.
     schema: schema of the table's items.
     trainer_steps: updates of the learner until the snapshot.
     items: number of items to show at each end of the table's order.

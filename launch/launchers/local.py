@@ -45,9 +45,6 @@ def launch(
 ) -> None:
   """Executes a run to its end on this machine, with one process per node.
 
-  Args:
-    host: fork server of the nodes.
-
   Raises:
     RuntimeError: a node failed more often than its restart budget
       allows; its traceback has been printed.

@@ -118,8 +118,6 @@ class Cluster:
 
     Args:
       actor_class: class of the actor, with a method `close`.
-      *args: arguments of the class.
-      machine: machine of the actor.
       **options: Ray's options, such as `num_cpus`.
     """
     strategy = scheduling_strategies.NodeAffinitySchedulingStrategy(

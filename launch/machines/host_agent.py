@@ -92,7 +92,6 @@ class HostAgent:
     """Makes the run's folders on this machine, without starting nodes.
 
     Args:
-      group: the node group of this machine.
       run: the run, with the path of its folder on the driver host.
       host: address by which other machines reach this one.
       secure: whether machines communicate over mutual TLS.

@@ -64,7 +64,6 @@ def play(
   Args:
     environment: a batch of environments, which is reset first.
     actor: an actor whose variables are loaded.
-    episodes: number of episodes.
     should_stop: function called at each step; True stops the evaluation.
     observe: function called with the reset and with each step, or None.
     max_steps: environment steps after which an episode that has not ended

@@ -87,7 +87,6 @@ class Evaluator:
     highest of many noisy means is too high. Both count as one evaluation.
 
     Args:
-      newest: the variables to evaluate.
       should_stop: function called at each step; True stops the evaluation.
 
     Returns:

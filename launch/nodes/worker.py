@@ -46,7 +46,6 @@ class Worker:
 
     Args:
       index: index of the worker in the run, from 0.
-      items: writer of the items.
       variables: source of the policy's variables.
       registration: counts of the worker's earlier processes.
       environment: batch of environments, or None to make them from the config;

@@ -63,7 +63,6 @@ class Controller:
     """Opens the run's result files.
 
     Args:
-      crew: what runs the nodes.
       socket: path of the socket at which processes of this user call `control`.
       workers_fixed_because: message of the error if a user changes the number
         of workers; empty if it can change.

@@ -21,7 +21,6 @@ def ending(
   Args:
     timeout_s: seconds that a call in the `with` block may take; 0 for no limit
       other than that of `hanging.detect_hanging` in a thread of the block.
-    status: exit status of the process.
     command: name of the user's command, with which the line begins.
     clean_up: function that is called before the line is printed, which kills
       the processes that this one has started.

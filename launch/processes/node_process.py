@@ -59,7 +59,6 @@ def run(
   The exit status is `NORMAL_EXIT_STATUS`, or 1 if the node has raised an error.
 
   Args:
-    node: what to run.
     log: path of the node's log, to which all output is appended.
     mark: identifies this process, as for `descendants.kill_marked`.
     errors: write end of a pipe for the text of the error.

@@ -71,7 +71,6 @@ class Runner(crew.Crew):
     """Makes the nodes save and end, stage by stage; see `Crew.stop`.
 
     Args:
-      is_quick: as there.
       last_stage: index of the last of `stages.STAGES` whose nodes may end now;
         a later call can only raise it. A machine of several waits for the
         others' nodes.

@@ -281,7 +281,6 @@ def make_lines(group: Group, column: str, points: int = _POINTS) -> list[Line]:
   """Computes a group's mean return along an axis; see `make_line`.
 
   Args:
-    group: the runs.
     column: the axis, a column of curves.csv: env_steps, trainer_steps or
       wall_s.
     points: number of points of a line of several runs.

@@ -43,7 +43,6 @@ class Events:
     """Begins a new event file.
 
     Args:
-      folder: log directory of TensorBoard.
       step: environment steps at which the run is resumed, or None for a new
         run. TensorBoard drops values of older files after this step.
 
@@ -70,7 +69,6 @@ class Events:
 
     Args:
       scalars: values by name; values that are not numbers are left out.
-      step: environment steps of the run.
 
     Raises:
       OSError: the file can't be written; see `outbox.append`.
@@ -86,7 +84,6 @@ class Events:
     """Appends an animated image, which TensorBoard shows under Images.
 
     Args:
-      name: name of the image.
       content: bytes of the GIF file.
       step: number by which TensorBoard orders the images of a name.
 
@@ -142,9 +139,6 @@ def read_events(
 
   They end before a record that is damaged or still being written. TensorBoard's
   own reader imports TensorFlow, which takes seconds.
-
-  Args:
-    offset: offset of the first event.
   """
   with path.open("rb") as file:
     file.seek(offset)

@@ -64,7 +64,6 @@ def replace(path: pathlib.Path, data: bytes) -> None:
 
   Args:
     path: path of the file, which is made if it is missing.
-    data: the whole new content.
 
   Raises:
     OSError: as for `append`.

@@ -27,7 +27,6 @@ def read(path: pathlib.Path, kind: type[Record], advice: str) -> Record:
 
   Args:
     path: path of the file, whose content is from `to_json`.
-    kind: type of the record.
     advice: what follows for the user, and what to do: the end of the error.
 
   Raises:

@@ -114,7 +114,6 @@ class RunFolder:
     """Returns the folder of an existing run.
 
     Args:
-      path: path of the folder.
       trust: whether another user may have written its files.
 
     Raises:

@@ -180,7 +180,6 @@ class Plan(msgspec.Struct, dict=True):  # dict: caches properties
 
     Args:
       index: index of the setting, of which 0 sets the plan's target.
-      params: the setting.
       with_environment: whether to try the user's code, too, which may hang.
 
     Raises:

@@ -38,7 +38,6 @@ class Schedule:
     """Starts nothing yet; a TPE search adds settings to the sweep.
 
     Args:
-      sweep: the sweep.
       count_slots: returns how many runs are to be trained at once, for now.
       start: starts a run; raises OSError if a file can't be written.
     """

@@ -22,7 +22,6 @@ def count_granted(
   """Returns the number of samples that inserts grant, or less than 0.
 
   Args:
-    inserted: number of inserts so far.
     before_first: number of inserts that grant no sample.
     samples_per_insert: number of samples that each further insert grants.
   """

@@ -38,7 +38,6 @@ class QueueReader:
 
     Args:
       address: 'host:port' of the server that has the queue.
-      batch_size: items per batch.
     """
     self._batch_size = batch_size
     self._client = reverb.Client(address)

@@ -63,7 +63,6 @@ def read(
   Args:
     folders: folder of `local_table.LocalTable.save`, or of each Reverb server's
       checkpoint.
-    item_shape: shape of an item.
     ends: number of items to read at each end of the order, besides random ones,
       which are all in a small table; None: all items are read.
 
