@@ -366,21 +366,23 @@ class RunControl(control_service.ControlService):
     in a run.
     """
     with self._lock:
+      now_s = time.monotonic()
+      is_due = now_s >= self._update_due_s
+      if is_due and self._wanted.paused:
+        # Otherwise the rates, as means over some seconds, would decay slowly.
+        self._state.clear_rates()
+      elif is_due:
+        self._state.update()
       status = self.status()
       self._check_limits(status)
       self._check_snapshot(status)
       working = status.phase in ("starting", "running")
-      now_s = time.monotonic()
       if self._watchdog.update(status, working, now_s):
         logging.warning("%s", self._explain_stall(status))
-      if now_s >= self._update_due_s:
+      if is_due:
         self._update_due_s = now_s + _METRICS_PERIOD_S
-        if self._wanted.paused:
-          # Otherwise the rates, as means over some seconds, would decay slowly.
-          self._state.clear_rates()
-        else:
-          self._state.update()
-        status = self.status()
+        if working:
+          self._state.advise(status)
         if status.wall_s >= self._metrics_due_s:
           self._metrics_due_s = status.wall_s * _METRICS_SPACING
           self._results.add_metrics(status)

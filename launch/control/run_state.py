@@ -132,16 +132,15 @@ class RunState:
     """Returns the highest version of the variables that any node reported."""
     return max(self._before.variables.version, self.nodes.variables_version())
 
-  def update(self) -> None:
-    """Computes rates, over the last 5 s, and advice; called once a second."""
-    self._update_rates()
-    status, returns = self.status(), self.evaluations.returns
+  def advise(self, status: run_status.RunStatus) -> None:
+    """Finds advice for the next statuses; called once a second."""
+    returns = self.evaluations.returns
     self._advisor.update(
       finding.Evidence(self._config, status, status.learner, returns)
     )
 
-  def _update_rates(self) -> None:
-    """Computes all rates."""
+  def update(self) -> None:
+    """Computes all rates, over the last 5 s; called once a second."""
     sums, now_s = self.nodes.sum_counts(), time.monotonic()
     counts = {
       "env_steps": sums.env_steps,
