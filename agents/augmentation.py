@@ -24,9 +24,6 @@ def random_shift(
     observations: observations [..., *spec.shape] of any type.
     pixels: largest shift in each direction, at least 1.
     seed: seed int32 [2], by which alone the shifts are chosen.
-
-  Returns:
-    Observations of the same shape and type.
   """
   flat = tf.reshape(observations, (-1, math.prod(spec.shape)))
   parts, end = [], 0

@@ -84,7 +84,7 @@ def importance_weights(
   exponent: tf.Tensor,
   shard_weight: tf.Tensor | None = None,
 ) -> tf.Tensor:
-  """Returns the importance weights of a batch (Schaul et al. 2016, 3.4).
+  """Returns importance weights [B], at most 1 (Schaul et al. 2016, 3.4).
 
     w_i = (N P(i))^-beta / max_j w_j
 
@@ -107,9 +107,6 @@ def importance_weights(
     exponent: beta, in [0, 1], [].
     shard_weight: (N_s / f_s) / max_t (N_t / f_t), in [0, 1], []; None: there is
       one table.
-
-  Returns:
-    Weights, float32 [B], at most 1.
   """
   expected = tf.cast(table_size, tf.float64) * probabilities  # [B] N P(i)
   # A restored or new table may report 0 for an item that it has returned.

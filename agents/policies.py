@@ -91,13 +91,10 @@ def make_recurrent_policy(
 def choose_distribution_kind(
   spec: specs.EnvironmentSpec, continuous: str
 ) -> str:
-  """Returns the name of the distribution for an environment's actions.
+  """Returns the one of `distributions.KINDS` for an environment's actions.
 
   Args:
     continuous: name that is returned if actions are continuous.
-
-  Returns:
-    One of `distributions.KINDS`.
   """
   if isinstance(spec.actions, specs.DiscreteArray):
     return "categorical"

@@ -64,14 +64,11 @@ def find_config_file(name: str) -> pathlib.Path | None:
 
 
 def find_similar(name: str) -> str | None:
-  """Returns the built-in config with the most similar name.
+  """Returns the most similar 'ALGORITHM' or 'ALGORITHM:PRESET', or None.
 
   Args:
     name: name of an algorithm that does not exist, also with a preset and in
       another notation, such as 'DQN-CartPole'.
-
-  Returns:
-    'ALGORITHM' or 'ALGORITHM:PRESET', or None if no algorithm is similar.
   """
   known = algorithms()
   words = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_").split("_")

@@ -74,13 +74,10 @@ _ID = re.compile(r"ALE/(?P<game>\w+)-v\d+")
 
 
 def normalize(environment: str, score: float) -> float:
-  """Returns the human-normalized score of a game.
+  """Returns the human-normalized score of a game, nan for other environments.
 
   Args:
     environment: gymnasium's id, such as 'ALE/Pong-v5'.
-
-  Returns:
-    The normalized score, or nan for an environment that is none of the games.
   """
   match = _ID.fullmatch(environment)
   random, human = _SCORES.get(match["game"] if match else "", (0.0, math.nan))

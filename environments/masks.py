@@ -54,15 +54,12 @@ class MaskReader:
   def read_one(
     self, index: int, info: Any, terminated: bool
   ) -> dict[str, np.ndarray]:
-    """Returns an info that has only the mask of one environment's info.
+    """Returns an info that has only the mask, bool [M], of another info.
 
     Args:
       info: Info that the environment's `reset` or `step` returned.
       terminated: Whether the episode has terminated, so that a missing mask is
         replaced by ones.
-
-    Returns:
-      A dict from `KEY` to the mask, bool [M].
 
     Raises:
       InvalidMaskError: The mask is missing, or has another shape or type.

@@ -106,13 +106,10 @@ def describe(error: BaseException) -> str:
 def format_object(
   value: object, to_text: Callable[[object], str] = repr
 ) -> str:
-  """Returns the text of an object, even if its `__repr__` or `__str__` fails.
+  """Returns an object's text, '<unprintable TYPE object>' if `to_text` fails.
 
   Args:
     value: object whose `__repr__` and `__str__` may be user code.
-
-  Returns:
-    The text, or '<unprintable TYPE object>' if `to_text` raises an error.
   """
   try:
     return to_text(value)
@@ -311,15 +308,12 @@ def format_traceback(error: BaseException) -> str:
 def format_stack(
   innermost: types.FrameType | None, outermost: types.FrameType | None
 ) -> str:
-  """Returns the stack of a thread as text, with the frames of user code only.
+  """Returns a thread's stack, with frames of user code only, or '' without any.
 
   Args:
     innermost: innermost frame of the stack, or None if the thread has ended.
     outermost: frame that is left out, with all frames outside of it; None for
       the whole stack.
-
-  Returns:
-    Text with several lines, or '' if the stack has no frames of user code.
   """
   frames = traceback.StackSummary.extract(
     itertools.takewhile(

@@ -13,7 +13,7 @@ def compute_returns(
   where: typing.Any,
   lengths: typing.Any = None,
 ) -> typing.Any:
-  """Returns the n-step return of each step, within a sequence.
+  """Returns the n-step returns G(n) of all steps, within a sequence, [B, T].
 
     G_t(n) = R_{t+1} + d_{t+1} (v_{t+1} if n = 1 or t + 1 ends the episode or
              the sequence, else G_{t+1}(n - 1))
@@ -29,9 +29,6 @@ def compute_returns(
     concat: the function `np.concatenate` or `tf.concat`.
     where: the function `np.where` or `tf.where`.
     lengths: steps of each sequence's returns in place of n, 1 to n, int [B].
-
-  Returns:
-    G(n), [B, T].
   """
   targets = reward + discount * values
   for i in range(1, n):

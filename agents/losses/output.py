@@ -85,14 +85,11 @@ def kl_penalty(
 
 
 def select_actions(values: tf.Tensor, actions: tf.Tensor) -> tf.Tensor:
-  """Returns the values of the chosen actions, values[b, actions[b]].
+  """Returns the chosen actions' values [B, ...], values[b, actions[b]].
 
   Args:
     values: [B, A, ...], values of all actions.
     actions: [B] int, chosen actions.
-
-  Returns:
-    [B, ...], the chosen action's values for each element.
   """
   return tf.gather(values, actions, axis=1, batch_dims=1)
 

@@ -14,7 +14,7 @@ def retrace_targets(
   log_ratio: tf.Tensor,
   lambda_: float,
 ) -> tf.Tensor:
-  """Returns Retrace's targets G_t of q(o_t, a_t), without gradients.
+  """Returns Retrace's targets G_t [B, T] of q(o_t, a_t), without gradients.
 
   Retrace corrects sequences of a policy mu for the policy pi.
 
@@ -38,9 +38,6 @@ def retrace_targets(
     q: [B, T], target critics' values q_t of observations o_t and actions a_t.
     next_values: [B, T], expected values v_{t+1} of the observations after the
       steps, for actions of pi.
-
-  Returns:
-    The targets G_t, [B, T].
   """
   output.check_ranks(
     2,

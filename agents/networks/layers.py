@@ -147,7 +147,7 @@ class Layers:
     noise: typing.Any,
     initializer: initializers.LayerInitializer = initializers.uniform_by_fan_in,
   ) -> Array:
-    """Returns the outputs of a noisy linear layer, whose weights are sampled.
+    """Returns the outputs [B, size] of a noisy linear layer, of sampled noise.
 
     w = mean + std f(e_in) f(e_out)^T, b = mean + std f(e_out), with
     f(x) = sign(x) sqrt(|x|) and normal e: Fortunato et al. 2018, "Noisy
@@ -160,9 +160,6 @@ class Layers:
       std: sigma_0; the initial standard deviations are sigma_0 / sqrt(F).
       noise: an `ops.Noise` for this call, or None to use the mean weights.
       initializer: initializer of the mean weights; section 3.2: uniform.
-
-    Returns:
-      Outputs [B, size].
     """
     inputs = x.shape[1]
     deviation = initializers.constant(std / math.sqrt(inputs))

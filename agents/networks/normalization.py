@@ -74,15 +74,12 @@ def apply(
   scale: layers_lib.Array,
   clip: float = CLIP,
 ) -> layers_lib.Array:
-  """Returns (observation - mean) * scale, clipped to [-clip, clip].
+  """Returns (observation - mean) * scale in [-clip, clip], float32 [B, ...].
 
   Args:
     observation: observations [B, ...].
     mean: mean of observations, [...].
     scale: reciprocal of the standard deviation of observations, [...].
-
-  Returns:
-    Normalized observations, float32 [B, ...].
   """
   return ops.clip((ops.float32(observation) - mean) * scale, -clip, clip)
 
@@ -93,16 +90,13 @@ def apply_to_first(
   mean: layers_lib.Array,
   scale: layers_lib.Array,
 ) -> layers_lib.Array:
-  """Returns observations whose first numbers are normalized.
+  """Returns observations, as float32, whose first numbers are normalized.
 
   Args:
     observation: observations [B, ...]; flat ones [B, N + R], if R numbers are
       not normalized.
     mean: mean of observations [...]; of N numbers, if R > 0.
     scale: as `mean`, the reciprocal of the standard deviation.
-
-  Returns:
-    float32 of the shape of `observation`.
   """
   size = math.prod(mean.shape)
   if math.prod(observation.shape[1:]) == size:
@@ -117,15 +111,12 @@ def normalize(
   observation: layers_lib.Array,
   spec: specs.Array,
 ) -> layers_lib.Array:
-  """Returns normalized observations: the first layer of an acting network.
+  """Returns normalized observations [B, ...], an acting network's first layer.
 
   Args:
     layers: layers with the network's variables, which include `MEAN` and
       `SCALE`.
     observation: observations [B, ...] without masks.
-
-  Returns:
-    Normalized observations, float32 [B, ...].
   """
   shape = normalized_shape(spec)
   return apply_to_first(

@@ -234,7 +234,7 @@ def _make_start(
 
 
 def combine_streams(ops: typing.Any, value: Array, advantage: Array) -> Array:
-  """Returns the dueling head's outputs: value + adv - mean_a adv.
+  """Returns the dueling head's outputs [B, A, ...]: value + adv - mean_a adv.
 
   Wang et al. 2016, "Dueling network architectures for deep reinforcement
   learning" (https://arxiv.org/abs/1511.06581), equation 9.
@@ -242,9 +242,6 @@ def combine_streams(ops: typing.Any, value: Array, advantage: Array) -> Array:
   Args:
     value: [B, 1, ...], outputs of the value stream.
     advantage: [B, A, ...], outputs of the advantage stream.
-
-  Returns:
-    [B, A, ...].
   """
   return value + (advantage - ops.mean(advantage, 1, keepdims=True))
 

@@ -50,7 +50,7 @@ class RecurrentQNetwork:
     first: Array,
     state: Array,
   ) -> tuple[Array, Array]:
-    """Returns action values [B, A] of one step, and the next states.
+    """Returns action values [B, A] of one step, and the next states [B, S].
 
     Args:
       observation: observations [B, ...].
@@ -58,9 +58,6 @@ class RecurrentQNetwork:
       reward_before: float32 [B], rewards of these actions.
       first: bool [B], whether an observation begins an episode.
       state: states of the core before the step, float32 [B, S].
-
-    Returns:
-      Action values [B, A], and states [B, S] after the step.
     """
     inputs = recurrent.Inputs(observation, action_before, reward_before, first)
     features = self._torso.step(layers, inputs, state)
@@ -84,14 +81,11 @@ class RecurrentQNetwork:
   def unroll(
     self, layers: layers_lib.Layers, inputs: recurrent.Inputs, state: Array
   ) -> tuple[Array, Array]:
-    """Returns action values [B, T, A] of T steps, and the last states.
+    """Returns action values [B, T, A] of T steps, and the last states [B, S].
 
     Args:
       inputs: inputs of the steps, [B, T, ...] each; T must be static.
       state: states before the first step, [B, S].
-
-    Returns:
-      Action values [B, T, A], and states [B, S] after the last step.
     """
     features = self._torso.unroll(layers, inputs, state)
     shape = (-1, inputs.first.shape[1], self._num_actions)

@@ -48,15 +48,12 @@ class Recording:
     return padded @ discount ** np.arange(padded.shape[1])
 
   def sample_actions(self, actor: core.Actor) -> np.ndarray:
-    """Returns S actions of a policy at each observation.
+    """Returns S actions at each observation as vectors, float32 [S, N + E, A].
 
     S is 1 if the policy takes the same actions in a second call, and else 8.
 
     Args:
       actor: actor of the policy, whose network is feed-forward.
-
-    Returns:
-      The actions as vectors, float32.  # [S, N + E, A]
     """
     observations = self.episodes.observations
     starts = range(0, len(observations), _CHUNK)

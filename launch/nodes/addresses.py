@@ -88,13 +88,10 @@ class DataAddresses:
     return functools.partial(endpoint.read, path)
 
   def passing_path(self, shard: int) -> str | None:
-    """Returns the path of the unix socket to a server in a private network.
+    """Returns the path of the socket to a server in a private network, or None.
 
     Processes outside of the private network connect to that socket, and receive
     connected sockets of the server.
-
-    Returns:
-      The path, or None if the servers are not in a private network.
     """
     if not self.isolated:
       return None

@@ -20,29 +20,23 @@ def mean(scores: np.ndarray) -> np.ndarray:
 
 
 def interquartile_mean(scores: np.ndarray) -> np.ndarray:
-  """Returns the mean of the middle half of the seeds (IQM).
+  """Returns the mean of the middle half of the seeds (IQM), [...].
 
   It ignores outliers, as the median does, and uses more of the seeds.
 
   Args:
     scores: [R, ...] of R seeds, at least one.
-
-  Returns:
-    The mean over the seeds, [...].
   """
   cut = int(_TRIMMED * len(scores))
   return np.sort(scores, axis=0)[cut : len(scores) - cut].mean(axis=0)
 
 
 def optimality_gap(scores: np.ndarray, target: float) -> np.ndarray:
-  """Returns by how much the seeds fall short of a target, on average.
+  """Returns the mean over the seeds of max(0, target - score), [...].
 
   Args:
     scores: [R, ...] of R seeds.
     target: score from which a seed counts as optimal.
-
-  Returns:
-    The mean over the seeds of max(0, target - score), [...].
   """
   return np.maximum(target - scores, 0.0).mean(axis=0)
 
@@ -50,7 +44,7 @@ def optimality_gap(scores: np.ndarray, target: float) -> np.ndarray:
 def probability_of_improvement(
   scores: np.ndarray, reference: np.ndarray
 ) -> np.ndarray:
-  """Returns the probability that one seed scores more than a reference seed.
+  """Returns the probability [...] that one seed scores more than a reference's.
 
   This is the statistic of the Mann-Whitney U test, divided by the number of
   pairs; an equal pair counts as half.
@@ -58,9 +52,6 @@ def probability_of_improvement(
   Args:
     scores: [R, ...] of R seeds.
     reference: [S, ...] of S seeds of the reference.
-
-  Returns:
-    The probability, [...].
   """
   scores, reference = scores[:, None], reference[None]
   better = (scores > reference) + 0.5 * (scores == reference)

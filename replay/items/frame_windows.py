@@ -81,14 +81,11 @@ class FrameWindows:
   def pack(
     self, observations: Sequence[np.ndarray], first: np.ndarray
   ) -> dict[str, np.ndarray]:
-    """Returns the fields FRAMES and NUMBERS of the sequences of B environments.
+    """Returns the fields FRAMES and NUMBERS of B sequences, [B, ...] each.
 
     Args:
       observations: T + 1 arrays uint8 [B, S, ...].
       first: [B, T + 1] bool, whether an observation begins an episode.
-
-    Returns:
-      The two arrays by name, with a leading dimension [B].
 
     Raises:
       ValueError: an observation is neither its predecessor shifted by one

@@ -29,7 +29,7 @@ def from_td_errors(td_errors: typing.Any) -> typing.Any:
 def from_sequences(
   td_errors: typing.Any, learned: typing.Any, eta: float
 ) -> typing.Any:
-  """Returns priorities of B sequences from the TD errors of their steps.
+  """Returns priorities, float32 [B], from the TD errors of sequences' steps.
 
     p = eta max_t |delta_t| + (1 - eta) mean_t |delta_t| + epsilon
 
@@ -42,9 +42,6 @@ def from_sequences(
       masked in the loss.
     learned: float32 [B, T], 0 for steps that are masked in the loss, else 1.
     eta: weight of the maximum, in [0, 1].
-
-  Returns:
-    Priorities, float32 [B].
   """
   size = abs(td_errors)
   if isinstance(size, np.ndarray):

@@ -41,13 +41,10 @@ def host_and_port(argument: str, address: str) -> tuple[str, int]:
 
 
 def path_of(address: str, kind: str = _UNIX) -> str | None:
-  """Returns the path of an address 'unix:PATH' or 'passed:PATH'.
+  """Returns the path of 'unix:PATH' or 'passed:PATH', or None for others.
 
   Args:
     kind: prefix that the address must have, "unix:" or `PASSED`.
-
-  Returns:
-    The path; None: the address does not have the prefix.
   """
   if not address.startswith(kind):
     return None
