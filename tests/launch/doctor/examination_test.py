@@ -194,7 +194,7 @@ def test_an_environment_that_hangs(tmp_path):
   run = write_run(
     tmp_path,
     environment__name=f"{__name__}:Hanging",
-    environment__step_timeout_s=0.5,
+    environment__step_timeout_s=3.0,
   )
   ended = subprocess.run(
     [sys.executable, "-m", "slipway.launch.commands.cli", "doctor", str(run)],
@@ -204,4 +204,4 @@ def test_an_environment_that_hangs(tmp_path):
     check=False,
   )
   assert ended.returncode == 2
-  assert "step() has not returned for 0.5 s" in ended.stderr
+  assert "step() has not returned for 3.0 s" in ended.stderr
