@@ -25,6 +25,8 @@ class HostPlan:
     control_socket: path of the socket on this machine that leads to the run's
       control, the launcher's or that of the machine's gateway.
     first_worker: index of the machine's first worker, among all of the run.
+    may_be_joined: whether nodes of other machines fetch the variables from the
+      TrajectoryManager, now or once they join the run.
     replay_is_remote: whether the TrajectoryManagers run on another machine;
       their addresses are then in the endpoint files of memory_dir.
     identity: this machine's identity for mutual TLS, or None for plain TCP.
@@ -38,6 +40,7 @@ class HostPlan:
   memory_dir: str
   control_socket: str
   first_worker: int = 0
+  may_be_joined: bool = False
   replay_is_remote: bool = False
   identity: certificates.Identity | None = None
   network: private_network.PrivateNetwork | None = None

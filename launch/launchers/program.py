@@ -82,8 +82,8 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
 
   The arrows show the flow of items to the trainer, and of variables and
   priorities back. Variables pass through memory that the trainer shares with
-  the nodes of its machine; on other machines, the proxy fetches them from the
-  trajectory manager.
+  the nodes of its machine; other machines fetch them from the trajectory
+  manager.
 
   ```
                      variables
@@ -139,7 +139,12 @@ def make_program(run: run_lib.Run, plan: host_plan.HostPlan) -> Wiring:
     if role == "trainer":
       hosts = [server.address for server in servers]
       shared = data.variables_path if data.proxy_dir else None
-      return config, spec, folder, hosts, data.passing_path(0), shared
+      is_read = plan.may_be_joined or not shared
+      sent_to = hosts[0] if is_read else None
+      return (
+        *(config, spec, folder, hosts, data.passing_path(0)),
+        *(sent_to, shared),
+      )
     if role == "proxy":
       return index, data, rates.poll_period_s
     return config, spec, folder, data  # the evaluator

@@ -212,6 +212,7 @@ class HostAgent:
       memory_dir=self._memory_dir,
       control_socket=control_socket,
       first_worker=self._group.first_worker,
+      may_be_joined=True,
       replay_is_remote=not has_trainer,
       identity=identity,
       network=network,

@@ -43,6 +43,7 @@ class TrainerNode:
     folder: run_folder.RunFolder,
     servers: Sequence[str],
     passing_path: str | None,
+    variables_address: str | None,
     variables_path: str | None,
     control: control_service.ControlService,
   ):
@@ -50,10 +51,11 @@ class TrainerNode:
 
     Args:
       folder: the run's folder, for snapshots.
-      servers: 'host:port' of the TrajectoryManagers, one per shard; the first
-        server also has the variables.
+      servers: 'host:port' of the TrajectoryManagers, one per shard.
       passing_path: path of the socket that passes connections; see
         `replay_node.HostedTables`.
+      variables_address: 'host:port' of the server from which nodes fetch the
+        variables, or None if none does.
       variables_path: path of this machine's shared variables, or None if its
         nodes fetch them from the server.
 
@@ -93,7 +95,7 @@ class TrainerNode:
         folder.path,
       ),
       variables.VariablesPublisher(
-        servers[0], version + 1, shared_path=variables_path
+        variables_address, version + 1, shared_path=variables_path
       ),
     )
     self._snapshots = snapshot_writer.SnapshotWriter(

@@ -1,9 +1,9 @@
 """Variables in Reverb: their table, the trainer's publisher, and the clients.
 
 The table holds one item, the newest version, as a header and a blob of bytes
-(see `variable_packing`). The trainer publishes versions, and puts them into its
-own machine's shared memory itself. On other machines, the proxy fetches each
-version once; a worker without a proxy fetches versions from the server.
+(see `variable_packing`). The trainer puts versions into its own machine's
+shared memory, and sends them to the table if others read it: the fetchers of
+other machines, or workers without a proxy.
 """
 
 import time
@@ -70,7 +70,7 @@ class VariablesPublisher:
 
   def __init__(
     self,
-    server_address: str,
+    server_address: str | None,
     first_version: int = 1,
     timeout_ms: int = 30_000,
     shared_path: str | None = None,
@@ -78,6 +78,7 @@ class VariablesPublisher:
     """Makes a publisher, without opening a connection.
 
     Args:
+      server_address: address of the server; None: no node reads its table.
       first_version: number of the first published version, at least 1; a
         resumed trainer continues from its checkpoint.
       timeout_ms: milliseconds that `publish` waits for the server.
@@ -86,7 +87,9 @@ class VariablesPublisher:
         from the server, a tenth of a round of PPO on CartPole.
     """
     self._address = server_address
-    self._client = reverb.Client(server_address)
+    self._client = None
+    if server_address is not None:
+      self._client = reverb.Client(server_address)
     self._writer: reverb.TrajectoryWriter | None = None
     self._sizes = (-1, -1)  # bytes of header and blob that the writer is for
     self._next_version = first_version
@@ -96,7 +99,7 @@ class VariablesPublisher:
       self._shared = shared_variables.SharedVariablesWriter(shared_path)
 
   def publish(self, variables: Mapping[str, np.ndarray]) -> int:
-    """Publishes variables as a new version, and waits until it is confirmed.
+    """Publishes variables as a new version; waits until the server has it.
 
     Returns:
       The version number: that of the last call plus 1.
@@ -108,20 +111,24 @@ class VariablesPublisher:
         number stays used. Reverb sends it again once the server is up.
     """
     header, blob = variable_packing.pack(variables)
-    version = self._next_version
+    packed = PackedVariables(self._next_version, time.time(), header, blob)
     self._next_version += 1
-    published_at_s = time.time()
     if self._shared is not None:
-      self._shared.write(version, published_at_s, header, blob)
-    writer = self._open_writer(header.size, blob.size)
-    writer.append(
-      {
-        "version": np.int64(version),
-        "published_at_s": np.float64(published_at_s),
-        "header": header,
-        "blob": blob,
-      }
-    )
+      self._shared.write(*packed)
+    if self._client is not None:
+      self._send(self._client, packed)
+    return packed.version
+
+  def close(self) -> None:
+    """Closes the stream to the server, and deletes the shared variables."""
+    self._close_writer()
+    if self._shared is not None:
+      self._shared.close()
+
+  def _send(self, client: reverb.Client, packed: PackedVariables) -> None:
+    """Sends a version to the server, and waits until it is confirmed."""
+    writer = self._open_writer(client, packed)
+    writer.append(packed._asdict())
     columns = writer.history
     item = {name: column[-1] for name, column in columns.items()}
     writer.create_item(TABLE, priority=1.0, trajectory=item)
@@ -129,17 +136,10 @@ class VariablesPublisher:
       writer.flush(timeout_ms=self._timeout_ms)
     except (RuntimeError, reverb.errors.ReverbError) as error:
       raise ConnectionError(
-        f"version {version} of the variables was not confirmed by"
+        f"version {packed.version} of the variables was not confirmed by"
         f" {self._address} within {self._timeout_ms} ms, so workers keep an"
         f" older one; is the replay server running? ({error})"
       ) from error
-    return version
-
-  def close(self) -> None:
-    """Closes the stream to the server, and deletes the shared variables."""
-    self._close_writer()
-    if self._shared is not None:
-      self._shared.close()
 
   def _close_writer(self) -> None:
     """Closes the stream to the server."""
@@ -148,14 +148,14 @@ class VariablesPublisher:
     self._writer = None
 
   def _open_writer(
-    self, header_bytes: int, blob_bytes: int
+    self, client: reverb.Client, packed: PackedVariables
   ) -> reverb.TrajectoryWriter:
-    """Returns a writer for the given sizes; a new one if they have changed."""
-    sizes = header_bytes, blob_bytes
+    """Returns a writer for a version's sizes; a new one if they differ."""
+    sizes = packed.header.size, packed.blob.size
     if self._writer is None or sizes != self._sizes:
       self._close_writer()
       # Validation is off, because it would call the server without a timeout.
-      self._writer = self._client.trajectory_writer(
+      self._writer = client.trajectory_writer(
         num_keep_alive_refs=1, validate_items=False
       )
       self._sizes = sizes

@@ -75,7 +75,7 @@ def start(config, folder, learners):
     )
     made = len(learners)
     node = trainer_node.TrainerNode(
-      config, spec, folder, [address], None, None, control
+      config, spec, folder, [address], None, address, None, control
     )
     (node.learner,) = learners[made:]
     node.address, node.control, node.port = address, control, port

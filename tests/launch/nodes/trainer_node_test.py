@@ -89,7 +89,7 @@ def make_node(config, tmp_path):
     config, folder, {"worker": 1}, time.time(), rates
   )
   node = trainer_node.TrainerNode(
-    config, spec, folder, [address], None, None, control
+    config, spec, folder, [address], None, address, None, control
   )
   node.address, node.port = address, port  # reserved as long as it lives
   return node
