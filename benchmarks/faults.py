@@ -132,7 +132,6 @@ def _serve_proxy(port: int, folder: str):
   worker_proxy = proxy.WorkerProxy(
     f"localhost:{port}",
     f"unix:{folder}/relay",
-    f"{folder}/variables",
     f"{folder}/control_block",
   )
   worker_proxy.start()

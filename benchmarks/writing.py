@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import threading
 import time
 import typing
 from collections.abc import Mapping
@@ -18,7 +19,6 @@ if typing.TYPE_CHECKING:
 # `slipway.replay.items.writer` keeps.
 _ROWS_A_FLUSH = 16
 _FLUSH_TIMEOUT_MS = 30_000
-_LOOK_S = 0.02
 _CAPACITY = 20_000  # items
 _PRIORITY_EXPONENT = 0.6
 _DISTINCT_ROWS = 64
@@ -166,22 +166,27 @@ def serve_proxy(server_address: str, folder: str):
     The proxy, which must be kept referenced, and its address.
   """
   from slipway.replay import proxy
-  from slipway.replay.variables import shared_variables
+  from slipway.replay.variables import fetcher
 
   processes.quiet()
-  variables_path = f"{folder}/variables"
   worker_proxy = proxy.WorkerProxy(
     server_address,
     f"unix:{folder}/proxy",
-    variables_path,
     f"{folder}/control_block",
   )
   worker_proxy.start()
-  variables = shared_variables.SharedVariables(variables_path)
-  # The proxy's imports must not be part of the measurement.
-  while variables.poll() is None:
-    worker_proxy.check()
-    time.sleep(_LOOK_S)
+  fetching = fetcher.VariablesFetcher(
+    f"{folder}/variables", worker_proxy.address, worker_proxy.get_unreachable
+  )
+  # Its imports must not be part of the measurement.
+  while not fetching.version:
+    time.sleep(fetching.poll())
+
+  def fetch() -> None:
+    while True:
+      time.sleep(fetching.poll())
+
+  threading.Thread(target=fetch, daemon=True).start()
   return worker_proxy, worker_proxy.address
 
 

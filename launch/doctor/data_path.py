@@ -42,13 +42,12 @@ def check() -> Iterator[finding.Finding]:
     stack.enter_context(standard_streams.discarding(2))
     folder = stack.enter_context(tempfile.TemporaryDirectory())
     server = trajectory_manager.TrajectoryManager(
-      [tables.make_table(table, limiter), variables.make_table()],
+      [tables.make_table(table, limiter)],
       portpicker.pick_unused_port(),
     )
     stack.callback(server.close)
     worker_proxy = proxy.WorkerProxy(
-      *(server.address, f"unix:{folder}/relay"),
-      *(f"{folder}/variables", f"{folder}/control_block"),
+      *(server.address, f"unix:{folder}/relay", f"{folder}/control_block")
     )
     stack.callback(worker_proxy.close)
     worker_proxy.start()
@@ -73,9 +72,10 @@ def check() -> Iterator[finding.Finding]:
     updates.run(_UPDATES)  # traces the graph
     rate = _count(lambda: _UPDATES * (updates.run(_UPDATES) is not None))
     yield _judge("updates", rate, "updates with batches from Reverb", 600)
-    publisher = variables.VariablesPublisher(server.address)
+    path = f"{folder}/variables"
+    publisher = variables.VariablesPublisher(None, shared_path=path)
     stack.callback(publisher.close)
-    reader = shared_variables.SharedVariables(f"{folder}/variables")
+    reader = shared_variables.SharedVariables(path)
 
     def publish() -> int:
       publisher.publish(learner.get_variables())

@@ -7,6 +7,7 @@ from slipway.launch.nodes import addresses, link
 from slipway.launch.runs import run_status
 from slipway.replay import proxy as proxy_lib
 from slipway.replay.transport import control_block
+from slipway.replay.variables import fetcher as fetcher_lib
 
 # Seconds between two checks of the control's command and the proxy.
 _CHECK_PERIOD_S = 0.05
@@ -20,7 +21,8 @@ class Proxy:
   """Node that relays a machine's streams to the replay servers.
 
   It runs a `WorkerProxy`, forwards the control's commands to the machine's
-  workers, and reports the proxy's counts.
+  workers, and reports the proxy's counts. On machines other than the trainer's
+  it also fetches the variables.
   """
 
   def __init__(
@@ -42,9 +44,7 @@ class Proxy:
     self._proxy = proxy_lib.WorkerProxy(
       data.upstream(0),
       data.proxy_listen(0),
-      data.variables_path if data.remote else None,
       data.control_block_path,
-      poll_period_s,
       data.tls,
       [
         (data.proxy_listen(shard), data.upstream(shard))
@@ -52,6 +52,14 @@ class Proxy:
       ],
     )
     self._proxy.start()
+    self._fetcher = None
+    if data.remote:
+      self._fetcher = fetcher_lib.VariablesFetcher(
+        data.variables_path,
+        self._proxy.address,
+        self._proxy.get_unreachable,
+        poll_period_s,
+      )
 
   def run(self) -> None:
     """Serves the machine's workers until the run stops, then drains them."""
@@ -67,29 +75,32 @@ class Proxy:
           else control_block.WorkerCommand.RUN,
           command.steps_per_s,
         )
-        node_link.wait(_CHECK_PERIOD_S)
+        due_s = self._fetcher.poll() if self._fetcher else _CHECK_PERIOD_S
+        node_link.wait(due_s)
       self._proxy.drain(_DRAIN_TIMEOUT_S)
+      if self._fetcher is not None:
+        self._fetcher.close()
       self._proxy.close()
 
   def _report(self) -> messages.ProxyReport:
     """Returns the proxy's current counts, to be sent to the control."""
     stats, upstream = self._proxy.stats(), self._data.upstream(0)
-    published_at_s, down_since_s = stats.published_at_s, stats.waiting_since_s
-    wait = None
-    if down_since_s is not None:
+    fetcher, wait = self._fetcher, None
+    if fetcher and fetcher.waiting_since_s is not None:
       address = upstream() if callable(upstream) else upstream
       reason = waits.make_server_reason(address)
-      wait = waits.Wait(reason, time.time() - down_since_s)
+      wait = waits.Wait(reason, time.time() - fetcher.waiting_since_s)
+    published_at_s = fetcher and fetcher.published_at_s
     return messages.ProxyReport(
       counts=run_status.NodeCounts(
         bytes_up=stats.relay.bytes_up,
         bytes_down=stats.relay.bytes_down,
-        variables_fetched=stats.versions_fetched,
+        variables_fetched=fetcher.fetched if fetcher else 0,
         connections_refused=stats.relay.connections_refused,
       ),
       wait=wait,
       connections=stats.relay.connections_open,
-      variables_version=stats.version if self._data.remote else None,
+      variables_version=fetcher and fetcher.version,
       variables_age_s=published_at_s and time.time() - published_at_s,
       workers={
         self._data.first_worker + index: messages.StreamCounts(*counts)

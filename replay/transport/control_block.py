@@ -115,7 +115,8 @@ class _Handle:
   def close(self) -> None:
     """Releases the lock, so this holder counts as dead."""
     descriptor, self._descriptor = self._descriptor, -1
-    os.close(descriptor)
+    if descriptor >= 0:
+      os.close(descriptor)
 
   def _call_fcntl(self, command: int, byte: int) -> int:
     """Applies a lock command of fcntl(2) to one byte of the file."""

@@ -48,7 +48,6 @@ def _serve_proxy(port: int, folder: str, ready) -> None:
   proxy = proxy_lib.WorkerProxy(
     f"localhost:{port}",
     f"unix:{folder}/relay",
-    f"{folder}/variables",
     f"{folder}/control_block",
   )
   proxy.start()

@@ -9,7 +9,7 @@ import tensorflow as tf
 from slipway.replay import proxy
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.transport import control_block, gateway, relay_tls, routes
-from slipway.replay.variables import shared_variables, variables
+from slipway.replay.variables import fetcher, shared_variables, variables
 from tests import polling
 from tests.replay.transport import runs
 
@@ -51,6 +51,15 @@ def identity(request, tmp_path):
   return runs.identity(tmp_path)
 
 
+def _make_fetcher(worker_proxy, folder):
+  return fetcher.VariablesFetcher(
+    f"{folder}/variables",
+    worker_proxy.address,
+    worker_proxy.get_unreachable,
+    poll_period_s=0.01,
+  )
+
+
 def _write(writer, value: int) -> None:
   assert writer.wait(_DEADLINE_S)
   writer.write(np.full((1, 4), value, np.uint8), np.ones(1))
@@ -64,18 +73,17 @@ def test_items_and_variables_still_arrive_after_the_server_moves(
   worker_proxy = proxy.WorkerProxy(
     lambda: server_address[0],
     f"unix:{tmp_path}/relay",
-    f"{tmp_path}/variables",
     f"{tmp_path}/control_block",
-    poll_period_s=0.01,
     tls=identity and identity.client_context(),
   )
   worker_proxy.start()
+  fetching = _make_fetcher(worker_proxy, tmp_path)
   handle = control_block.WorkerHandle(f"{tmp_path}/control_block", 0)
   writer = writer_lib.ItemWriter(
     routes.ProxyRoute(worker_proxy.address, handle), "t"
   )
   shared = shared_variables.SharedVariables(f"{tmp_path}/variables")
-  polling.wait_until(lambda: worker_proxy.stats().waiting_since_s)
+  polling.wait_until(lambda: fetching.poll() and fetching.waiting_since_s)
   for version in (1, 2):
     machine = _ServerMachine(identity)
     server_address[0] = machine.address
@@ -87,14 +95,15 @@ def test_items_and_variables_still_arrive_after_the_server_moves(
     assert "the replay server, which its proxy cannot reach" in writer.waits_for
     machine.serve(first_version=version)
     _write(writer, version)
-    snapshot = polling.wait_until(shared.poll)
+    snapshot = polling.wait_until(lambda: fetching.poll() and shared.poll())
     assert snapshot.version == version
     np.testing.assert_array_equal(snapshot.variables["w"], np.full(3, version))
     assert machine.gateway.stats().connections_refused == 0
     machine.close()
     del machine
-    polling.wait_until(lambda: worker_proxy.stats().waiting_since_s)
+    polling.wait_until(lambda: fetching.poll() and fetching.waiting_since_s)
   assert (writer.confirmed, writer.lost) == (2, 0)
+  fetching.close()
   worker_proxy.close()
 
 
@@ -111,19 +120,19 @@ def test_a_proxy_without_a_certificate_is_rejected(tmp_path):
     worker_proxy = proxy.WorkerProxy(
       machine.address,
       f"unix:{folder}/relay",
-      f"{folder}/variables",
       f"{folder}/control_block",
       tls=tls,
     )
     before = machine.gateway.stats().connections_refused
     worker_proxy.start()
+    fetching = _make_fetcher(worker_proxy, folder)
     polling.wait_until(
       lambda n=before: machine.gateway.stats().connections_refused > n
     )
-    assert (
-      worker_proxy.stats().waiting_since_s or not worker_proxy.stats().version
-    )
+    fetching.poll()
+    assert not fetching.version
     assert worker_proxy.stats().relay.bytes_down == 0
+    fetching.close()
     worker_proxy.close()
   assert machine.gateway.stats().bytes_up == 0
   machine.close()

@@ -1,8 +1,7 @@
-"""Tests of the proxy: versions, commands, item streams and restarts."""
+"""Tests of the proxy: commands, item streams and shards."""
 
 import os
 import threading
-import time
 
 import numpy as np
 import portpicker
@@ -13,25 +12,16 @@ import tensorflow as tf
 from slipway.replay import proxy
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.transport import control_block, relay, routes
-from slipway.replay.variables import shared_variables, variables
 from tests import polling
 
 _DEADLINE_S = 60
 
 
-def _serve(port: int, first_version: int):
-  server = reverb.Server([variables.make_table()], port=port)
-  address = f"localhost:{port}"
-  return server, variables.VariablesPublisher(address, first_version)
-
-
-def make_proxy(server_address: str, folder, poll_period_s=0.01, **kwargs):
+def make_proxy(server_address: str, folder, **kwargs):
   return proxy.WorkerProxy(
     server_address,
     f"unix:{folder}/relay",
-    f"{folder}/variables",
     f"{folder}/control_block",
-    poll_period_s,
     **kwargs,
   )
 
@@ -41,74 +31,19 @@ def running(tmp_path):
   port = portpicker.pick_unused_port()
   started = make_proxy(f"localhost:{port}", tmp_path)
   started.start()
-  yield port, started, shared_variables.SharedVariables(f"{tmp_path}/variables")
+  yield port, started
   started.close()
 
 
-def test_versions_reach_shared_memory_also_after_a_server_restart(running):
-  port, worker_proxy, shared = running
-  polling.wait_until(lambda: worker_proxy.stats().waiting_since_s)
-  assert shared.poll() is None
-  server, publisher = _serve(port, first_version=1)
-  for version in (1, 2):
-    w = np.full((3, 4), version, np.float32)
-    assert publisher.publish({"w": w}) == version
-    snapshot = polling.wait_until(shared.poll)
-    assert snapshot.version == version
-    np.testing.assert_array_equal(snapshot.variables["w"], w)
-  polling.wait_until(lambda: worker_proxy.stats().waiting_since_s is None)
-  assert worker_proxy.stats().version == 2
-  assert worker_proxy.stats().versions_fetched == 2
-  # Workers reach the same server through the relay.
-  client = reverb.Client(worker_proxy.address)
-  assert client.server_info(10)[variables.TABLE].current_size == 1
-  assert worker_proxy.stats().relay.connections_total >= 1
-
-  publisher.close()
-  stopping_s = time.time()
-  server.stop()
-  del server
-  polling.wait_until(lambda: worker_proxy.stats().waiting_since_s)
-  assert worker_proxy.stats().waiting_since_s >= stopping_s
-  assert shared.poll() is None  # Workers keep the last version.
-  restarted, publisher = _serve(port, first_version=10)
-  publisher.publish({"w": np.zeros(2)})
-  assert polling.wait_until(shared.poll).version == 10
-  worker_proxy.check()
-  publisher.close()
-  restarted.stop()
-
-
-def test_close_leaves_no_thread_and_no_file(running, tmp_path):
-  port, worker_proxy, shared = running
-  server, publisher = _serve(port, 1)
-  publisher.publish({})
-  polling.wait_until(shared.poll)
+def test_close_leaves_no_thread(running, tmp_path):
+  _, worker_proxy = running
   control_block.WorkerHandle(f"{tmp_path}/control_block", 0)
   assert worker_proxy.stats().workers
   worker_proxy.close()
   # A node reports its proxy's stats after the proxy was closed.
-  stats = worker_proxy.stats()
-  assert (stats.version, stats.workers) == (1, {})
-  names = {thread.name for thread in threading.enumerate()}
-  assert not names & {"relay", "variables-proxy"}
+  assert worker_proxy.stats().workers == {}
+  assert "relay" not in {thread.name for thread in threading.enumerate()}
   # The control block is left for a successor.
-  assert os.listdir(tmp_path) == ["control_block"]
-  publisher.close()
-  del server
-
-
-def test_an_error_of_the_thread_is_raised_in_its_owner(tmp_path):
-  server = reverb.Server([reverb.Table.queue("other", 1)])
-  broken = make_proxy(f"localhost:{server.port}", tmp_path)
-  broken.start()
-  polling.wait_until(
-    lambda: "variables-proxy" not in map(_name, threading.enumerate())
-  )
-  with pytest.raises(RuntimeError, match="no 'variables'"):
-    broken.check()
-  with pytest.raises(RuntimeError, match="no 'variables'"):
-    broken.close()
   assert os.listdir(tmp_path) == ["control_block"]
 
 
@@ -120,7 +55,7 @@ def _write(writer, value: int) -> None:
 def test_workers_receive_commands_and_are_counted_and_drained(
   running, tmp_path
 ):
-  port, worker_proxy, _ = running
+  port, worker_proxy = running
   server = _serve_table(port)
   handle = control_block.WorkerHandle(f"{tmp_path}/control_block", 5)
   assert worker_proxy.stats().workers == {5: relay.ClientStats()}
@@ -161,7 +96,7 @@ def test_workers_receive_commands_and_are_counted_and_drained(
 
 
 def test_a_writer_names_what_it_waits_for(running, tmp_path):
-  _, worker_proxy, _ = running
+  _, worker_proxy = running
   handle = control_block.WorkerHandle(f"{tmp_path}/control_block", 0)
   route = routes.ProxyRoute(worker_proxy.address, handle)
   writer = writer_lib.ItemWriter(route, "t")
@@ -175,7 +110,7 @@ def test_a_writer_names_what_it_waits_for(running, tmp_path):
 
 def _serve_table(port: int):
   table = reverb.Table.queue("t", 100, signature=tf.TensorSpec([4], tf.uint8))
-  return reverb.Server([variables.make_table(), table], port=port)
+  return reverb.Server([table], port=port)
 
 
 def test_workers_write_to_their_own_shards(tmp_path):
@@ -220,7 +155,3 @@ def test_workers_write_to_their_own_shards(tmp_path):
   worker_proxy.close()
   server.stop()
   other.stop()
-
-
-def _name(thread: threading.Thread) -> str:
-  return thread.name

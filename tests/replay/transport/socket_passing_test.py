@@ -8,7 +8,7 @@ import reverb
 from slipway.replay import proxy
 from slipway.replay.tables import trajectory_manager
 from slipway.replay.transport import relay, socket_passing
-from slipway.replay.variables import variables
+from slipway.replay.variables import fetcher, variables
 
 
 @pytest.fixture
@@ -41,18 +41,21 @@ def test_a_relay_reaches_a_restarted_server(path, tmp_path):
   running.close()
 
 
-def test_a_proxy_fetches_variables_through_it(path, tmp_path):
+def test_variables_are_fetched_through_a_proxy(path, tmp_path):
   manager = make_manager(path)
   made = proxy.WorkerProxy(
     f"passed:{path}",
     f"unix:{tmp_path}/relay.sock",
-    str(tmp_path / "variables"),
     str(tmp_path / "control_block"),
   )
   made.start()
+  fetching = fetcher.VariablesFetcher(
+    str(tmp_path / "variables"), made.address, made.get_unreachable
+  )
   publisher = variables.VariablesPublisher(manager.address)
   publisher.publish({"w": np.float32(3.0)})
-  while made.stats().version < 1:
-    made.check()
+  while fetching.version < 1:
+    fetching.poll()
+  fetching.close()
   made.close()
   manager.close()
