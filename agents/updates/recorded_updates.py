@@ -83,12 +83,10 @@ class RecordedUpdates(updates_core.Updates):
     elements = self._size * schema.transitions_per_item  # B
     # All batches are unpacked together, which takes fewer operations.
     shape = schema.item_shape[schema.transitions_per_item > 1 :]
-    unpacked = schema.unpack(tf.reshape(items, (-1, *shape)))
-    fields = tf.nest.flatten(unpacked)  # None: the items lack this field
-    parts = [
-      x if x is None else tf.reshape(x, (-1, elements, *x.shape[1:]))
-      for x in fields
-    ]
+    parts = tf.nest.map_structure(  # None: the items lack this field
+      lambda x: x if x is None else tf.reshape(x, (-1, elements, *x.shape[1:])),
+      schema.unpack(tf.reshape(items, (-1, *shape))),
+    )
     described = (
       tf.zeros(self._size, tf.uint64),
       tf.fill([elements], tf.constant(1.0 / count, tf.float64)),
@@ -96,8 +94,9 @@ class RecordedUpdates(updates_core.Updates):
     )
 
     def take(i: tf.Tensor) -> dataset_lib.Batch:
-      chosen = [x if x is None else x[i] for x in parts]
-      data, versions = tf.nest.pack_sequence_as(unpacked, chosen)
+      data, versions = tf.nest.map_structure(
+        lambda x: x if x is None else x[i], parts
+      )
       return dataset_lib.Batch(data, versions, *described)
 
     return self._loop.run(take, tf.shape(items)[0])
