@@ -71,7 +71,7 @@ class GraphLoop:
 
     def take(_: tf.Tensor) -> dataset_lib.Batch:
       batch = dataset_lib.unpack(
-        self._spec.schema, _get_next(iterator), self._sample_recorded()
+        self._spec.schema, next(iterator), self._sample_recorded()
       )
       return batch._replace(shard_weight=shard_weight)
 
@@ -125,20 +125,6 @@ class GraphLoop:
     return Outcome(
       metrics.read(updates - 1), versions.read(updates - 1), keys, new
     )
-
-
-def _get_next(iterator: tf.data.Iterator) -> typing.Any:
-  """Returns an iterator's next element, in the graph's own thread."""
-  # In a graph, `next` hands each element over to a further thread and back.
-  spec = iterator.element_spec
-  parts = tf.nest.flatten(spec)
-  (resource,) = tf.nest.flatten(iterator, expand_composites=True)
-  element = tf.raw_ops.IteratorGetNextSync(
-    iterator=resource,
-    output_types=[part.dtype for part in parts],
-    output_shapes=[part.shape for part in parts],
-  )
-  return tf.nest.pack_sequence_as(spec, element)
 
 
 class SampledUpdate:
