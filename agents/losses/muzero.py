@@ -38,11 +38,10 @@ def compute_targets(
   first: tf.Tensor,
   values: tf.Tensor,
   unroll: int,
-  lengths: tf.Tensor,
 ) -> Targets:
   """Returns the targets of sequences of T = K + n steps.
 
-    z_t = sum_{i<l} gamma^i R_{t+i+1} + gamma^l v_{t+l},  l = lengths
+    z_t = sum_{i<n} gamma^i R_{t+i+1} + gamma^n v_{t+n}
 
   Schrittwieser et al. 2020, section 3. A return is shorter where the episode
   ends: after a terminal step values are 0, and a truncated episode has the
@@ -52,12 +51,10 @@ def compute_targets(
     first: [B, T + 1] bool, whether an observation begins an episode.
     values: [B, T + 1], values of the observations.
     unroll: K, the steps of the model.
-    lengths: steps of each sequence's returns, 1 to n, int32 [B].
   """
   n = typing.cast(int, reward.shape[1]) - unroll
   returns = n_step.compute_returns(
-    *(reward, discount, ended, values[:, 1:], n, tf.concat, tf.where),
-    lengths,
+    reward, discount, ended, values[:, 1:], n, tf.concat, tf.where
   )
   # An observation that precedes the first one of an episode is followed by a
   # reset, and no step of an episode.

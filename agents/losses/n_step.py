@@ -11,7 +11,6 @@ def compute_returns(
   n: int,
   concat: typing.Any,
   where: typing.Any,
-  lengths: typing.Any = None,
 ) -> typing.Any:
   """Returns the n-step returns G(n) of all steps, within a sequence, [B, T].
 
@@ -28,13 +27,9 @@ def compute_returns(
     n: steps, at least 1.
     concat: the function `np.concatenate` or `tf.concat`.
     where: the function `np.where` or `tf.where`.
-    lengths: steps of each sequence's returns in place of n, 1 to n, int [B].
   """
   targets = reward + discount * values
-  for i in range(1, n):
+  for _ in range(n - 1):
     later = concat([targets[:, 1:], values[:, -1:]], 1)
-    longer = reward + discount * where(ended, values, later)
-    if lengths is not None:
-      longer = where((lengths > i)[:, None], longer, targets)
-    targets = longer
+    targets = reward + discount * where(ended, values, later)
   return targets

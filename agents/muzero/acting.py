@@ -17,8 +17,6 @@ from slipway.replay.items import adder
 # which it searched, [B, A, D].
 POLICY, VALUE = "search_policy", epsilon_greedy.VALUE_OF_STATE
 SAMPLES = "sampled_actions"
-# Least probability of an action in the prior.
-_MIN_PRIOR = np.finfo(np.float32).tiny
 
 
 class SearchActor:
@@ -40,7 +38,7 @@ class SearchActor:
     settings: search.Settings,
     random: np.random.Generator | None,
     sampled_actions: int,
-    uniform_share: float,
+    random_share: float,
     mask_splitter: action_masks.MaskSplitter | None = None,
   ):
     """Makes the actor; `load` must be called before `act`.
@@ -51,15 +49,16 @@ class SearchActor:
         samples are the policy's mode and the same deviations from it in all
         states.
       sampled_actions: number of samples of continuous actions.
-      uniform_share: share of equal probabilities in the prior of discrete
-        actions at the root, unless the actor is greedy.
+      random_share: share of the steps in which the action is not the search's
+        but any of the allowed ones, or of the samples, unless the actor is
+        greedy.
       mask_splitter: splitter of masked observations, or None if observations
         have no masks.
     """
     self._root = acting_lib.make_acting(network)
     self._step = acting_lib.make_acting(network_lib.Step(network))
     self._network, self._settings, self._random = network, settings, random
-    self._mask_splitter, self._uniform_share = mask_splitter, uniform_share
+    self._mask_splitter, self._random_share = mask_splitter, random_share
     # Deviations of a greedy actor's samples from the mode.
     shape = (1, sampled_actions, *network.actions.shape)
     self._noise = np.random.default_rng(0).standard_normal(shape, np.float32)
@@ -72,10 +71,6 @@ class SearchActor:
     root, model = self._root(observation), self._step
     if self._network.is_continuous:
       root, model = self._add_samples(root), self._step_samples
-    elif self._random is not None:
-      prior = numpy_ops.softmax(root.logits)
-      prior += np.float32(self._uniform_share) * (1 / prior.shape[1] - prior)
-      root = root._replace(logits=np.log(np.maximum(prior, _MIN_PRIOR)))
     gumbel = np.zeros(root.logits.shape, np.float32)
     if self._random is not None:
       gumbel = self._random.gumbel(size=gumbel.shape).astype(np.float32)
@@ -83,11 +78,19 @@ class SearchActor:
     if self._mask_splitter is not None:
       legal = self._mask_splitter.find_legal(observation)
     found = search.search(model, root, gumbel, self._settings, legal)
+    chosen = found.action
+    if self._random is not None and self._random_share:
+      # The largest of equally distributed numbers is a uniform choice.
+      odds = self._random.random(gumbel.shape)
+      if legal is not None:
+        odds *= legal
+      is_random = self._random.random(len(odds)) < self._random_share
+      chosen = np.where(is_random, odds.argmax(axis=1), chosen)
     extras = {POLICY: found.policy, VALUE: found.value}
     if not self._network.is_continuous:
-      return adder.ActorOutput(found.action.astype(np.int32), extras)
+      return adder.ActorOutput(chosen.astype(np.int32), extras)
     extras[SAMPLES] = self._find_samples(root.state)
-    action = extras[SAMPLES][np.arange(len(root.state)), found.action]
+    action = extras[SAMPLES][np.arange(len(root.state)), chosen]
     return adder.ActorOutput(action, extras)
 
   def load(self, variables: Mapping[str, np.ndarray]) -> None:

@@ -32,9 +32,6 @@ class Builder:
     muzero.check(config)
     if _is_continuous(spec):
       torsos.check(config.network, spec)
-      rules.check_effect(
-        config, self.fields, "search.uniform_share", "continuous"
-      )
     else:
       discrete.check(config, spec)
       rules.check_effect(
@@ -117,11 +114,11 @@ class Builder:
         config.search.considered_actions,
         config.adder.discount,
         config.search.value_scale,
-        config.search.visit_offset,
+        config.search.least_range,
       ),
       random,
       config.search.sampled_actions,
-      config.search.uniform_share,
+      config.search.random_share,
       discrete.make_mask_splitter(spec),
     )
 

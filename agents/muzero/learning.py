@@ -14,7 +14,6 @@ from slipway.agents import (
   dead_units,
   normalizer,
   optimizer,
-  targets,
 )
 from slipway.agents.losses import muzero
 from slipway.agents.muzero import acting
@@ -23,9 +22,6 @@ from slipway.agents.networks import layers as layers_lib
 from slipway.agents.networks import tf_network, tf_ops
 from slipway.replay.items import priorities, sequences
 from slipway.replay.tables import dataset
-
-# Least steps of old sequences' returns: Ye et al. 2021, td_steps of their code.
-_SHORTEST_RETURN = 5
 
 
 class Unrolled(typing.NamedTuple):
@@ -94,18 +90,13 @@ class UnrolledNetwork:
     )
 
   def observe(
-    self,
-    layers: layers_lib.Layers,
-    observation: tf.Tensor,
-    ended: tf.Tensor,
-    lengths: tf.Tensor,
+    self, layers: layers_lib.Layers, observation: tf.Tensor, ended: tf.Tensor
   ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns values and projections of observed states, [B, ...] each.
 
     Args:
       observation: observations of T = K + n steps, [B, T + 1, ...].
       ended: whether a step was the last one of its episode, [B, T].
-      lengths: steps of returns, int32 [B].
 
     Returns:
       Values of the observations with which returns of the first episode can
@@ -117,15 +108,9 @@ class UnrolledNetwork:
     # Behind the end of the first episode, or anywhere if none ends.
     is_last = tf.cast(ended, tf.int32)
     end = 1 + tf.argmax(is_last, axis=1, output_type=tf.int32)
-    # Behind the last step of each return, and behind that end.
-    places = lengths[:, None] + tf.range(k + 1)
-    places = tf.concat([places, end[:, None]], 1)
+    first = tf.gather(observation, end, axis=1, batch_dims=1)
     seen = tf.concat(
-      [
-        observation[:, 1 : k + 1],
-        tf.gather(observation, places, axis=1, batch_dims=1),
-      ],
-      1,
+      [observation[:, 1 : k + 1], observation[:, -k - 1 :], first[:, None]], 1
     )
     state = _split_time(network.represent(layers, merge(seen)), 2 * k + 2)
     projected = network.project(layers, merge(state[:, :k]))
@@ -133,12 +118,9 @@ class UnrolledNetwork:
       tf_ops, network.predict(layers, merge(state[:, k:])).value_logits
     )
     value = tf.reshape(value, (-1, k + 2))
-    # The end may also be one of the other places.
-    counts = tf.one_hot(places, steps + 1)
-    values = tf.math.divide_no_nan(
-      tf.reduce_sum(counts * value[:, :, None], axis=1),
-      tf.reduce_sum(counts, axis=1),
-    )
+    values = tf.pad(value[:, :-1], ((0, 0), (steps - k, 0)))
+    is_end = tf.one_hot(end, steps + 1, on_value=True, off_value=False)
+    values = tf.where(is_end, value[:, -1:], values)
     return values, _split_time(projected, k)
 
 
@@ -157,15 +139,11 @@ class MuZeroLearner:
   ):
     self._learner = config.learner.copy_and_resolve_references()
     self._replay = config.replay.copy_and_resolve_references()
-    self._unroll, self._n_step = config.adder.unroll, config.adder.n_step
-    self._publish_period = config.variables.publish_period
+    self._unroll = config.adder.unroll
     self._normalizer = normalizer.Normalizer(config, spec)
     self._declaration = network_lib.MuZeroNetwork(config.network, spec)
     self._unrolled = UnrolledNetwork(self._declaration, self._unroll)
     self._network = tf_network.Network(self._unrolled, config.seed)
-    self._average = None
-    if self._learner.averaging:
-      self._average = tf_network.Network(self._unrolled, config.seed)
     self._optimizer = optimizer.Optimizer(
       self._network.trainable_variables,
       optimizer.Settings.from_config(self._learner),
@@ -186,13 +164,12 @@ class MuZeroLearner:
     self._normalizer.add_observations(data.observation, weights=rates)
     observation = self._normalizer.normalize_observations(data.observation)
     action = data.action[:, : self._unroll]
-    lengths = self._choose_lengths(batch.versions[:, 0])
     values, projected = self._unrolled.observe(
-      self._network.layers, observation, data.ended, lengths
+      self._network.layers, observation, data.ended
     )
     target = muzero.compute_targets(
       *(data.reward, data.discount, data.ended, data.first, values),
-      *(self._unroll, lengths),
+      self._unroll,
     )
     policy = data.extras[acting.POLICY][:, : self._unroll + 1]
     observation = observation[:, 0]
@@ -226,11 +203,6 @@ class MuZeroLearner:
     # the iterator may end in this step.
     with tf.control_dependencies([norm]):
       self.steps.assign_add(1)
-      if self._average:
-        targets.add_to_average(
-          *(self._average.variables, self._network.variables),
-          *(self.steps, self._learner.averaging),
-        )
     value = self._declaration.decode(tf_ops, found.value_logits[:, 0])
     td_error = (target.value[:, 0] - value) * target.is_step[:, 0]
     metrics = {
@@ -253,27 +225,6 @@ class MuZeroLearner:
     root: typing.Any = self._declaration(self._network.layers, observation)
     return root.value
 
-  def _choose_lengths(self, versions: tf.Tensor) -> tf.Tensor:
-    """Returns the steps of returns of sequences, int32 [B].
-
-      l = clip(n (1 - age / A), 5, n)
-
-    with an age in updates and A = `learner.return_age`: Ye et al. 2021,
-    "Mastering Atari games with limited data"
-    (https://arxiv.org/abs/2111.00210), section 4.3, whose A is a part of all
-    updates.
-
-    Args:
-      versions: versions of the variables that acted first, int64 [B].
-    """
-    n, limit = self._n_step, self._learner.return_age
-    if not limit:
-      return tf.fill(tf.shape(versions), n)
-    age = self.steps - (versions - 1) * self._publish_period
-    share = 1.0 - tf.cast(age, tf.float32) / float(limit)
-    shortest = min(n, _SHORTEST_RETURN)
-    return tf.cast(tf.clip_by_value(tf.round(n * share), shortest, n), tf.int32)
-
   def _compute_log_probs(
     self, logits: tf.Tensor, extras: Mapping[str, tf.Tensor]
   ) -> tf.Tensor:
@@ -285,15 +236,13 @@ class MuZeroLearner:
     return policy.log_prob(samples)
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    network = self._average or self._network
-    return network.get_variables() | self._normalizer.get_variables()
+    return self._network.get_variables() | self._normalizer.get_variables()
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
     return {
       **self._normalizer.checkpointed,
       "network": self._network,
-      **({"average": self._average} if self._average else {}),
       "optimizer": self._optimizer,
       dead_units.NAME: self._dead_units,
       "steps": self.steps,

@@ -16,8 +16,9 @@ import numpy as np
 
 from slipway.agents.networks import numpy_ops
 
-# Smallest range of Q-values that are rescaled to [0, 1], as in mctx.
-_MIN_RANGE = np.float32(1e-8)
+# c_visit of the paper, which is added to the largest visit count of a node's
+# actions in the weight of Q-values, as in mctx.
+_VISIT_OFFSET = np.float32(50.0)
 # Smallest score of an action that is considered, as in mctx.
 _MIN_SCORE = np.float32(-1e9)
 # Logit of an action that is not allowed, and least probability of an action.
@@ -71,15 +72,15 @@ class Settings:
     discount: discount of each step, from 0 to 1. The model has no terminations.
     value_scale: c_scale of the paper, by which rescaled Q-values are
       multiplied.
-    visit_init: c_visit of the paper, which is added to the largest visit count
-      of a node's actions.
+    least_range: smallest range of a node's Q-values that is rescaled to [0, 1],
+      more than 0; a smaller one is rescaled as if it were this one.
   """
 
   simulations: int
   max_considered: int
   discount: float
   value_scale: float = 0.1
-  visit_init: float = 50.0
+  least_range: float = 1e-8
 
 
 class Result(typing.NamedTuple):
@@ -112,7 +113,7 @@ def search(
   is the Gumbel noise, and half of them with the largest g + logits + sigma(q)
   remain after each phase. Other nodes select argmax_a pi'(a) - N(a) / (1 + sum
   N), with pi' = softmax(logits + sigma(q)) (section 5). Unvisited actions have
-  the mixed value of appendix D as their q, and sigma(q) = (visit_init + max N)
+  the mixed value of appendix D as their q, and sigma(q) = (c_visit + max N)
   value_scale q, with q rescaled to [0, 1] per node.
 
   The returned action is argmax g + logits + sigma(q) among the root's most
@@ -300,9 +301,10 @@ class _Tree:
     completed = np.where(visited, q, mixed[..., None])
     low = completed.min(axis=2)
     scale = visits.max(axis=2)
-    scale += np.float32(self._settings.visit_init)
+    scale += _VISIT_OFFSET
     scale *= np.float32(self._settings.value_scale)
-    scale /= np.maximum(completed.max(axis=2) - low, _MIN_RANGE)
+    least_range = np.float32(self._settings.least_range)
+    scale /= np.maximum(completed.max(axis=2) - low, least_range)
     completed -= low[..., None]
     completed *= scale[..., None]
     self.scaled_q = completed[0]

@@ -12,11 +12,6 @@ ATOMS = np.arange(-6.0, 7.0)
 VALUE_WEIGHT = 0.3
 
 
-def make_lengths(n):
-  """Returns the steps of the sequences' returns, at most n."""
-  return np.random.default_rng(n).integers(1, n, size=BATCH, endpoint=True)
-
-
 def make_sequences(seed, n):
   """Returns sequences of K + n steps with ends, and resets after them."""
   random = np.random.default_rng(seed)
@@ -47,7 +42,6 @@ def slow_targets(inputs, b, n):
   reward, discount, ended = (
     inputs[name][b] for name in ("reward", "discount", "ended")
   )
-  n = make_lengths(n)[b]
   known = "nothing" if inputs["first"][b, 1] else "step"
   for k in range(UNROLL + 1):
     if known == "step":
@@ -68,9 +62,7 @@ def slow_targets(inputs, b, n):
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_targets_equal_the_slow_loop(n):
   inputs = make_sequences(n, n)
-  found = muzero.compute_targets(
-    **checks.to_tensors(inputs), unroll=UNROLL, lengths=make_lengths(n)
-  )
+  found = muzero.compute_targets(**checks.to_tensors(inputs), unroll=UNROLL)
   kinds = set()
   for b in range(BATCH):
     for k, (reward, value, known) in enumerate(slow_targets(inputs, b, n)):
@@ -153,9 +145,7 @@ def slow_loss(logits, policy, inputs, n=2):
 
 def test_the_loss_equals_the_slow_sum():
   logits, policy, inputs = make_inputs()
-  targets = muzero.compute_targets(
-    **checks.to_tensors(inputs), unroll=UNROLL, lengths=make_lengths(2)
-  )
+  targets = muzero.compute_targets(**checks.to_tensors(inputs), unroll=UNROLL)
 
   def loss_of(logits, slow):
     if slow:

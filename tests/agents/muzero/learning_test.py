@@ -18,7 +18,7 @@ def make_config(**changes):
   config.network.update(hidden_sizes=(16, 12), latent_size=6)
   config.adder.update(n_step=N_STEP, unroll=UNROLL, period=2, discount=0.997)
   config.search.simulations = 4
-  config.learner.update(batch_size=64, averaging=0.0, return_age=0)
+  config.learner.batch_size = 64
   config.topology.environments_per_worker = ENVS
   config.update_from_flattened_dict(changes)
   return config
@@ -33,7 +33,7 @@ def make_continuous_config():
   config.network.update(hidden_sizes=(16, 12), latent_size=6)
   config.adder.update(n_step=N_STEP, unroll=UNROLL)
   config.search.update(simulations=4, sampled_actions=5, considered_actions=3)
-  config.learner.update(batch_size=64, learning_rate=0.01, averaging=0.0)
+  config.learner.update(batch_size=64, learning_rate=0.01)
   config.topology.environments_per_worker = ENVS
   return config
 
@@ -47,7 +47,7 @@ def test_losses_of_a_fixed_batch_fall():
   learner = collected.make_learner(config)
   batch = make_batch(config, learner)
   # Before the first update, searches return uniform policies.
-  policy = np.random.default_rng(0).dirichlet([0.5, 0.5], (64, UNROLL + N_STEP))
+  policy = np.tile(np.float32([0.95, 0.05]), (64, UNROLL + N_STEP, 1))
   extras = {acting.POLICY: tf.constant(policy, tf.float32)}
   batch = change(batch, "extras", extras)
   update = collected.make_update(learner)
@@ -137,22 +137,10 @@ def test_priorities_are_errors_of_the_first_return():
   np.testing.assert_allclose(found, expected, atol=0.5)
 
 
-@pytest.mark.parametrize("age", [0, 20, 60, 1_000])
-def test_returns_end_with_the_values_of_the_last_observations(age):
-  """Those of older steps are shorter, but have at least 5 steps."""
-  config = make_config(
-    **{
-      "environment.time_limit": 12,
-      "adder.n_step": 9,
-      "variables.publish_period": 10,
-      "learner.return_age": 200,
-    }
-  )
+def test_returns_end_with_the_values_of_the_last_observations():
+  config = make_config(**{"environment.time_limit": 12, "adder.n_step": 9})
   learner = collected.make_learner(config)
   batch = make_batch(config, learner)
-  learner.steps.assign(age + 40)
-  batch = batch._replace(versions=5 * tf.ones_like(batch.versions))
-  n = {0: 9, 20: 8, 60: 6, 1_000: 5}[age]
   random = np.random.default_rng(0)
   for variable in learner.checkpointed["network"].variables:
     variable.assign(variable + 0.3 * random.normal(size=variable.shape))
@@ -172,34 +160,14 @@ def test_returns_end_with_the_values_of_the_last_observations(age):
       z += factor * data.reward[b, t].numpy()
       factor *= data.discount[b, t].numpy()
       t += 1
-      if data.ended[b, t - 1] or t == n:
+      if data.ended[b, t - 1] or t == 9:
         break
     error = abs(z + factor * values[b, t] - values[b, 0])
     if data.first[b, 1]:
       error = 0.0
     np.testing.assert_allclose(found[b], error + 1e-6, rtol=1e-3, atol=1e-4)
-    kinds.add((t == n, bool(factor)))
+    kinds.add((t == 9, bool(factor)))
   assert {(True, True), (False, True)} <= kinds
-
-
-def test_actors_get_the_average_of_networks():
-  config = make_config(**{"learner.averaging": 0.4})
-  learner = collected.make_learner(config)
-  batch = make_batch(config, learner)
-  networks, averages = [], []
-  for _ in range(4):
-    learner.update(batch)
-    networks.append(learner.checkpointed["network"].get_variables())
-    averages.append(learner.get_variables())
-  for name in networks[0]:
-    one, two, three, four = (x[name] for x in networks)
-    # Equal weights at first, until that of the newest one would be below 0.4.
-    mean = (one + two) / 2
-    third = 0.6 * mean + 0.4 * three
-    expected = [one, mean, third, 0.6 * third + 0.4 * four]
-    for found, wanted in zip(averages, expected, strict=True):
-      np.testing.assert_allclose(found[name], wanted, atol=1e-6)
-  assert any((x != averages[1][name]).any() for name, x in networks[1].items())
 
 
 @pytest.mark.parametrize("normalized", [False, True])
@@ -254,28 +222,29 @@ def test_another_actor_continues_equally():
   assert (np.array(actions) != first).any()
 
 
-def test_workers_overrule_a_sure_prior():
-  """Without a share of equal probabilities, its action is the only one."""
-  found = {}
-  for share in (0.0, 0.25):
-    config = make_config(**{"search.uniform_share": share})
-    builder, spec = collected.build(config)
-    learner = builder.make_learner(config, spec)
-    for variable in learner.checkpointed["network"].trainable_variables:
-      if variable.shape == (2,):  # the bias of the policy's logits
-        variable.assign([40.0, 0.0])
-    actor = builder.make_actor(config, spec, 0)
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_workers_take_random_actions(share):
+  """The prior and the search would always choose the first action."""
+  config = make_config(**{"search.random_share": share})
+  builder, spec = collected.build(config)
+  learner = builder.make_learner(config, spec)
+  for variable in learner.checkpointed["network"].trainable_variables:
+    if variable.shape == (2,):  # the bias of the policy's logits
+      variable.assign([40.0, 0.0])
+  zeros = np.zeros(1_000, np.float32)
+  observation = np.random.default_rng(0).normal(size=(1_000, 4))
+  found = []
+  for actor in (
+    builder.make_actor(config, spec, 0),
+    builder.make_greedy_actor(config, spec),
+  ):
     actor.load(learner.get_variables())
-    zeros = np.zeros(200, np.float32)
-    observation = np.random.default_rng(0).normal(size=(200, 4))
     output = actor.act(observation.astype(np.float32), zeros, zeros > 0)
-    found[share] = output.action.mean()
-    greedy = builder.make_greedy_actor(config, spec)
-    greedy.load(learner.get_variables())
-    best = greedy.act(observation.astype(np.float32), zeros, zeros > 0).action
-    assert not best.any()
-  assert found[0.0] == 0
-  assert 0.02 < found[0.25] < 0.6
+    assert (output.extras[acting.POLICY][:, 0] > 0.99).all()
+    found.append(output.action.mean())
+  worker, greedy = found
+  assert greedy == 0
+  assert worker == pytest.approx(share / 2, abs=0.05 * bool(share))
 
 
 def test_continuous_actions_become_those_that_searches_prefer():
