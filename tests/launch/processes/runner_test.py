@@ -292,6 +292,15 @@ def test_nodes_end_stage_by_stage(start_runner, tmp_path):
   assert ends[3:] == ["trainer", "replay"]
 
 
+def test_woken_threads_of_nodes_interrupt_none(start_runner):
+  started = start_runner(worker=wait_for_file("/none"))
+  pid = started.pid("worker/0")
+  polling.wait_until(lambda: os.sched_getscheduler(pid) == os.SCHED_BATCH)
+  assert os.sched_getscheduler(0) == os.SCHED_OTHER
+  started.runner.stop()
+  started.wait()
+
+
 @pytest.mark.parametrize("role", ["worker", "trainer"])
 def test_a_node_that_does_not_end_is_killed(
   start_runner, tmp_path, monkeypatch, role
