@@ -160,12 +160,18 @@ class QLearner(abc.ABC):
 
   def _update_target(self) -> None:
     """Copies the online network to the target, and adds it to the average."""
+    # Izmailov et al. 2018, "Averaging weights leads to wider optima and better
+    # generalization" (https://arxiv.org/abs/1803.05407), section 3.2. The
+    # average is the mean of all copies, until `learner.averaging` is more than
+    # the weight of a copy in that mean; from then on older copies fade.
     targets.copy(self.target.variables, self.online.variables)
     if self._average:
-      targets.add_to_average(
-        *(self._average.variables, self.online.variables),
-        self.steps // self._learner.target_update_period,
-        self._learner.averaging,
+      copies = self.steps // self._learner.target_update_period
+      weight = tf.maximum(
+        self._learner.averaging, 1.0 / tf.cast(copies, tf.float32)
+      )
+      targets.soft_update(
+        self._average.variables, self.online.variables, weight
       )
 
   def _mean_over_legal(self, values: tf.Tensor) -> tf.Tensor:

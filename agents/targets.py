@@ -25,24 +25,3 @@ def soft_update(
   """
   for to, origin in zip(target, online, strict=True):
     to.assign_add(tau * (origin - to))
-
-
-def add_to_average(
-  average: Sequence[tf.Variable],
-  online: Sequence[tf.Variable],
-  count: tf.Tensor,
-  least_weight: float,
-) -> None:
-  """Adds a network's variables to the average of those that were added before.
-
-  Izmailov et al. 2018, "Averaging weights leads to wider optima and better
-  generalization" (https://arxiv.org/abs/1803.05407), section 3.2. The average
-  is the mean of all that were added, until `least_weight` is more than the
-  weight of one in that mean; from then on older ones fade.
-
-  Args:
-    count: number of networks added, with this one, an integer [].
-    least_weight: least weight of the added network, in [0, 1].
-  """
-  weight = tf.maximum(least_weight, 1.0 / tf.cast(count, tf.float32))
-  soft_update(average, online, weight)

@@ -232,8 +232,8 @@ class Worker:
   def _load_variables(self, command: messages.Command) -> None:
     """Loads the next version of the variables, if any, and begins a round."""
     # A trainer that was restarted may publish it within a round, which then
-    # goes on: its steps complete the rollouts that have begun. Otherwise each
-    # later rollout would have steps of two rounds.
+    # continues: its steps complete the rollouts that have begun. Otherwise
+    # each later rollout would have steps of two rounds.
     snapshot = self._variables.poll()
     if snapshot is None:
       return

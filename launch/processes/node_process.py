@@ -113,7 +113,7 @@ def run(
 def _wait_for_turns() -> None:
   """Lets no thread of this process interrupt another when it is woken."""
   # A transition wakes ten threads on its way. With few cores, each would
-  # interrupt the learner: a third of the kernel's time in a run, 8 % of all.
+  # interrupt the learner: a quarter of the kernel's processor time in a run.
   if os.sched_getscheduler(0) == os.SCHED_OTHER:  # else it is the user's choice
     with contextlib.suppress(OSError):  # containers may forbid it
       os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

@@ -9,8 +9,9 @@ import tensorflow as tf
 from slipway.replay import proxy
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.transport import control_block, gateway, relay_tls, routes
-from slipway.replay.variables import fetcher, shared_variables, variables
+from slipway.replay.variables import shared_variables, variables
 from tests import polling
+from tests.replay import served
 from tests.replay.transport import runs
 
 _DEADLINE_S = 60
@@ -51,15 +52,6 @@ def identity(request, tmp_path):
   return runs.identity(tmp_path)
 
 
-def _make_fetcher(worker_proxy, folder):
-  return fetcher.VariablesFetcher(
-    f"{folder}/variables",
-    worker_proxy.address,
-    worker_proxy.get_unreachable,
-    poll_period_s=0.01,
-  )
-
-
 def _write(writer, value: int) -> None:
   assert writer.wait(_DEADLINE_S)
   writer.write(np.full((1, 4), value, np.uint8), np.ones(1))
@@ -77,7 +69,7 @@ def test_items_and_variables_still_arrive_after_the_server_moves(
     tls=identity and identity.client_context(),
   )
   worker_proxy.start()
-  fetching = _make_fetcher(worker_proxy, tmp_path)
+  fetching = served.make_fetcher(worker_proxy, tmp_path)
   handle = control_block.WorkerHandle(f"{tmp_path}/control_block", 0)
   writer = writer_lib.ItemWriter(
     routes.ProxyRoute(worker_proxy.address, handle), "t"
@@ -125,7 +117,7 @@ def test_a_proxy_without_a_certificate_is_rejected(tmp_path):
     )
     before = machine.gateway.stats().connections_refused
     worker_proxy.start()
-    fetching = _make_fetcher(worker_proxy, folder)
+    fetching = served.make_fetcher(worker_proxy, folder)
     polling.wait_until(
       lambda n=before: machine.gateway.stats().connections_refused > n
     )

@@ -1,4 +1,4 @@
-"""Tables in a real server, and items that are written to it and sampled."""
+"""Tables in a real server, its items, and fetchers of its variables."""
 
 import numpy as np
 import portpicker
@@ -8,6 +8,7 @@ from slipway.replay.items import packing
 from slipway.replay.items import writer as writer_lib
 from slipway.replay.tables import tables, trajectory_manager
 from slipway.replay.transport import routes
+from slipway.replay.variables import fetcher
 
 # Items that hold one number.
 PACKING = packing.Packing({"x": (np.dtype(np.int64), ())})
@@ -56,3 +57,13 @@ def sample(manager, count):
   """Samples exactly `count` items."""
   client = reverb.Client(manager.address)
   return list(client.sample(tables.TRANSITIONS, count, emit_timesteps=False))
+
+
+def make_fetcher(worker_proxy, folder):
+  """Makes a fetcher through a proxy, for the file `variables` of a folder."""
+  return fetcher.VariablesFetcher(
+    f"{folder}/variables",
+    worker_proxy.address,
+    worker_proxy.get_unreachable,
+    poll_period_s=0.01,
+  )

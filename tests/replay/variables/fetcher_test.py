@@ -9,8 +9,9 @@ import pytest
 import reverb
 
 from slipway.replay import proxy
-from slipway.replay.variables import fetcher, shared_variables, variables
+from slipway.replay.variables import shared_variables, variables
 from tests import polling
+from tests.replay import served
 
 
 def _serve(port: int, first_version: int):
@@ -34,19 +35,10 @@ def worker_proxy(port, tmp_path):
   started.close()
 
 
-def make_fetcher(worker_proxy, folder):
-  return fetcher.VariablesFetcher(
-    f"{folder}/variables",
-    worker_proxy.address,
-    worker_proxy.get_unreachable,
-    poll_period_s=0.01,
-  )
-
-
 def test_versions_reach_shared_memory_also_after_a_server_restart(
   port, worker_proxy, tmp_path
 ):
-  fetching = make_fetcher(worker_proxy, tmp_path)
+  fetching = served.make_fetcher(worker_proxy, tmp_path)
   shared = shared_variables.SharedVariables(f"{tmp_path}/variables")
   polling.wait_until(lambda: fetching.poll() and fetching.waiting_since_s)
   assert shared.poll() is None
@@ -80,7 +72,7 @@ def test_versions_reach_shared_memory_also_after_a_server_restart(
 
 def test_a_server_without_variables_is_an_error(port, worker_proxy, tmp_path):
   server = reverb.Server([reverb.Table.queue("other", 1)], port)
-  broken = make_fetcher(worker_proxy, tmp_path)
+  broken = served.make_fetcher(worker_proxy, tmp_path)
   polling.wait_until(lambda: not worker_proxy.get_unreachable())
   with pytest.raises(ValueError, match="no 'variables'"):
     while not broken.waiting_since_s:
