@@ -24,10 +24,12 @@ _FLAGS = (
   "--config.limits.target_return=inf",
   "--config.limits.environment_steps=0",
   "--config.limits.trainer_steps=1_000_000_000",
-  # No evaluations but that of the first policy, in each of the modes.
-  "--config.evaluation.period_steps=0",
-  "--config.evaluation.period_s=1e6",
 )
+# No evaluations but that of the first policy, by mode.
+_NO_EVALUATIONS = {
+  "single": "--config.evaluation.period_steps=0",
+  "sync": "--config.evaluation.period_s=1e6",
+}
 
 _METHOD = """\
 `slipway train --config=ppo:PRESET`, one worker, without evaluations. In mode
@@ -142,7 +144,7 @@ def _measure_round_ms(preset: str, mode: str, seconds: float) -> float:
   steps = config.learner.batch_size * config.adder.unroll
   with tempfile.TemporaryDirectory() as folder:
     flags = [f"--config=ppo:{preset}", *_FLAGS, f"--mode={mode}"]
-    flags += [f"--run_dir={folder}", f"--name={mode}"]
+    flags += [f"--run_dir={folder}", f"--name={mode}", _NO_EVALUATIONS[mode]]
     with running.start_run(flags, pathlib.Path(folder) / mode) as run:
       run.watch_until_progress()
       first = run.statuses[-1]

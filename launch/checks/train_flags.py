@@ -24,6 +24,20 @@ LAUNCHES = {
 }
 # Names of the flags that have an effect only with --launch=ray.
 _RAY_FLAGS = ("ray_address", "wait_for_machines", "insecure")
+# The modes in which fields have an effect, by the fields' names. Presets may
+# set all of them, as a preset is for any mode.
+_MODES_OF_FIELDS = {
+  "evaluation.period_steps": ("single",),
+  "sync.environment_steps": ("sync",),
+  **dict.fromkeys(
+    (
+      *("evaluation.period_s", "evaluation.max_share"),
+      *("restarts.budget", "restarts.period_s", "topology.proxy"),
+      *("topology.replay", "variables.publish_period"),
+    ),
+    ("async", "sync"),
+  ),
+}
 # Names of the flags for new runs, which can't be combined with --resume.
 _NEW_RUN_FLAGS = ("config", "name", "run_dir", "overwrite")
 
@@ -203,6 +217,7 @@ def parse(
   if flags.mode is not None:
     config.mode = flags.mode
   _check_launch(flags, config.mode)
+  _check_mode(config.mode, changed)
   if flags.resume is None:
     _adapt_to_task(flags, config, before, changed)
   return command
@@ -283,6 +298,16 @@ def _check_launch(flags: flags_lib.Flags, mode: str) -> None:
       raise ValueError(
         f"--{name} is for --launch=ray, and with --launch={flags.launch} "
         "would have no effect: leave it out, or give --launch=ray"
+      )
+
+
+def _check_mode(mode: str, changed: Collection[str]) -> None:
+  """Checks that fields on the command line have an effect in the mode."""
+  for name, modes in _MODES_OF_FIELDS.items():
+    if name in changed and mode not in modes:
+      raise ValueError(
+        f"--{overrides.PREFIX}{name} has no effect in mode {mode!r}: leave it "
+        f"out, or give --mode={' or --mode='.join(modes)}"
       )
 
 

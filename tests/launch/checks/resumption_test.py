@@ -131,7 +131,7 @@ seed=7 exploration.decay_steps=7 learner.batch_size=32
 learner.learning_rate=1e-5 learner.target_update_period=7
 replay.capacity=12_000 replay.capacity=1_000_000 replay.sampler=uniform
 replay.priority_exponent=0.7 replay.min_size=500 replay.samples_per_insert=4
-replay.tolerance=1.0 variables.publish_period=7 sync.environment_steps=80
+replay.tolerance=1.0 variables.publish_period=7
 topology.workers=7 topology.environments_per_worker=3 topology.proxy=False
 topology.replay=own_process evaluation.episodes=3 snapshot.period_s=7
 snapshot.keep=7 watchdog.period_s=7 rates.environment_steps_per_s=7
@@ -145,7 +145,8 @@ def test_overrides_that_a_resume_accepts(make_run):
   folder = make_run()
   for field in ACCEPTED.split():
     assert resume(folder, f"--config.{field}").snapshot.number == 1
-  assert resume(folder, "--mode=sync").snapshot.number == 1
+  steps = "--config.sync.environment_steps=80"
+  assert resume(folder, "--mode=sync", steps).snapshot.number == 1
 
 
 # flags of the run, overrides of the resume, parts of the error

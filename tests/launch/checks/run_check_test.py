@@ -93,8 +93,6 @@ def test_configs_that_are_rejected(arguments, part):
 @pytest.mark.parametrize(
   "arguments",
   [
-    # Modes other than 'single' have a period in seconds.
-    f"{NO_PERIOD} --config.limits.target_return=475",
     f"{EVALUATED}.kwargs.sutton_barto_reward=True {EVALUATED}.time_limit=9",
     f"{EVALUATED}.name=CartPole-v0",
     f"{SHARDS}{WORKERS}4",

@@ -187,6 +187,12 @@ REJECTED = [
   ("--name", "--name has no value"),
   ("--insecure", "--insecure is for --launch=ray, and with --launch=local_mp"),
   ("--mode=single --launch=local_mt", "--launch=local_mt places nodes"),
+  ("--config.evaluation.period_steps=9",
+   "period_steps has no effect in mode 'sync': leave it out, or give "
+   "--mode=single"),
+  ("--mode=single --config.evaluation.period_s=9", "=async or --mode=sync"),
+  ("--config=dqn:cartpole --mode=async --config.sync.environment_steps=9",
+   "give --mode=sync"),
   ("--trust", "--trust is for --resume"),
   ("--config.environment.name=Acrobot-v1 --config.learner.tau=0.5",
    "the config is ppo:generic, because none was given"),

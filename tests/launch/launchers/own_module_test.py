@@ -48,7 +48,7 @@ def train(folder, name, mode, steps):
     *(f"--name={name}", f"--config.network.torso={__name__}:Torso"),
     f"--config.limits.trainer_steps={steps}",
     "--config.replay.min_size=200",
-    "--config.evaluation.period_steps=20",
+    *(["--config.evaluation.period_steps=20"] if mode == "single" else []),
   )
 
 
