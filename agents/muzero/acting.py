@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from slipway.agents import epsilon_greedy
 from slipway.agents.muzero import network as network_lib
 from slipway.agents.muzero import search
 from slipway.agents.networks import action_masks, numpy_ops
@@ -13,10 +12,8 @@ from slipway.agents.networks import network as acting_lib
 from slipway.replay.items import adder
 
 # Names of the actor's extras: the policy that the search found, float32 [B, A],
-# the value of the observation, float32 [B], and the continuous actions among
-# which it searched, [B, A, D].
-POLICY, VALUE = "search_policy", epsilon_greedy.VALUE_OF_STATE
-SAMPLES = "sampled_actions"
+# and the continuous actions among which it searched, [B, A, D].
+POLICY, SAMPLES = "search_policy", "sampled_actions"
 
 
 class SearchActor:
@@ -86,7 +83,7 @@ class SearchActor:
         odds *= legal
       is_random = self._random.random(len(odds)) < self._random_share
       chosen = np.where(is_random, odds.argmax(axis=1), chosen)
-    extras = {POLICY: found.policy, VALUE: found.value}
+    extras = {POLICY: found.policy}
     if not self._network.is_continuous:
       return adder.ActorOutput(chosen.astype(np.int32), extras)
     extras[SAMPLES] = self._find_samples(root.state)

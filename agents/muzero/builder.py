@@ -1,18 +1,15 @@
 """The builder of Gumbel MuZero."""
 
-from collections.abc import Mapping
-
 import ml_collections
 import numpy as np
 from acme import specs
 
 from slipway.agents import core, discrete, seeds
-from slipway.agents.losses import n_step
 from slipway.agents.muzero import acting, network, search
 from slipway.agents.networks import normalization, torsos
 from slipway.configs import muzero, rules
 from slipway.environments import arrays
-from slipway.replay.items import priorities, sequence_adder, sequences
+from slipway.replay.items import sequence_adder, sequences
 from slipway.replay.tables import table_spec
 
 
@@ -96,9 +93,6 @@ class Builder:
       config.topology.environments_per_worker,
       config.adder.period,
       config.adder.discount,
-      InitialPriority(config)
-      if config.replay.sampler == "prioritized"
-      else None,
     )
 
   def _make_actor(
@@ -121,34 +115,6 @@ class Builder:
       config.search.random_share,
       discrete.make_mask_splitter(spec),
     )
-
-
-class InitialPriority:
-  """Computes first priorities |v - z| of sequences; see `adder.Priority`.
-
-  v is the search's value of the first observation, and z its n-step return:
-  Schrittwieser et al. 2020, "Mastering Atari, Go, chess and shogi by planning
-  with a learned model", appendix G.
-  """
-
-  step_extras = ()
-  observation_extras = (acting.VALUE,)
-
-  def __init__(self, config: ml_collections.ConfigDict):
-    self._n_step = config.adder.n_step
-
-  def __call__(self, fields: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Returns first priorities float32 [B] of B sequences."""
-    values, n = fields[acting.VALUE], self._n_step
-    reward, discount, ended = (
-      fields[name][:, :n] for name in ("reward", "discount", "ended")
-    )
-    returns = n_step.compute_returns(
-      *(reward, discount, ended, values[:, 1 : n + 1], n),
-      *(np.concatenate, np.where),
-    )
-    is_step = ~fields["first"][:, 1]
-    return priorities.from_td_errors((returns[:, 0] - values[:, 0]) * is_step)
 
 
 def _make_schema(

@@ -12,6 +12,7 @@ from slipway.agents import (
   batch_weights,
   core,
   dead_units,
+  highest_priority,
   normalizer,
   optimizer,
 )
@@ -148,6 +149,9 @@ class MuZeroLearner:
       self._network.trainable_variables,
       optimizer.Settings.from_config(self._learner),
     )
+    self._highest = highest_priority.HighestPriority(
+      config.replay.sampler == "prioritized"
+    )
     self._dead_units = dead_units.DeadUnitsMetric()
     self.steps = tf.Variable(tf.zeros((), tf.int64), name="trainer_steps")
 
@@ -214,7 +218,8 @@ class MuZeroLearner:
       "value_mean": tf.reduce_mean(value),
       "td_error_abs_mean": tf.reduce_mean(tf.abs(td_error)),
     }
-    return core.Update(metrics, priorities.from_td_errors(td_error))
+    update = core.Update(metrics, priorities.from_td_errors(td_error))
+    return self._highest.add(update, batch)
 
   def estimate_values(
     self, observation: tf.Tensor, action: tf.Tensor
@@ -236,12 +241,17 @@ class MuZeroLearner:
     return policy.log_prob(samples)
 
   def get_variables(self) -> dict[str, np.ndarray]:
-    return self._network.get_variables() | self._normalizer.get_variables()
+    return (
+      self._network.get_variables()
+      | self._normalizer.get_variables()
+      | self._highest.get_variables()
+    )
 
   @property
   def checkpointed(self) -> Mapping[str, typing.Any]:
     return {
       **self._normalizer.checkpointed,
+      **self._highest.checkpointed,
       "network": self._network,
       "optimizer": self._optimizer,
       dead_units.NAME: self._dead_units,
