@@ -249,8 +249,10 @@ def predict_one_machine(
 ) -> float:
   """Predicts the environment steps per second of a run on one machine.
 
-  All components share its cores, and the trainer is no faster than alone. The
-  evaluator and the launcher are left out.
+  All components share its cores. The trainer's thread always has work, and gets
+  `share_of_core` of what it would do alone beside the bursts of all others, as
+  many as its updates demand. Also, all together need no more than the cores.
+  The evaluator and the launcher are left out.
 
   Args:
     cpu_s: CPU seconds of each component per item, sample, update, version or
@@ -260,10 +262,39 @@ def predict_one_machine(
     cores: cores of the machine.
   """
   ratio = work.samples_per_insert
-  per_item = (
-    *(cpu_s.inserts_per_s, cpu_s.relays_per_s, ratio * cpu_s.samples_per_s),
-    ratio / work.batch_size * cpu_s.updates_per_s,
+  items = work.batch_size / ratio  # per update
+  others_s = items * (
+    cpu_s.inserts_per_s
+    + cpu_s.relays_per_s
+    + ratio * cpu_s.samples_per_s
+    + work.steps_per_item * cpu_s.steps_per_s
   )
-  per_step = cpu_s.steps_per_s + sum(per_item) / work.steps_per_item
-  learned = updates_per_s * work.batch_size / ratio * work.steps_per_item
-  return min(cores / per_step, learned)
+  low, high = 0.0, min(updates_per_s, cores / (others_s + cpu_s.updates_per_s))
+  for _ in range(50):  # halves the interval of the solution
+    rate = (low + high) / 2
+    if rate < updates_per_s * share_of_core(cores, rate * others_s):
+      low = rate
+    else:
+      high = rate
+  return low * items * work.steps_per_item
+
+
+def share_of_core(cores: int, demand: float) -> float:
+  """Returns the part of a core that a thread gets which always has work.
+
+  Bursts of other threads arrive at random, and the scheduler shares the cores
+  evenly among all threads that have work: a queue with processor sharing, whose
+  states are the numbers of other threads with work.
+
+  Args:
+    cores: number of cores, at least 1.
+    demand: mean CPU seconds that the others need per second, up to `cores`.
+  """
+  weight, total, share = 1.0, 0.0, 0.0
+  others = 0
+  while weight > 1e-9 * total and others < 100_000:
+    total += weight
+    share += weight * min(1.0, cores / (others + 1))
+    others += 1
+    weight *= demand / (others * min(1.0, cores / (others + 1)))
+  return share / total

@@ -1,5 +1,6 @@
 """Plan: results computed by hand, and properties of plans in general."""
 
+import numpy as np
 import pytest
 
 from benchmarks.scale import plans
@@ -108,5 +109,27 @@ def test_a_machine_is_as_fast_as_its_cores_or_its_trainer():
   # half an update of 5 ms.
   predict = plans.predict_one_machine
   assert predict(cpu_s, 1e6, WORK, 2) == pytest.approx(2 / 902.5e-6)
-  # 100 updates of 16 samples use up 200 items of 4 steps.
-  assert predict(cpu_s, 100.0, WORK, 2) == pytest.approx(800.0)
+  # 100 updates of 16 samples use up 200 items of 4 steps, which the others make
+  # in 2.22 ms per update.
+  steps_per_s = predict(cpu_s, 100.0, WORK, 2)
+  share = plans.share_of_core(2, steps_per_s / 8 * 2.22e-3)
+  assert steps_per_s == pytest.approx(800.0 * share)
+  assert 0.95 < share < 1.0
+
+
+@pytest.mark.parametrize(("cores", "demand"), [(1, 0.5), (2, 0.7), (2, 1.5)])
+def test_the_share_of_a_core_is_that_of_a_simulated_scheduler(cores, demand):
+  random = np.random.default_rng(0)
+  left: list[float] = []  # seconds of each burst of 1 s on average
+  next_s = now_s = got_s = 0.0
+  while now_s < 100_000.0:
+    speed = min(1.0, cores / (len(left) + 1))
+    step_s = min([next_s - now_s, *(x / speed for x in left)])
+    now_s += step_s
+    got_s += speed * step_s
+    left = [y for x in left if (y := x - speed * step_s) > 1e-9]
+    if now_s >= next_s:
+      left.append(random.exponential())
+      next_s = now_s + random.exponential(1.0 / demand)
+  found = plans.share_of_core(cores, demand)
+  assert found == pytest.approx(got_s / now_s, abs=0.01)
