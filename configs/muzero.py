@@ -124,8 +124,8 @@ _TASKS = {
   "cartpole": {
     **tasks.CARTPOLE,
     "adder.discount": 0.995,  # with 0.99 an action changes returns less
-    # Policies of older searches are worse, so few are kept: of all 15,000 steps,
-    # fewer seeds learn (docs/algorithms/muzero.md).
+    # Policies of older searches are worse, so few are kept: with all 15,000
+    # steps, fewer seeds learn (docs/algorithms/muzero.md).
     "replay.capacity": 4_000,
     "replay.min_size": 500,
     "replay.samples_per_insert": 96.0,  # three updates per four steps
