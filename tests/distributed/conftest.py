@@ -27,9 +27,9 @@ _SMALL = (
   "--config.rates.environment_steps_per_s=1500",
   "--config.network.hidden_sizes=(32,)",
   "--config.evaluation.episodes=5",
-  "--config.evaluation.period_s=0.2",
   "--config.limits.target_return=inf",
 )
+_PERIOD = "--config.evaluation.period_s=0.2"  # has no effect in mode 'single'
 _DEFAULT = "--config=apex_dqn:cartpole"
 _SMALL_REPLAY = "--config.replay.min_size=200"
 
@@ -67,6 +67,8 @@ class Run:
     family = [f"--config=configs/{config}"] if config else [_SMALL_REPLAY]
     if not config and not any(x.startswith("--config=") for x in flags):
       family.append(_DEFAULT)
+    if "--mode=single" not in flags:
+      family.append(_PERIOD)
     arguments = (
       (f"--resume={self.path}",)
       if resume
