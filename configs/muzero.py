@@ -73,13 +73,6 @@ _MUZERO_FIELDS: fields.Fields = {
     "Atari",
     checks.above(0, "the search would only follow the prior", most=1e3),
   ),
-  "search.least_range": Field(
-    1e-8,
-    "smallest range of Q-values that is scaled to [0, 1], a difference of "
-    "returns; with that of mctx, the default, errors of almost equal Q-values "
-    "decide policies",
-    checks.above(0, "equal Q-values would have no scale", most=1e6),
-  ),
   "learner.value_weight": Field(
     0.25,
     "weight of the values' loss, where those of rewards and policies are 1; "
@@ -131,9 +124,8 @@ _TASKS = {
     "replay.samples_per_insert": 96.0,  # three updates per four steps
     "search.simulations": 10,
     # Policies that are sure of every action visit few states, so the values of
-    # other actions are far too low, and almost equal Q-values decide.
+    # other actions are far too low.
     "search.random_share": 0.3,
-    "search.least_range": 0.3,
     "search.value_scale": 0.05,
     "learner.value_weight": 1.0,
     "learner.learning_rate": 1e-3,
@@ -168,14 +160,18 @@ _TASKS = {
   },
   "minatar_breakout": {
     **tasks.MINATAR,
+    # Values of up to 200 instead of 20 are between more of the atoms.
+    "environment.reward_scale": 10.0,
+    "topology.environments_per_worker": 16,  # of one search
+    "network.hidden_sizes": (256,),
     "network.latent_size": 128,
     "adder.discount": 0.99,  # as DQN
-    "adder.n_step": 5,  # Ye et al. 2021, on Atari
-    "replay.capacity": 100_000,  # Young and Tian, section 4
-    "replay.min_size": 5_000,  # the same
+    "replay.capacity": 20_000,  # policies of older searches are worse
+    "replay.min_size": 5_000,  # Young and Tian, section 4
     "replay.samples_per_insert": 16.0,  # an update per four steps
     "search.considered_actions": 6,  # all
     "learner.batch_size": 64,
+    "learner.value_weight": 1.0,
     "learner.learning_rate": 5e-4,
     "evaluation.period_s": 10.0,
     "evaluation.period_steps": 2_500,

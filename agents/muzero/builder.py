@@ -108,7 +108,6 @@ class Builder:
         config.search.considered_actions,
         config.adder.discount,
         config.search.value_scale,
-        config.search.least_range,
       ),
       random,
       config.search.sampled_actions,

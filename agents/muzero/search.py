@@ -24,6 +24,8 @@ _MIN_SCORE = np.float32(-1e9)
 # Logit of an action that is not allowed, and least probability of an action.
 _MIN_LOGIT = np.finfo(np.float32).min
 _MIN_PRIOR = np.finfo(np.float32).tiny
+# Smallest range of a node's Q-values that is rescaled to [0, 1], as in mctx.
+_MIN_RANGE = np.float32(1e-8)
 
 
 class Root(typing.NamedTuple):
@@ -72,15 +74,12 @@ class Settings:
     discount: discount of each step, from 0 to 1. The model has no terminations.
     value_scale: c_scale of the paper, by which rescaled Q-values are
       multiplied.
-    least_range: smallest range of a node's Q-values that is rescaled to [0, 1],
-      more than 0; a smaller one is rescaled as if it were this one.
   """
 
   simulations: int
   max_considered: int
   discount: float
   value_scale: float = 0.1
-  least_range: float = 1e-8
 
 
 class Result(typing.NamedTuple):
@@ -303,8 +302,7 @@ class _Tree:
     scale = visits.max(axis=2)
     scale += _VISIT_OFFSET
     scale *= np.float32(self._settings.value_scale)
-    least_range = np.float32(self._settings.least_range)
-    scale /= np.maximum(completed.max(axis=2) - low, least_range)
+    scale /= np.maximum(completed.max(axis=2) - low, _MIN_RANGE)
     completed -= low[..., None]
     completed *= scale[..., None]
     self.scaled_q = completed[0]

@@ -92,24 +92,6 @@ def test_plans_with_a_perfect_model_are_optimal():
   np.testing.assert_array_equal(distance(following), distance(state) - 1)
 
 
-def test_small_differences_of_returns_change_policies_in_proportion():
-  """Rewards are 0 or 0.01, so is the range of Q-values of the root."""
-
-  def step(state, action):
-    zeros = np.zeros((len(state), 2), np.float32)
-    reward = 0.01 * (action == 1) * (state == 0)
-    return search.Step(reward, zeros, zeros[:, 0], state + 1)
-
-  zeros = np.zeros((1, 2), np.float32)
-  root = search.Root(zeros, zeros[:, 0], np.zeros(1, int))
-  # The weight of Q-values, with 4 visits of each action, is 5.4.
-  for least_range, expected in ((1e-8, 5.4), (0.005, 5.4), (1.0, 0.054)):
-    settings = search.Settings(8, 2, 0.9, least_range=least_range)
-    policy = search.search(step, root, zeros, settings).policy
-    found = np.log(policy[0, 1] / policy[0, 0])
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-
-
 def test_actions_that_are_not_allowed_are_neither_visited_nor_learned():
   state = np.zeros(3, int)
   zeros = np.zeros((3, 4), np.float32)
