@@ -181,9 +181,10 @@ def _lost_since(
   before: Mapping[str, int], after: Mapping[str, int]
 ) -> dict[str, int]:
   """Returns the progress that a resumed run lost since its last seen status."""
+  lost = after["items_lost_by_workers"] - before["items_lost_by_workers"]
   return {
-    "items_lost": after["items_lost_by_workers"]
-    - before["items_lost_by_workers"],
+    # Those of a resumed run begin again with its snapshot's.
+    "items_lost": max(0, lost),
     "env_steps_lost": max(0, before["env_steps"] - after["env_steps"]),
     "trainer_steps_lost": max(
       0, before["trainer_steps"] - after["trainer_steps"]
