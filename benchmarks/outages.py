@@ -181,10 +181,8 @@ def _lost_since(
   before: Mapping[str, int], after: Mapping[str, int]
 ) -> dict[str, int]:
   """Returns the progress that a resumed run lost since its last seen status."""
-  lost = after["items_lost_by_workers"] - before["items_lost_by_workers"]
+  # The resumed run counts lost items anew, so those in flight are unknown.
   return {
-    # Those of a resumed run begin again with its snapshot's.
-    "items_lost": max(0, lost),
     "env_steps_lost": max(0, before["env_steps"] - after["env_steps"]),
     "trainer_steps_lost": max(
       0, before["trainer_steps"] - after["trainer_steps"]
@@ -206,13 +204,20 @@ def _medians(
       "killed": victim,
       "replay": topology,
       **{
-        title: report.median(raw, name, replay=topology, event=victim)
+        title: _median(raw, name, replay=topology, event=victim)
         for name, title in _TITLES.items()
       },
     }
     for topology, victims in faults.items()
     for victim in victims
   ]
+
+
+def _median(raw: Sequence[report.Row], name: str, **where: str) -> float | None:
+  """Returns the median of a column's values; None: it has none."""
+  known = [row for row in raw if row[name] is not None]
+  is_known = any(where.items() <= row.items() for row in known)
+  return report.median(known, name, **where) if is_known else None
 
 
 def _goals(raw: Sequence[report.Row]) -> list[str]:

@@ -31,8 +31,7 @@ class Status(typing.NamedTuple):
   Attributes:
     at_s: monotonic seconds at which the status arrived.
     counts: counts of the status by name. `worker/1` is the number of that
-      worker's confirmed items, `items_lost_by_workers` that of the items lost
-      with broken streams, and `answers` that of earlier statuses.
+      worker's confirmed items, and `answers` that of earlier statuses.
     start_up_s: seconds from the command to the first trainer step; None: there
       was none yet.
   """
@@ -235,8 +234,7 @@ class Running:
     status = self.status()
     if status is None:
       return None
-    workers = status.workers
-    second = workers.get(1)
+    second = status.workers.get(1)
     counts = {
       "env_steps": status.env_steps,
       "trainer_steps": status.trainer_steps,
@@ -245,9 +243,6 @@ class Running:
       "items_lost": status.items_lost,
       "reconnects": status.reconnects,
       "worker/1": (second and second.items_confirmed) or 0,
-      "items_lost_by_workers": sum(
-        worker.items_lost or 0 for worker in workers.values()
-      ),
       "answers": len(self.statuses),
     }
     return Status(time.monotonic(), counts, status.start_up_s)
