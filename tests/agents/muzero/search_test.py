@@ -92,6 +92,22 @@ def test_plans_with_a_perfect_model_are_optimal():
   np.testing.assert_array_equal(distance(following), distance(state) - 1)
 
 
+def test_the_smallest_difference_of_returns_changes_policies_like_others():
+  """Rewards are 0 or 0.01, so is the range of Q-values of the root."""
+
+  def step(state, action):
+    zeros = np.zeros((len(state), 2), np.float32)
+    reward = 0.01 * (action == 1) * (state == 0)
+    return search.Step(reward, zeros, zeros[:, 0], state + 1)
+
+  zeros = np.zeros((1, 2), np.float32)
+  root = search.Root(zeros, zeros[:, 0], np.zeros(1, int))
+  policy = search.search(step, root, zeros, search.Settings(8, 2, 0.9)).policy
+  found = np.log(policy[0, 1] / policy[0, 0])
+  # The weight of Q-values, with 4 visits of each action, is 5.4.
+  np.testing.assert_allclose(found, 5.4, rtol=1e-5)
+
+
 def test_actions_that_are_not_allowed_are_neither_visited_nor_learned():
   state = np.zeros(3, int)
   zeros = np.zeros((3, 4), np.float32)
