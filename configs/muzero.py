@@ -79,6 +79,12 @@ _MUZERO_FIELDS: fields.Fields = {
     "Schrittwieser et al. 2021, on Atari",
     checks.above(0, "no values would be learned", most=1e6),
   ),
+  "learner.end_weight": Field(
+    1.0,
+    "weight of the loss of the probabilities that steps are terminal, as of "
+    "the values' loss; with a low one rare ends are learned last",
+    checks.above(0, "no end would be foreseen", most=1e6),
+  ),
   "learner.consistency_weight": Field(
     2.0,
     "weight of the loss by which the model's states resemble those of the "
@@ -139,7 +145,6 @@ _TASKS = {
     "replay.capacity": 100_000,
     "replay.min_size": 2_000,
     "replay.samples_per_insert": 32.0,  # an update per four steps
-    "search.considered_actions": 4,  # LightZero
     "search.simulations": 25,  # LightZero: 50
     "learner.learning_rate": 1e-3,
     "learner.decay_steps": 75_000,  # 300,000 environment steps
@@ -166,12 +171,14 @@ _TASKS = {
     "network.hidden_sizes": (256,),
     "network.latent_size": 128,
     "adder.discount": 0.99,  # as DQN
-    "replay.capacity": 20_000,  # policies of older searches are worse
-    "replay.min_size": 5_000,  # Young and Tian, section 4
+    "adder.n_step": 1,  # older policies die earlier, so their returns are low
+    "replay.capacity": 100_000,  # Young and Tian, section 4
+    "replay.min_size": 5_000,  # the same
     "replay.samples_per_insert": 16.0,  # an update per four steps
-    "search.considered_actions": 6,  # all
+    "search.random_share": 0.1,  # the same
     "learner.batch_size": 64,
     "learner.value_weight": 1.0,
+    "learner.end_weight": 50.0,  # a step in 100 ends an episode
     "learner.learning_rate": 5e-4,
     "evaluation.period_s": 10.0,
     "evaluation.period_steps": 2_500,

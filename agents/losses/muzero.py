@@ -20,15 +20,13 @@ class Targets(typing.NamedTuple):
     value: [B, K + 1], n-step returns from each state.
     is_step: [B, K + 1], 1 for states of the first state's episode, in which an
       action was taken, else 0.
-    is_known: [B, K + 1], 1 for these states, and for those after a terminal
-      step, where rewards and values are 0; 0 after a truncation, of which the
-      rest of the episode is unknown.
+    is_end: [B, K], 1 for the terminal steps of this episode, else 0.
   """
 
   reward: tf.Tensor
   value: tf.Tensor
   is_step: tf.Tensor
-  is_known: tf.Tensor
+  is_end: tf.Tensor
 
 
 def compute_targets(
@@ -59,19 +57,15 @@ def compute_targets(
   # An observation that precedes the first one of an episode is followed by a
   # reset, and no step of an episode.
   is_step = [tf.logical_not(first[:, 1])]
-  is_over = [tf.zeros_like(first[:, 0])]
   for t in range(unroll):
-    is_last = is_step[t] & ended[:, t]
-    is_step.append(is_step[t] & tf.logical_not(is_last))
-    is_over.append(is_over[t] | (is_last & (discount[:, t] == 0)))
-  steps, over = (
-    tf.cast(tf.stack(x, axis=1), reward.dtype) for x in (is_step, is_over)
-  )
+    is_step.append(is_step[t] & tf.logical_not(ended[:, t]))
+  steps = tf.cast(tf.stack(is_step, axis=1), reward.dtype)
+  terminal = ended[:, :unroll] & (discount[:, :unroll] == 0)
   return Targets(
     reward[:, :unroll] * steps[:, :-1],
     returns[:, : unroll + 1] * steps,
     steps,
-    steps + over,
+    tf.cast(terminal, reward.dtype) * steps[:, :-1],
   )
 
 
@@ -93,31 +87,39 @@ def muzero_loss(
   log_probs: tf.Tensor,
   value_logits: tf.Tensor,
   reward_logits: tf.Tensor,
+  end_logits: tf.Tensor,
   policy: tf.Tensor,
   targets: Targets,
   atoms: tf.Tensor,
   value_weight: float,
+  end_weight: float,
 ) -> dict[str, tf.Tensor]:
   """Returns the losses of a model that is unrolled over K steps, [B] by name.
 
-    l = sum_{k<=K} w_k (l^p_k + c l^v_k + l^r_k),  w_0 = 1, else w_k = 1 / K
+    l = sum_{k<=K} w_k (l^p_k + c l^v_k + l^r_k + d l^e_k)
+    w_0 = 1, else w_k = 1 / K
 
-  with cross-entropies l^p to the search's policies, and l^v and l^r to the
-  distributions of returns and rewards: equation 1, and appendix G for w_k.
-  There are no losses of states whose targets are unknown.
+  with cross-entropies l^p to the search's policies, l^v and l^r to the
+  distributions of returns and rewards, and l^e to the ends of episodes:
+  equation 1, and appendix G for w_k. Ends are as in Oh et al. 2017, "Value
+  prediction network" (https://arxiv.org/abs/1707.03497), section 3.1, which
+  predicts discounts. There are no losses of states behind an end.
 
   Args:
     log_probs: [B, K + 1, A], logarithms of the policies' probabilities, or of
       their densities of A sampled actions.
     value_logits: [B, K + 1, M], logits of the values' atoms.
     reward_logits: [B, K, M], logits of the rewards' atoms.
+    end_logits: [B, K], logits of the probabilities that a step is terminal.
     policy: [B, K + 1, A], policies that the search found.
     atoms: [M], see `two_hot`.
     value_weight: c, the weight of the value's loss.
+    end_weight: d, the weight of the loss of ends.
 
   Returns:
-    'policy_loss', 'value_loss', without its weight, 'reward_loss', and their
-    weighted sum 'loss'. Gradients flow into logits and `log_probs` only.
+    'policy_loss', 'value_loss' and 'end_loss', without their weights,
+    'reward_loss', and the weighted sum 'loss'. Gradients flow into logits and
+    `log_probs` only.
   """
   output.check_ranks(
     3,
@@ -132,24 +134,27 @@ def muzero_loss(
   def sum_up(losses: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
     return tf.reduce_sum(losses * weights, axis=1)
 
-  known = weights * targets.is_known
+  states = weights * targets.is_step
+  # Rewards and ends are of the step before a state.
+  steps = weights[1:] * targets.is_step[:, :-1]
   losses = {
-    "policy_loss": sum_up(
-      -tf.reduce_sum(policy * log_probs, axis=2), weights * targets.is_step
-    ),
+    "policy_loss": sum_up(-tf.reduce_sum(policy * log_probs, axis=2), states),
     "value_loss": sum_up(
-      cross_entropy(two_hot(targets.value, atoms), value_logits), known
+      cross_entropy(two_hot(targets.value, atoms), value_logits), states
     ),
-    # The reward of a step is known if the state before it is.
     "reward_loss": sum_up(
-      cross_entropy(two_hot(targets.reward, atoms), reward_logits),
-      weights[1:] * targets.is_known[:, :-1],
+      cross_entropy(two_hot(targets.reward, atoms), reward_logits), steps
+    ),
+    "end_loss": sum_up(
+      tf.nn.sigmoid_cross_entropy_with_logits(targets.is_end, end_logits),
+      steps,
     ),
   }
   losses["loss"] = (
     losses["policy_loss"]
     + value_weight * losses["value_loss"]
     + losses["reward_loss"]
+    + end_weight * losses["end_loss"]
   )
   return losses
 

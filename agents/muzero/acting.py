@@ -33,6 +33,7 @@ class SearchActor:
     self,
     network: network_lib.MuZeroNetwork,
     settings: search.Settings,
+    discount: float,
     random: np.random.Generator | None,
     sampled_actions: int,
     random_share: float,
@@ -41,6 +42,7 @@ class SearchActor:
     """Makes the actor; `load` must be called before `act`.
 
     Args:
+      discount: discount of each step of an episode.
       random: generator of the samples, and of the Gumbel noise by which actions
         are chosen, or None for a greedy actor, without Gumbel noise, whose
         samples are the policy's mode and the same deviations from it in all
@@ -53,7 +55,7 @@ class SearchActor:
         have no masks.
     """
     self._root = acting_lib.make_acting(network)
-    self._step = acting_lib.make_acting(network_lib.Step(network))
+    self._step = acting_lib.make_acting(network_lib.Step(network, discount))
     self._network, self._settings, self._random = network, settings, random
     self._mask_splitter, self._random_share = mask_splitter, random_share
     # Deviations of a greedy actor's samples from the mode.

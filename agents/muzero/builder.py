@@ -106,9 +106,9 @@ class Builder:
       search.Settings(
         config.search.simulations,
         config.search.considered_actions,
-        config.adder.discount,
         config.search.value_scale,
       ),
+      config.adder.discount,
       random,
       config.search.sampled_actions,
       config.search.random_share,

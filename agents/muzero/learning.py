@@ -32,6 +32,7 @@ class Unrolled(typing.NamedTuple):
     logits: logits or parameters of the policies of K + 1 states, [B, K + 1, P].
     value_logits: logits of their values' atoms, [B, K + 1, M].
     reward_logits: logits of the atoms of the K steps' rewards, [B, K, M].
+    end_logits: logits of the probabilities of terminal steps, [B, K].
     predicted: predictions from the K states after the steps, [B, K, S]; see
       `muzero.consistency_loss`.
   """
@@ -39,6 +40,7 @@ class Unrolled(typing.NamedTuple):
   logits: tf.Tensor
   value_logits: tf.Tensor
   reward_logits: tf.Tensor
+  end_logits: tf.Tensor
   predicted: tf.Tensor
 
 
@@ -48,11 +50,7 @@ class UnrolledNetwork:
   prefers_numpy, needs_random = False, False
 
   def __init__(self, network: network_lib.MuZeroNetwork, unroll: int):
-    """Declares the unrolled network.
-
-    Args:
-      unroll: K, the steps of the model.
-    """
+    """Declares a network whose model is unrolled over K = `unroll` steps."""
     self._network, self._unroll = network, unroll
     shape = (unroll, *network.actions.shape)
     actions = specs.Array(shape, network.actions.dtype)
@@ -71,22 +69,23 @@ class UnrolledNetwork:
       action: actions of the steps, [B, K, ...].
     """
     network, merge = self._network, tf_ops.merge_batch_and_time
-    states, reward_logits = [network.represent(layers, observation)], []
+    states, rewards, ends = [network.represent(layers, observation)], [], []
     for t in range(self._unroll):
       state = muzero.scale_gradient(states[t], 0.5)
-      state, reward = network.dynamics(layers, state, action[:, t])
+      state, reward, end = network.dynamics(layers, state, action[:, t])
       states.append(state)
-      reward_logits.append(reward)
+      rewards.append(reward)
+      ends.append(end)
     logits, value_logits = network.predict(
       layers, merge(tf.stack(states, axis=1))
     )
-    predicted = network.predict_projection(
-      layers, network.project(layers, merge(tf.stack(states[1:], axis=1)))
-    )
+    projected = network.project(layers, merge(tf.stack(states[1:], axis=1)))
+    predicted = network.project(layers, projected, "projection_prediction")
     return Unrolled(
       _split_time(logits, self._unroll + 1),
       _split_time(value_logits, self._unroll + 1),
-      tf.stack(reward_logits, axis=1),
+      tf.stack(rewards, axis=1),
+      tf.stack(ends, axis=1),
       _split_time(predicted, self._unroll),
     )
 
@@ -183,10 +182,12 @@ class MuZeroLearner:
         self._compute_log_probs(found.logits, data.extras),
         found.value_logits,
         found.reward_logits,
+        found.end_logits,
         policy,
         target,
         tf.constant(self._declaration.atoms),
         self._learner.value_weight,
+        self._learner.end_weight,
       )
       consistency = muzero.consistency_loss(
         found.predicted, projected, target.is_step[:, :-1]

@@ -77,6 +77,14 @@ class MuZeroNetwork:
     # The prior is uniform at first, and values and rewards are 0.
     self._policy_start = initializers.LayerInitializer(initializers.zeros)
     self._value_start = initializers.returns_at_zero(self.atoms)
+    # A product gives each action its own weights of all that follows. If states
+    # and actions are the inputs of one layer, steps depend little on actions.
+    self._action_layer = (
+      head_size,
+      initializers.LayerInitializer(
+        lambda random, shape: random.standard_normal(shape, np.float32)
+      ),
+    )
     self.state_size = config.latent_size
     self.actions = spec.actions
     self.is_continuous = not isinstance(spec.actions, specs.DiscreteArray)
@@ -112,8 +120,13 @@ class MuZeroNetwork:
 
   def dynamics(
     self, layers: layers_lib.Layers, state: Array, action: Array
-  ) -> tuple[Array, Array]:
-    """Returns the states after actions, [N, S], and logits of rewards, [N, M].
+  ) -> tuple[Array, Array, Array]:
+    """Returns the model's step from states.
+
+    It has the next states, [N, S], and the logits of rewards, [N, M], and of the
+    step being terminal, [N]. Actions are factors, as in Oh et al. 2015,
+    "Action-conditional video prediction using deep networks in Atari games"
+    (https://arxiv.org/abs/1507.08750), section 3.2.
 
     Args:
       state: latent states, [N, S].
@@ -122,10 +135,11 @@ class MuZeroNetwork:
     layers = layers.scoped("dynamics")
     if not self.is_continuous:
       action = layers.ops.one_hot(action, self._policy_size)
-    x = layers.ops.concat([state, action])
-    x = layers_lib.mlp(layers, "hidden", x, self._hidden)
+    x = layers_lib.mlp(layers, "hidden", state, self._hidden)
+    x = x * layers.linear("action", action, *self._action_layer)
     reward = layers.linear("reward", x, len(self.atoms), self._value_start)
-    return self._make_state(layers, x), reward
+    end = layers.linear("end", x, 1, self._initializer)[:, 0]
+    return self._make_state(layers, x), reward, end
 
   def predict(self, layers: layers_lib.Layers, state: Array) -> Prediction:
     """Returns policies and values of latent states [N, S]."""
@@ -140,19 +154,21 @@ class MuZeroNetwork:
       logits, layers.linear("value", x, len(self.atoms), self._value_start)
     )
 
-  def project(self, layers: layers_lib.Layers, state: Array) -> Array:
-    """Returns projections [N, S] of latent states [N, S].
-
-    They are compared by the consistency loss: Ye et al. 2021, "Mastering Atari
-    games with limited data" (https://arxiv.org/abs/2111.00210), appendix A.1.
-    """
-    return self._apply_two(layers.scoped("projection"), state)
-
-  def predict_projection(
-    self, layers: layers_lib.Layers, projection: Array
+  def project(
+    self, layers: layers_lib.Layers, state: Array, name: str = "projection"
   ) -> Array:
-    """Returns what `project` gives for the observed states, predicted."""
-    return self._apply_two(layers.scoped("projection_prediction"), projection)
+    """Returns projections [N, S] of latent states [N, S] by two linear layers.
+
+    Projections are compared by the consistency loss, those of predicted states
+    after a second projection: Ye et al. 2021, "Mastering Atari games with
+    limited data" (https://arxiv.org/abs/2111.00210), appendix A.1.
+
+    Args:
+      name: name of the two layers.
+    """
+    layers = layers.scoped(name)
+    x = layers_lib.mlp(layers, "hidden", state, self._hidden)
+    return layers.linear("output", x, self.state_size, self._initializer)
 
   def decode(self, ops: typing.Any, logits: Array) -> Array:
     """Returns the values or rewards x [...] of logits [..., M].
@@ -175,11 +191,6 @@ class MuZeroNetwork:
     highest = ops.max(x, -1, keepdims=True)
     return (x - lowest) / (highest - lowest + _EPSILON)
 
-  def _apply_two(self, layers: layers_lib.Layers, x: Array) -> Array:
-    """Returns the outputs [N, S] of two linear layers for x [N, S]."""
-    x = layers_lib.mlp(layers, "hidden", x, self._hidden)
-    return layers.linear("output", x, self.state_size, self._initializer)
-
 
 class Step:
   """Declaration of a step of the model, which a search repeats."""
@@ -187,9 +198,9 @@ class Step:
   # Latent states are vectors, whatever the observations are.
   prefers_numpy, needs_random = True, False
 
-  def __init__(self, network: MuZeroNetwork):
-    """Declares the step of a network, whose variables it uses."""
-    self._network = network
+  def __init__(self, network: MuZeroNetwork, discount: float):
+    """Declares the step of a network, by whose variables it is computed."""
+    self._network, self._discount = network, np.float32(discount)
     self.inputs = (
       specs.Array((network.state_size,), np.float32),
       specs.Array(network.actions.shape, network.actions.dtype),
@@ -198,14 +209,10 @@ class Step:
   def __call__(
     self, layers: layers_lib.Layers, state: Array, action: Array
   ) -> search.Step:
-    """Returns the outputs for B states and actions.
-
-    Args:
-      state: latent states, [B, S].
-      action: actions in them, [B, ...].
-    """
-    state, reward = self._network.dynamics(layers, state, action)
+    """Returns the outputs for latent states [B, S] and actions [B, ...]."""
+    state, reward, end = self._network.dynamics(layers, state, action)
     logits, value = self._network.predict(layers, state)
+    discount = self._discount * layers.ops.sigmoid(-end)
     # Both at once, since calls of NumPy cost more than their arithmetic.
     both = self._network.decode(layers.ops, layers.ops.stack([reward, value]))
-    return search.Step(both[0], logits, both[1], state)
+    return search.Step(both[0], discount, logits, both[1], state)

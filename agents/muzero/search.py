@@ -47,12 +47,15 @@ class Step(typing.NamedTuple):
 
   Attributes:
     reward: rewards of the step, float32 [B].
+    discount: discounts of the next states' values, float32 [B]: 0 where the
+      step ends the episode.
     logits: logits of the policy in the next states, float32 [B, A].
     value: values of the next states, float32 [B].
     state: next states, [B, ...].
   """
 
   reward: np.ndarray
+  discount: np.ndarray
   logits: np.ndarray
   value: np.ndarray
   state: np.ndarray
@@ -71,14 +74,12 @@ class Settings:
       1.
     max_considered: largest number of actions that the root considers, at least
       1.
-    discount: discount of each step, from 0 to 1. The model has no terminations.
     value_scale: c_scale of the paper, by which rescaled Q-values are
       multiplied.
   """
 
   simulations: int
   max_considered: int
-  discount: float
   value_scale: float = 0.1
 
 
@@ -88,13 +89,11 @@ class Result(typing.NamedTuple):
   Attributes:
     action: selected actions, int32 [B].
     policy: improved policy, float32 [B, A]: the policy's target.
-    value: mean value of the root over its simulations, float32 [B].
     visits: visit counts of the root's actions, int32 [B, A].
   """
 
   action: np.ndarray
   policy: np.ndarray
-  value: np.ndarray
   visits: np.ndarray
 
 
@@ -129,7 +128,7 @@ def search(
       the model have no such masks. A row without any results in action 0.
 
   Returns:
-    Actions, improved policies, values and visit counts.
+    Actions, improved policies and visit counts.
   """
   if allowed is None:
     allowed = np.ones(root.logits.shape, bool)
@@ -153,7 +152,6 @@ def search(
   return Result(
     choose(tree.root_visits().max(axis=1)).astype(np.int32),
     numpy_ops.softmax(np.where(allowed, logits + tree.scaled_q, _MIN_LOGIT)),
-    tree.root_values(),
     tree.root_visits().astype(np.int32),
   )
 
@@ -177,14 +175,14 @@ class _Tree:
     per_tree = settings.simulations + 2
     nodes = batch * per_tree
     self._settings, self._shape = settings, (batch, per_tree)
-    self._discount = np.float32(settings.discount)
     self._actions = actions
     self._rows = np.arange(batch)
     self._roots = self._rows * per_tree
     self._placeholders = self._roots + per_tree - 1
-    # Of nodes. The reward is that of the step to the node. Counts are float32,
-    # since they are factors of float32.
+    # Of nodes. Reward and discount are those of the step to the node. Counts are
+    # float32, since they are factors of float32.
     self._reward = np.zeros(nodes, np.float32)
+    self._discount = np.zeros(nodes, np.float32)
     self._raw_value = np.zeros(nodes, np.float32)
     self._value = np.zeros(nodes, np.float32)
     self._count = np.zeros(nodes, np.float32)
@@ -214,19 +212,8 @@ class _Tree:
     """Returns the visit counts of the root's actions, float32 [B, A]."""
     return self._visits[self._roots]
 
-  def root_values(self) -> np.ndarray:
-    """Returns the mean values of the roots, float32 [B]."""
-    return self._value[self._roots]
-
   def descend(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Follows the selected actions to unvisited ones.
-
-    Args:
-      action: actions of the roots, int [B].
-
-    Returns:
-      Indices in `states` of the last nodes [B], and their actions [B].
-    """
+    """Follows actions [B] to unvisited ones, of nodes [B]; returns both."""
     edge = self._roots * self._actions + action
     depth = 0
     while True:
@@ -251,15 +238,16 @@ class _Tree:
   def expand(self, step: Step) -> None:
     """Adds a node per tree at the end of the path, and updates the path."""
     self._reward.reshape(self._shape)[:, self._expanded] = step.reward
+    self._discount.reshape(self._shape)[:, self._expanded] = step.discount
     self._add_nodes(step.logits, step.value, step.state)
     depth = self._depth
     path, edges = self._path[: depth + 1], self._edges[:depth]
-    reward = self._reward.take(path)
+    reward, discount = self._reward.take(path), self._discount.take(path)
     # Behind a leaf, returns and rewards are 0.
     returns = np.zeros(path.shape, np.float32)
     returns[self._leaf_depth, self._rows] = step.value
     for i in range(depth, 0, -1):
-      returns[i - 1] += reward[i] + self._discount * returns[i]
+      returns[i - 1] += reward[i] + discount[i] * returns[i]
     count = self._count.take(path)
     value = self._value.take(path)
     value *= count
@@ -268,7 +256,7 @@ class _Tree:
     self._value[path] = value
     self._count[path] = count + 1.0
     self._visits.reshape(-1)[edges] += 1.0
-    self._q.reshape(-1)[edges] = reward[1:] + self._discount * value[1:]
+    self._q.reshape(-1)[edges] = reward[1:] + discount[1:] * value[1:]
     self._select(path, count)
 
   def _add_nodes(
@@ -314,12 +302,7 @@ class _Tree:
 
 @functools.cache
 def _halve(max_considered: int, simulations: int) -> np.ndarray:
-  """Returns the schedules of sequential halving for 0 to `max_considered`.
-
-  Returns:
-    Visit counts [max_considered + 1, simulations]: each simulation visits an
-    action that has had so many visits.
-  """
+  """Returns visits of the action of each simulation, by number considered."""
   table = [list(range(simulations))] * min(2, max_considered + 1)
   for considered in range(2, max_considered + 1):
     phases = math.ceil(math.log2(considered))

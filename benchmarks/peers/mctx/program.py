@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def _make_model(actions: int) -> dict[str, np.ndarray]:
-  """Returns tables of next states and rewards [S, A], and of policies."""
+  """Returns tables of next states, rewards and ends [S, A], and of policies."""
   random = np.random.default_rng(actions)
   size = (_STATES, actions)
   return {
@@ -57,6 +57,10 @@ def _make_model(actions: int) -> dict[str, np.ndarray]:
     "model_reward": random.standard_normal(size, np.float32),
     "model_logits": 2.0 * random.standard_normal(size, np.float32),
     "model_value": random.standard_normal(_STATES, np.float32),
+    # Probabilities of no end, a fifth of which are 0.
+    "model_continues": np.maximum(
+      0.0, random.uniform(-0.25, 1.0, size).astype(np.float32)
+    ),
   }
 
 
@@ -70,7 +74,7 @@ def _compile(
     next_state = table["model_state"][state, action]
     output = mctx.RecurrentFnOutput(
       reward=table["model_reward"][state, action],
-      discount=jnp.full(_BATCH, discount),
+      discount=discount * table["model_continues"][state, action],
       prior_logits=table["model_logits"][next_state],
       value=table["model_value"][next_state],
     )
@@ -126,7 +130,6 @@ def _search(
     "gumbel": np.asarray(output.search_tree.extra_data.root_gumbel),
     "action": np.asarray(output.action),
     "policy": np.asarray(output.action_weights),
-    "value": np.asarray(summary.value),
     "visits": np.asarray(summary.visit_counts).astype(np.int32),
   }
 

@@ -9,7 +9,7 @@ from tests.agents.losses import checks
 
 BATCH, UNROLL, ACTIONS = 64, 4, 3
 ATOMS = np.arange(-6.0, 7.0)
-VALUE_WEIGHT = 0.3
+VALUE_WEIGHT, END_WEIGHT = 0.3, 3.0
 
 
 def make_sequences(seed, n):
@@ -34,17 +34,13 @@ def make_sequences(seed, n):
 
 
 def slow_targets(inputs, b, n):
-  """Yields reward, return, and what is known, of each state of sequence b.
-
-  What is known is 'step', of a state in which an action was taken, 'end' after
-  a terminal step, or 'nothing'.
-  """
+  """Yields reward, return, and whether it is a step, of states of sequence b."""
   reward, discount, ended = (
     inputs[name][b] for name in ("reward", "discount", "ended")
   )
-  known = "nothing" if inputs["first"][b, 1] else "step"
+  is_step = not inputs["first"][b, 1]
   for k in range(UNROLL + 1):
-    if known == "step":
+    if is_step:
       total, factor, t = 0.0, 1.0, k
       while True:
         total += factor * reward[t]
@@ -52,11 +48,10 @@ def slow_targets(inputs, b, n):
         t += 1
         if ended[t - 1] or t - k == n:
           break
-      yield reward[k], total + factor * inputs["values"][b, t], known
-      if ended[k]:
-        known = "nothing" if discount[k] else "end"
+      yield reward[k], total + factor * inputs["values"][b, t], True
+      is_step = not ended[k]
     else:
-      yield 0.0, 0.0, known
+      yield 0.0, 0.0, False
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
@@ -65,19 +60,21 @@ def test_targets_equal_the_slow_loop(n):
   found = muzero.compute_targets(**checks.to_tensors(inputs), unroll=UNROLL)
   kinds = set()
   for b in range(BATCH):
-    for k, (reward, value, known) in enumerate(slow_targets(inputs, b, n)):
-      kinds.add((known, inputs["ended"][b, :k].any()))
+    for k, (reward, value, is_step) in enumerate(slow_targets(inputs, b, n)):
       np.testing.assert_allclose(found.value[b, k], value, atol=1e-9)
-      assert found.is_step[b, k] == (known == "step")
-      assert found.is_known[b, k] == (known != "nothing")
+      assert found.is_step[b, k] == is_step
       if k < UNROLL:
+        is_end = is_step and not inputs["discount"][b, k]
+        assert found.is_end[b, k] == is_end
+        kinds.add((is_step, bool(inputs["ended"][b, k]), is_end))
         np.testing.assert_allclose(found.reward[b, k], reward, atol=1e-9)
-  # Steps of a first episode, ends of each kind, and sequences without a step.
+  # Steps of each kind of the first episode, and steps behind it.
   assert kinds == {
-    ("step", False),
-    ("end", True),
-    ("nothing", True),
-    ("nothing", False),
+    (True, False, False),
+    (True, True, False),
+    (True, True, True),
+    (False, False, False),
+    (False, True, False),
   }
 
 
@@ -111,6 +108,7 @@ def make_inputs(n=2):
     "logits": random.normal(size=(*states, ACTIONS)),
     "value_logits": random.normal(size=(*states, len(ATOMS))),
     "reward_logits": random.normal(size=(BATCH, UNROLL, len(ATOMS))),
+    "end_logits": random.normal(size=(BATCH, UNROLL)),
   }
   policy /= policy.sum(axis=2, keepdims=True)
   return logits, policy, make_sequences(7, n)
@@ -125,21 +123,20 @@ def slow_loss(logits, policy, inputs, n=2):
   """Returns the loss [B] by a loop over the states."""
   losses = np.zeros(BATCH)
   for b in range(BATCH):
-    before = None
-    for k, (_, value, known) in enumerate(slow_targets(inputs, b, n)):
-      found = 0.0
-      if known == "step":
-        found -= policy[b, k] @ log_softmax(logits["logits"][b, k])
-      if known != "nothing":
-        of_value = log_softmax(logits["value_logits"][b, k])
-        found -= VALUE_WEIGHT * slow_two_hot(value) @ of_value
-      if k and before != "nothing":
-        # Where no step was taken, after the end, the reward is 0.
-        reward = inputs["reward"][b, k - 1] if before == "step" else 0.0
-        of_reward = log_softmax(logits["reward_logits"][b, k - 1])
-        found -= slow_two_hot(reward) @ of_reward
+    for k, (reward, value, is_step) in enumerate(slow_targets(inputs, b, n)):
+      if not is_step:
+        break
+      found = -(policy[b, k] @ log_softmax(logits["logits"][b, k]))
+      of_value = log_softmax(logits["value_logits"][b, k])
+      found -= VALUE_WEIGHT * slow_two_hot(value) @ of_value
       losses[b] += found / (UNROLL if k else 1)
-      before = known
+      if k < UNROLL:
+        of_reward = log_softmax(logits["reward_logits"][b, k])
+        found = -(slow_two_hot(reward) @ of_reward)
+        odds = np.exp(logits["end_logits"][b, k])
+        end = odds if not inputs["discount"][b, k] else 1.0
+        found -= END_WEIGHT * np.log(end / (1.0 + odds))
+        losses[b] += found / UNROLL
   return losses
 
 
@@ -154,10 +151,12 @@ def test_the_loss_equals_the_slow_sum():
       tf.nn.log_softmax(logits["logits"]),
       logits["value_logits"],
       logits["reward_logits"],
+      logits["end_logits"],
       policy=tf.constant(policy),
       targets=targets,
       atoms=ATOMS,
       value_weight=VALUE_WEIGHT,
+      end_weight=END_WEIGHT,
     )["loss"]
 
   tensors = checks.to_tensors(logits)
@@ -170,6 +169,7 @@ def test_the_loss_equals_the_slow_sum():
       loss = tf.reduce_sum(loss_of({**tensors, name: x}, slow=False))
     gradient = tape.gradient(loss, x).numpy()
     for index in [(0, 0, 0), (5, 3, 2), (9, 1, 1), (20, 2, 0)]:
+      index = index[: gradient.ndim]
       ends = []
       for sign in (1, -1):
         shifted = logits[name].copy()

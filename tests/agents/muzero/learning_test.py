@@ -47,7 +47,7 @@ def test_losses_of_a_fixed_batch_fall():
   config = make_config(**{"learner.learning_rate": 0.01})
   learner = collected.make_learner(config)
   batch = make_batch(config, learner)
-  # Before the first update, searches return uniform policies.
+  # The prior is uniform before the first update.
   policy = np.tile(np.float32([0.95, 0.05]), (64, UNROLL + N_STEP, 1))
   extras = {acting.POLICY: tf.constant(policy, tf.float32)}
   batch = change(batch, "extras", extras)
@@ -95,6 +95,31 @@ def test_steps_after_the_end_of_an_episode_are_not_learned_from():
   before, after = losses(change(batch, "reward", tf.constant(own)))
   assert before["reward_loss"] != after["reward_loss"]
   assert before["value_loss"] != after["value_loss"]
+
+
+def test_searches_avoid_actions_that_end_episodes():
+  """The second action ends each episode, and all steps have the same reward."""
+  config = make_config(**{"learner.learning_rate": 0.01, "adder.discount": 0.9})
+  learner = collected.make_learner(config)
+  batch = make_batch(config, learner)
+  ends = batch.data.action == 1
+  for name, values in (
+    ("ended", ends),
+    ("discount", 0.9 * tf.cast(~ends, tf.float32)),
+    ("first", tf.pad(ends, ((0, 0), (1, 0)))),
+    ("reward", tf.ones_like(batch.data.reward)),
+    ("extras", {acting.POLICY: 0.5 * tf.ones((*ends.shape, 2))}),
+  ):
+    batch = change(batch, name, values)
+  update = collected.make_update(learner)
+  found = [update(batch).metrics["end_loss"] for _ in range(100)]
+  assert found[-1] < 0.1 * found[0]
+  builder, spec = collected.build(config)
+  actor = builder.make_actor(config, spec, 0)
+  actor.load(learner.get_variables())
+  zeros = np.zeros(64, np.float32)
+  output = actor.act(batch.data.observation[:, 0].numpy(), zeros, zeros > 0)
+  assert (output.extras[acting.POLICY][:, 0] > 0.9).all()
 
 
 def test_priorities_are_errors_of_the_first_return():
