@@ -134,6 +134,7 @@ _TASKS = {
     "search.random_share": 0.3,
     "search.value_scale": 0.05,
     "learner.value_weight": 1.0,
+    "learner.end_weight": 10.0,
     "learner.learning_rate": 1e-3,
     "learner.decay_steps": 9_000,  # 12,000 environment steps
     "evaluation.period_steps": 750,  # 1,000 environment steps
