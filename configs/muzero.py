@@ -172,11 +172,9 @@ _TASKS = {
     "network.hidden_sizes": (256,),
     "network.latent_size": 128,
     "adder.discount": 0.99,  # as DQN
-    "adder.n_step": 1,  # older policies die earlier, so their returns are low
-    "replay.capacity": 100_000,  # Young and Tian, section 4
-    "replay.min_size": 5_000,  # the same
+    "replay.capacity": 20_000,  # policies of older searches are worse
+    "replay.min_size": 5_000,  # Young and Tian, section 4
     "replay.samples_per_insert": 16.0,  # an update per four steps
-    "search.random_share": 0.1,  # the same
     "learner.batch_size": 64,
     "learner.value_weight": 1.0,
     "learner.end_weight": 50.0,  # a step in 100 ends an episode

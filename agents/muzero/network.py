@@ -123,8 +123,8 @@ class MuZeroNetwork:
   ) -> tuple[Array, Array, Array]:
     """Returns the model's step from states.
 
-    It has the next states, [N, S], and the logits of rewards, [N, M], and of the
-    step being terminal, [N]. Actions are factors, as in Oh et al. 2015,
+    It has the next states, [N, S], and the logits of rewards, [N, M], and of
+    the step being terminal, [N]. Actions are factors, as in Oh et al. 2015,
     "Action-conditional video prediction using deep networks in Atari games"
     (https://arxiv.org/abs/1507.08750), section 3.2.
 

@@ -179,7 +179,7 @@ class _Tree:
     self._rows = np.arange(batch)
     self._roots = self._rows * per_tree
     self._placeholders = self._roots + per_tree - 1
-    # Of nodes. Reward and discount are those of the step to the node. Counts are
+    # Of nodes. Rewards and discounts are those of the steps to them. Counts are
     # float32, since they are factors of float32.
     self._reward = np.zeros(nodes, np.float32)
     self._discount = np.zeros(nodes, np.float32)

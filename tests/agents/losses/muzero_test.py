@@ -34,7 +34,7 @@ def make_sequences(seed, n):
 
 
 def slow_targets(inputs, b, n):
-  """Yields reward, return, and whether it is a step, of states of sequence b."""
+  """Yields reward, return and whether it is a step of states of a sequence."""
   reward, discount, ended = (
     inputs[name][b] for name in ("reward", "discount", "ended")
   )
