@@ -181,7 +181,7 @@ def _lost_since(
   before: Mapping[str, int], after: Mapping[str, int]
 ) -> dict[str, int]:
   """Returns the progress that a resumed run lost since its last seen status."""
-  # The resumed run counts lost items anew, so those in flight are unknown.
+  # The resumed run counts lost items from 0, so those in flight are unknown.
   return {
     "env_steps_lost": max(0, before["env_steps"] - after["env_steps"]),
     "trainer_steps_lost": max(

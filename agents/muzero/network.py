@@ -79,11 +79,8 @@ class MuZeroNetwork:
     self._value_start = initializers.returns_at_zero(self.atoms)
     # A product gives each action its own weights of all that follows. If states
     # and actions are the inputs of one layer, steps depend little on actions.
-    self._action_layer = (
-      head_size,
-      initializers.LayerInitializer(
-        lambda random, shape: random.standard_normal(shape, np.float32)
-      ),
+    self._action_start = initializers.LayerInitializer(
+      lambda random, shape: random.standard_normal(shape, np.float32)
     )
     self.state_size = config.latent_size
     self.actions = spec.actions
@@ -136,7 +133,7 @@ class MuZeroNetwork:
     if not self.is_continuous:
       action = layers.ops.one_hot(action, self._policy_size)
     x = layers_lib.mlp(layers, "hidden", state, self._hidden)
-    x = x * layers.linear("action", action, *self._action_layer)
+    x = x * layers.linear("action", action, x.shape[-1], self._action_start)
     reward = layers.linear("reward", x, len(self.atoms), self._value_start)
     end = layers.linear("end", x, 1, self._initializer)[:, 0]
     return self._make_state(layers, x), reward, end

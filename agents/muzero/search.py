@@ -213,7 +213,7 @@ class _Tree:
     return self._visits[self._roots]
 
   def descend(self, action: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Follows actions [B] to unvisited ones, of nodes [B]; returns both."""
+    """Returns nodes and their unvisited actions, below the roots' actions."""
     edge = self._roots * self._actions + action
     depth = 0
     while True:
@@ -302,7 +302,7 @@ class _Tree:
 
 @functools.cache
 def _halve(max_considered: int, simulations: int) -> np.ndarray:
-  """Returns visits of the action of each simulation, by number considered."""
+  """Returns the visits so far of simulations' actions, by number considered."""
   table = [list(range(simulations))] * min(2, max_considered + 1)
   for considered in range(2, max_considered + 1):
     phases = math.ceil(math.log2(considered))
